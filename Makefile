@@ -46,7 +46,7 @@ test-all: $(DEV)/.done  ## Long tests, and the short campaign of attacks, faults
 	$(DEV)/bin/pytest -m thorough
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
 
-campaign: $(DEV)/.done  ## The whole campaign (ten minutes); ARGS="--seed 2 --json FILE http faults"
+campaign: $(DEV)/.done  ## The whole campaign (23 minutes); ARGS="--seed 2 --json FILE http faults"
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
 gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, speed; ARGS="--data-dir ..."
@@ -104,10 +104,10 @@ $(TRAIN)/.done: $(PROJECTS) locks/torch.txt locks/train.txt
 	$(TRAIN)/bin/pip install --quiet --editable ./client --editable '.[export]'
 	touch $@
 
-$(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/dev.txt tests/data/npm/package-lock.json
+$(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/kubernetes.txt locks/dev.txt tests/data/npm/package-lock.json
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/pip install --quiet --require-hashes -r locks/build.txt
-	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt
+	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt -r locks/kubernetes.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --require-hashes -r locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --editable ./client --editable '.[serve,dev]'
 # Without a browser, axe or the MCP server, the tests that need them are skipped, and say so.

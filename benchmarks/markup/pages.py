@@ -180,7 +180,7 @@ def _at_once(ask: Callable[[Any], Any], requests: Iterable[Any]) -> None:
 
 def _write(page: Path, translate: Any, *, concurrency: int) -> None:
     with page.open("rb") as file:
-        parts = parts_of(open_reader("html", None), file)
+        parts = parts_of(open_reader("html", {}), file, page.name)
         for _ in translate_parts(parts, translate, concurrency=concurrency):
             pass
 

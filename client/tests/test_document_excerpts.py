@@ -13,7 +13,7 @@ _SCRIPT = b"<script>" + b"x = 1;\n" * 40_000 + b"</script>"
 
 
 def excerpts(document: bytes) -> Iterator[Excerpt]:
-    return excerpts_of(parts_of(open_reader("html", "de"), io.BytesIO(document)))
+    return excerpts_of(parts_of(open_reader("html", {}), io.BytesIO(document), "a.html"))
 
 
 def untranslated(found: list[Excerpt]) -> bytes:

@@ -141,6 +141,7 @@ def test_a_gateway_whose_server_is_down_is_a_gateway() -> None:
         (404, "not_found", InvalidRequest),
         (405, "wrong_method", InvalidRequest),
         (408, "slow_upload", DeadlineExceeded),
+        (431, "head_too_large", InvalidRequest),
         (413, "too_large", InvalidRequest),
         (415, "wrong_media_type", InvalidRequest),
         (429, "too_many_requests", ServerUnavailable),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from xml.parsers import expat
 
 import pytest
+from document_trees import xml_tree
 from dragoman_client.markup.segments import Segment
 from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markup_laws import NOISE, check_bilingual, check_xml
 from translated_documents import (
-    at_once,
     hostile,
     identity,
     original,
@@ -22,7 +25,7 @@ from translated_documents import (
     texts,
     written,
 )
-from xml_documents import documents
+from xml_documents import bilingual, documents, monolingual
 
 _SHARED = Path(__file__).parents[3] / "shared" / "documents"
 _FOLDERS = ("android", "qt-ts", "resx", "symfony", "xliff-1.2", "xliff-2.0")
@@ -47,8 +50,12 @@ XLIFF_2 = b"""<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0"
 MONOLINGUAL = (DOCBOOK, ANDROID, RESX)
 
 
-def reader() -> XmlReader:
-    return XmlReader(target_language="de")
+def reader(document: bytes = b"") -> XmlReader:
+    """Into the language that a document names, or German."""
+    named = re.search(
+        rb"""(?:target-language|trgLang|<TS\b[^>]* language)=["']([\w-]+)""", document
+    )
+    return XmlReader(target_language=named[1].decode() if named else "de")
 
 
 def events(document: bytes) -> Iterator[tuple[str, ...]]:
@@ -123,27 +130,31 @@ def test_outside_texts_nothing_changes(document: bytes) -> None:
         assert list(events(written(reader(), document, hostile(noise)))) == list(events(document))
 
 
-@given(documents(), st.integers(1, 40), st.text("<&>\"'] ab\n", max_size=8))
+@given(documents() | monolingual(), NOISE, st.integers(0, 99))
 @settings(max_examples=200, deadline=None)
-def test_any_document(document: bytes, chunk: int, noise: str) -> None:
-    assert written(reader(), document, identity) == document
-    assert texts(reader(), document, chunk) == texts(reader(), document)
-    for translate in (hostile(noise), at_once):
-        assert sorted(events(written(reader(), document, translate))) == sorted(events(document))
+def test_any_document(document: bytes, noise: str, seed: int) -> None:
+    check_xml(document, noise, Random(seed))
+
+
+@given(bilingual(), NOISE, st.integers(0, 99))
+@settings(max_examples=100, deadline=None)
+def test_any_document_with_translations(document: bytes, noise: str, seed: int) -> None:
+    check_bilingual(document, noise, Random(seed))
 
 
 @pytest.mark.skipif(not _SHARED.is_dir(), reason="the real documents are not beside the project")
 @pytest.mark.parametrize("path", shared(), ids=lambda path: path.name)
 def test_real_documents(path: Path) -> None:
     document = path.read_bytes()
-    assert (
-        texts(reader(), document, 7) == texts(reader(), document, 1000) == texts(reader(), document)
-    )
+    found = texts(reader(document), document)
+    assert texts(reader(document), document, 7) == texts(reader(document), document, 1000) == found
+    changed = written(reader(document), document, hostile("<&]]>"))
     if path.parent.name in ("android", "resx"):
-        assert written(reader(), document, identity) == original(reader(), document) == document
-        assert list(events(written(reader(), document, hostile("<&]]>")))) == list(events(document))
+        same = written(reader(), document, identity)
+        assert same == original(reader(), document) == document
+        assert list(events(changed)) == list(events(document))
     else:
-        list(events(written(reader(), document, hostile("<&]]>"))))  # well-formed
+        list(events(changed))  # well-formed
 
 
 def test_what_is_not_well_formed_is_refused() -> None:
@@ -155,3 +166,54 @@ def test_what_is_not_well_formed_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             read(reader(), document)
+
+
+def test_the_root_may_come_late() -> None:
+    """A long comment before it does not change what the document is."""
+    begin = b"<?xml version='1.0'?><!--" + b"-x" * 20_000 + b"-->"
+    for chunk in (100, 1 << 16):
+        assert texts(reader(), begin + XLIFF_2, chunk) == ["Press Enter."]
+        assert texts(reader(), begin + ANDROID, chunk) == ["It's new, %1$s!"]
+
+
+def test_spaces_count_where_an_element_says_so() -> None:
+    document = b"<a>x  y <b xml:space='preserve'>c  d</b> e  f</a>"
+    assert texts(reader(), document) == ["x y c  d e f"]
+
+
+def test_what_is_translated_in_what_is_not() -> None:
+    document = b"<a>x <b translate='no'>y <i translate='yes'>z</i></b></a>"
+    assert texts(reader(), document) == ["x", "z"]
+
+
+@pytest.mark.parametrize("element", ["svg", "code", "footnote"])
+def test_a_long_element_in_a_text_is_not_held(element: str) -> None:
+    """It parts the text, and comes out as it is read."""
+    profile = "html" if element != "footnote" else "article"
+    begin = f"<{profile}><p>Before <{element}>".encode()
+    document = begin + b"<g>x y</g>" * 300_000 + f"</{element}> after</p></{profile}>".encode()
+    source, given, taken = reader(), 0, 0
+    for at in range(0, len(document), 1 << 16):
+        chunk = document[at : at + (1 << 16)]
+        given += len(chunk)
+        parts = source.feed(chunk)
+        taken += sum(len(p.original if isinstance(p, Segment) else p.content) for p in parts)
+        assert given - taken < 3 << 20
+    assert written(reader(), document, identity) == document
+
+
+def test_attributes_that_look_like_others_stay() -> None:
+    document = XLIFF.replace(b"</source>", b"</source><target a=' state=\"new\"' state='new'/>", 1)
+    found = written(reader(), document, identity)
+    assert b'<target a=\' state="new"\' state="needs-review-translation"' in found
+
+
+def test_a_target_knows_the_prefixes_of_its_source() -> None:
+    document = XLIFF.replace(b"<source>Press", b"<source xmlns:x='u'><x:y/>Press")
+    assert xml_tree(written(reader(), document, identity)) is not None
+
+
+@pytest.mark.parametrize("name", ["unicode_escape", "utf-7", "cp037", "idna", "utf-8-sig", "hz"])
+def test_an_encoding_whose_bytes_mean_several_things_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is not supported: convert the document to UTF-8"):
+        read(reader(), f"<?xml version='1.0' encoding='{name}'?><a>b</a>".encode())

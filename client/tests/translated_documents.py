@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import string
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Protocol
 
 from dragoman_client.markup.segments import Raw, Segment
@@ -59,6 +63,85 @@ def hostile(noise: str) -> Translator:
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         shifted = tuple((begin + len(noise), end + len(noise)) for begin, end in spans(segment))
         return noise + segment.text + noise, PlacedCodes(shifted)
+
+    return translate
+
+
+SWAPPED = str.maketrans(
+    f"{string.ascii_lowercase}{string.ascii_uppercase}",
+    f"{string.ascii_uppercase}{string.ascii_lowercase}",
+)
+
+
+def swapped(segment: Segment) -> tuple[str, PlacedCodes]:
+    """Small letters for large ones, and the reverse; all else is as it was."""
+    return segment.text.translate(SWAPPED), PlacedCodes(spans(segment))
+
+
+def shuffled(random: Random) -> Translator:
+    """A translator that moves words and elements, each within the element that it is in."""
+
+    def translate(segment: Segment) -> tuple[str, PlacedCodes]:
+        codes = segment.markup.codes
+        children: dict[int | None, list[int]] = defaultdict(list)
+        for index, code in enumerate(codes):
+            children[code.parent].append(index)
+        placed = [(0, 0)] * len(codes)
+        written: list[str] = []
+        length = 0
+        root: list[str | int] = _parts(segment, None, children, random)
+        entered: list[tuple[int | None, int, Iterator[str | int]]] = [(None, 0, iter(root))]
+        while entered:
+            index, begin, parts = entered[-1]
+            part = next(parts, None)
+            if part is None:
+                entered.pop()
+                if index is not None:
+                    placed[index] = begin, length
+            elif isinstance(part, str):
+                written.append(part)
+                length += len(part)
+            else:
+                entered.append((part, length, iter(_parts(segment, part, children, random))))
+        return "".join(written), PlacedCodes(tuple(placed))
+
+    return translate
+
+
+def _parts(
+    segment: Segment, parent: int | None, children: dict[int | None, list[int]], random: Random
+) -> list[str | int]:
+    """Words of an element, with the space behind each, and indices of the codes in it."""
+    codes = segment.markup.codes
+    position, end = (0, len(segment.text)) if parent is None else codes[parent][:2]
+    found: list[str | int] = []
+    for index in children[parent]:
+        found += re.findall(r"\S+\s*|\s+", segment.text[position : codes[index].begin])
+        found.append(index)
+        position = codes[index].end
+    found += re.findall(r"\S+\s*|\s+", segment.text[position:end])
+    if parent is None or not segment.tags[parent].is_opaque:
+        random.shuffle(found)
+    return found
+
+
+def careless(random: Random) -> Translator:
+    """A translator that loses codes, has some too many, and puts them anywhere."""
+
+    def translate(segment: Segment) -> tuple[str, PlacedCodes]:
+        number = max(0, len(segment.markup.codes) + random.choice((-1, 0, 0, 1)))
+        most = len(segment.text) + 2
+        found = tuple((random.randint(-2, most), random.randint(-2, most)) for _ in range(number))
+        return segment.text, PlacedCodes(found)
+
+    return translate
+
+
+def blank(space: str) -> Translator:
+    """A translator that returns nothing but white space."""
+
+    def translate(segment: Segment) -> tuple[str, PlacedCodes]:
+        return space, PlacedCodes(((0, 0),) * len(segment.markup.codes))
 
     return translate
 

@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="?", help="a sentence; none for positions and architecture")
     parser.add_argument(
         "--model",
+        dest="folder",  # `model` is an option of a translation
         type=Path,
         metavar="FOLDER",
         help="a bundle or a checkpoint; none: the server at --server",
@@ -91,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Draw, and print the file's name."""
-    if arguments.model is None:
+    if arguments.folder is None:
         arguments.extra = "figures"  # a model would be run here, a server runs its own
     _check(arguments)
     arguments.kind = arguments.kind or _KIND
@@ -143,7 +144,7 @@ def _check_attention(arguments: argparse.Namespace) -> None:
 
 def _check_model(arguments: argparse.Namespace) -> None:
     figure = arguments.figure
-    if arguments.model is None:
+    if arguments.folder is None:
         raise UsageError(f"--figure {figure}: name a bundle or a checkpoint by --model")
     for name in _OF_ATTENTION:
         if getattr(arguments, name) is not None:
@@ -186,23 +187,23 @@ def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:
 
 def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
     """What was looked at, and the translation."""
-    if arguments.model is None:
+    if arguments.folder is None:
         return _through_server(arguments)
     from dragoman.kernel.manifest import FILE_NAME
 
-    if not arguments.model.is_dir():
-        raise UsageError(f"--model {arguments.model}: there is no such folder")
-    if (arguments.model / FILE_NAME).exists():
+    if not arguments.folder.is_dir():
+        raise UsageError(f"--model {arguments.folder}: there is no such folder")
+    if (arguments.folder / FILE_NAME).exists():
         return _by_bundle(arguments)
     from dragoman_options.languages import fold_language
     from dragoman_training.config import RunConfig
     from dragoman_training.run.checkpoint_folder import CONFIG
     from dragoman_training.run.reading import read_attention
 
-    known = RunConfig.from_json(arguments.model / CONFIG).languages
+    known = RunConfig.from_json(arguments.folder / CONFIG).languages
     given = arguments.source_language, arguments.target_language
     source, target = (code and (fold_language(code, known) or code) for code in given)
-    return read_attention(arguments.model, arguments.text, source, target, arguments.translation)
+    return read_attention(arguments.folder, arguments.text, source, target, arguments.translation)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
     from dragoman_serving.translation.translator import Translator
 
     options = _options(arguments)
-    translator = Translator(arguments.model)
+    translator = Translator(arguments.folder)
     try:
         if (given := arguments.translation) is not None:
             (assessment,) = translator.score([arguments.text], [given], options).future.result()
@@ -278,13 +279,13 @@ def _of_the_model(arguments: argparse.Namespace) -> Figure:
     from dragoman.drawing.architecture import draw_architecture
     from dragoman.drawing.figures import draw_positions
 
-    architecture = _architecture(arguments.model)
+    architecture = _architecture(arguments.folder)
     if arguments.figure == "architecture":
         return draw_architecture(architecture)
     size = architecture.sizes.model_size
     if size % 2 or size > _MOST_COLUMNS:
         raise UsageError(
-            f"{arguments.model}: model_size is {size}: position encodings are drawn of even "
+            f"{arguments.folder}: model_size is {size}: position encodings are drawn of even "
             f"numbers up to {_MOST_COLUMNS}"
         )
     return draw_positions(size, arguments.positions or _POSITIONS)

@@ -50,6 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
     if settings["triton_growth"] <= 0:
         raise UsageError(f"--triton-growth {settings['triton_growth']}: give MiB above 0")
+    age_s = settings["grpc_connection_age"]
+    if age_s is not None and age_s <= 0:
+        raise UsageError(f"--grpc-connection-age {age_s}: give seconds above 0")
     if settings["models"] and settings["repository"]:
         raise UsageError(f"--repository {settings['repository']}: give it or models, not both")
     stop_on_signals()
@@ -116,6 +119,7 @@ def _options(resolved: Resolved, repository: Path | None, bundles: Sequence[Path
         more_models=tuple(settings["load"]),
         engine_timeout_s=settings["engine_timeout"],
         triton_growth_bytes=settings["triton_growth"] << 20,
+        grpc_connection_age_s=settings["grpc_connection_age"],
         parameters=resolved.parameters,
         to_serve=ModelsToServe(
             bundles=tuple(map(str, bundles)),

@@ -48,6 +48,18 @@ class Setting:
         return f"--{self.name.replace('_', '-')}"
 
     @property
+    def metavar(self) -> str:
+        """What the help has for its value: of a number the unit, else what the name ends with."""
+        words = self.name.split("_")
+        if self.of_engine:
+            return "VALUE"
+        if self.kind not in (int, float) or words[-1] == "port":
+            return words[-1].upper()
+        if words[-1] == "s":
+            return "SECONDS"
+        return "BYTES" if "bytes" in words else "NUMBER"
+
+    @property
     def variable(self) -> str:
         """In the environment."""
         return f"DRAGOMAN_{self.name.upper()}"
@@ -136,7 +148,7 @@ SETTINGS = (
     ),
     Setting(
         "engine_timeout",
-        "seconds without a sign of life after which the engine is killed",
+        "seconds without a sign of life after which the engine, Triton or the gateway is killed",
         float,
         10.0,
     ),
@@ -159,6 +171,12 @@ SETTINGS = (
         "let the embedded Triton 24.10, which has known remote holes, listen beyond loopback",
         bool,
         False,
+    ),
+    Setting(
+        "grpc_connection_age",
+        "seconds after which gRPC clients are asked to connect anew, so that those who balance by "
+        "connections find new servers (default: never)",
+        int,
     ),
     Setting("verbose", "show Triton's own log", bool, False),
     Setting(
@@ -211,8 +229,7 @@ def declare(
         short: whether the flags are the short ones.
     """
     for one in settings:
-        name = "VALUE" if one.of_engine else one.name.rpartition("_")[2].upper()
-        how: dict[str, Any] = {"type": one.kind, "metavar": name}
+        how: dict[str, Any] = {"type": one.kind, "metavar": one.metavar}
         if one.choices:
             how = {"choices": one.choices}
         elif one.kind is bool:

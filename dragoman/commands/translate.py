@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
 from dragoman.commands.folders import configure_force
@@ -29,6 +30,7 @@ EXTRA = "serve"
 _LINE_FORMATS = ("text", "jsonl", "tsv", "document")
 _MARKUP_FORMATS = ("html", "xml", "xliff")
 _HEAD_BYTES = 1 << 12
+_TAG = re.compile(rb"</[A-Za-z][\w:-]*>")
 
 _log = logging.getLogger(__name__)
 
@@ -191,14 +193,18 @@ class _Work:
         def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
             return self._translator.translate(texts, **{**options, "markup": markup})  # type: ignore[call-overload,no-any-return]
 
-        reader = open_reader(arguments.format, options.get("target_language"))
+        reader = open_reader(arguments.format, options)
+        name = str(arguments.input or "standard input")
         try:
             with contextlib.ExitStack() as files:
-                file = sys.stdin.buffer
+                file: BinaryIO = sys.stdin.buffer
                 if arguments.input is not None:
                     file = files.enter_context(arguments.input.open("rb"))
                 for content in translate_parts(
-                    parts_of(reader, file), translate, refuse=self._note_refusal, tell=self._tell
+                    parts_of(reader, file, name),
+                    translate,
+                    refuse=self._note_refusal,
+                    tell=self._tell,
                 ):
                     sys.stdout.buffer.write(content)
                     sys.stdout.buffer.flush()
@@ -303,19 +309,28 @@ def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFor
     if arguments.format == "tsv":
         return TabColumns(arguments.column)
     if arguments.format == "document":
-        return Document()
-    if arguments.input is not None and arguments.format == "text" and not arguments.json:
+        form: LineFormat = Document()
+    else:
+        form = PlainLinesToJson() if arguments.json else PlainLines()
+    if arguments.input is not None and arguments.format in ("text", "document"):
         _warn_of_markup(arguments.input)
-    return PlainLinesToJson() if arguments.json else PlainLines()
+    return form
 
 
 def _warn_of_markup(path: Path) -> None:
-    """Say so if a file of lines looks like one with markup, whose tags would be translated."""
+    """Say so if a file of text looks like one with markup, whose tags would be translated."""
     from dragoman_client.document_translation import format_of
 
     with contextlib.suppress(OSError), path.open("rb") as file:
-        if (found := format_of(path.name, file.read(_HEAD_BYTES))) is not None:
+        head = file.read(_HEAD_BYTES)
+        if (found := format_of(path.name, head)) is not None:
             _log.warning("%s looks like %s: keep its markup with --format %s", path, found, found)
+        elif _TAG.search(head):
+            _log.warning(
+                "%s has tags, which are translated like words: keep them with --keep-placeholders, "
+                "or with --format html if it is HTML",
+                path,
+            )
 
 
 def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:

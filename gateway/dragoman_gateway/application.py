@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
 from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
@@ -18,32 +20,39 @@ from dragoman_gateway.web.operations import Operations
 from dragoman_gateway.web.protection import Protection
 
 
-def application(gateway: Gateway, log: AccessLog | None = None) -> ASGIApp:
-    """The application of a gateway.
+class GatewayApplication:
+    """The application of a gateway."""
 
-    Args:
-        gateway: what all protocols share.
-        log: gets a line for each request; None: there is no log.
-    """
-    own = OwnProtocol(gateway)
-    protocols: Sequence[ProtocolPackage] = (
-        Operations(gateway),
-        PageProtocol(gateway, own),
-        LibreTranslateProtocol(gateway),
-        DeepLProtocol(gateway),
-        own,
-    )
-    dispatcher = Dispatcher(protocols, gateway.access, gateway.settings)
-    protected = Protection(dispatcher, gateway.access, gateway.settings)
-    observed = Observed(protected, gateway.metrics, log)
+    def __init__(self, gateway: Gateway, log: AccessLog | None = None) -> None:
+        """Put it together.
 
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        Args:
+            gateway: what all protocols share.
+            log: gets a line for each request; None: there is no log.
+        """
+        own = OwnProtocol(gateway)
+        protocols: Sequence[ProtocolPackage] = (
+            Operations(gateway),
+            PageProtocol(gateway, own),
+            LibreTranslateProtocol(gateway),
+            DeepLProtocol(gateway),
+            own,
+        )
+        self._gateway = gateway
+        self._dispatcher = Dispatcher(protocols, gateway.access, gateway.settings)
+        self._protection = Protection(self._dispatcher, gateway.access, gateway.settings)
+        self._observed = Observed(self._protection, gateway.metrics, log)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
         if scope["type"] == "lifespan":
-            await _lifespan(gateway, receive, send)
+            await _lifespan(self._gateway, receive, send)
         elif scope["type"] == "http":
-            await observed(scope, receive, send)
+            await self._observed(scope, receive, send)
 
-    return serve
+    def refuse(self, method: str, path: str, error: GatewayError | None) -> Response:
+        """The answer to what came but cannot be read; see `Dispatcher.refuse`."""
+        return self._dispatcher.refuse(method, self._protection.without_prefix(path), error)
 
 
 async def _lifespan(gateway: Gateway, receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 import uvicorn
 
 from dragoman.kernel.errors import UsageError
-from dragoman_gateway.application import application
+from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.riva.riva_server import RivaServer
@@ -52,11 +52,13 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     listening = _listen(settings.address, settings.port, "--port")
     if settings.riva_port:
         _listen(settings.address, settings.riva_port, "--riva-port").close()
+    application = GatewayApplication(gateway, log)
     config = uvicorn.Config(
-        application(gateway, log),
+        application,
         loop="uvloop",
         http=partial(  # type: ignore[arg-type]
             BoundedConnection,
+            refusal=application.refuse,
             most=_most_connections(settings),
             head_s=min(_HEAD_S, settings.upload_timeout_s),
         ),

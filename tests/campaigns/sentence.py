@@ -15,14 +15,14 @@ _EVERY_S = 0.1
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def good_answer(http_port: int, timeout_s: float = 20.0) -> bool:
+def good_answer(http_port: int, timeout_s: float = 20.0, host: str = "127.0.0.1") -> bool:
     """Whether a good sentence comes back right."""
-    return ask(http_port, timeout_s) == TRANSLATION
+    return ask(http_port, timeout_s, host) == TRANSLATION
 
 
-def ask(http_port: int, timeout_s: float = 20.0) -> str | None:
+def ask(http_port: int, timeout_s: float = 20.0, host: str = "127.0.0.1") -> str | None:
     """The translation of the good sentence, or None if the request failed."""
-    address = f"http://127.0.0.1:{http_port}/v2/models/translate/generate"
+    address = f"http://{host}:{http_port}/v2/models/translate/generate"
     with (
         contextlib.suppress(OSError, ValueError, KeyError),
         _DIRECT.open(urllib.request.Request(address, BODY), timeout=timeout_s) as answer,

@@ -58,7 +58,7 @@ class CampaignServer:
             prefix: a command that becomes the one behind it, for limits or mounts of its own.
             gateway: whether to start the gateway too.
         """
-        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = _free_ports(4)
+        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = steady_ports(4)
         self._has_gateway = gateway
         self._state = tempfile.TemporaryDirectory()
         self.stop_s = 0.0
@@ -242,7 +242,8 @@ def _is_socket(descriptor: Path) -> bool:
         return False
 
 
-def _free_ports(count: int) -> list[int]:
+def steady_ports(count: int) -> list[int]:
+    """Free ports that no outgoing connection takes while a server is away."""
     candidates = iter(random.SystemRandom().sample(range(_FIRST_PORT, _LAST_PORT), 500))
     return [next(port for port in candidates if _is_free(port)) for _ in range(count)]
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import html5lib
 import pytest
 from dragoman_client import FileProgress
+from lxml import etree
 
 from dragoman.cli import main
+from tests import debian
+from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served
 
 PAGE = """<!DOCTYPE html>
@@ -28,6 +35,23 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 <trans-unit id="2" translate="no"><source>Key</source></trans-unit>
 </body></file></xliff>
 """
+
+
+DOCUMENTATION = (REPOSITORY / "docs" / "documents.md").read_text(encoding="utf-8")
+EXAMPLES = REPOSITORY / "examples" / "documents"
+SCHEMAS = "usr/share/php/Symfony/Component/Translation/Resources/schemas"
+
+
+@pytest.fixture(scope="module")
+def translated(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what the commands of the documentation write."""
+    folder = tmp_path_factory.mktemp("translated")
+    for command in re.findall("^dragoman translate .*", DOCUMENTATION, re.MULTILINE):
+        words = shlex.split(command)[1:]
+        words[words.index("--input") + 1] = str(REPOSITORY / words[words.index("--input") + 1])
+        words[words.index("--output") + 1] = str(folder / words[words.index("--output") + 1])
+        assert main([*words, "--url", shipped.server.grpc_url]) == 0
+    return folder
 
 
 @pytest.fixture
@@ -77,6 +101,62 @@ def test_xliff(shipped: Served, tmp_path: Path) -> None:
     assert found.count("<target") == 1
     for line in XLIFF.splitlines():
         assert line.partition("</trans-unit>")[0] in found
+
+
+def test_the_example_page(translated: Path) -> None:
+    before = (EXAMPLES / "library.html").read_text(encoding="utf-8")
+    after = (translated / "library.de.html").read_text(encoding="utf-8")
+    assert elements(after) == elements(before)
+    for kept in re.findall(r"<style>.*?</style>|<script>.*?</script>|<!--.*?-->", before, re.S):
+        assert kept in after
+    for kept in (
+        *('<html lang="en">', '<b translate="no">Old Mill Library</b>', "<code>new card</code>"),
+        *('<q lang="la">Tolle, lege</q>', 'href="/books?sort=new&amp;page=1"', "10:00&ndash;18:00"),
+    ):
+        assert kept in before
+        assert kept in after
+    for found in (
+        *("<b>dreitausend Bücher</b>", '<a href="/card">neue Karte</a>', "<strong>Tee</strong>"),
+        *(">Neue Bücher</a>", 'placeholder="Suchen Sie ein Buch?"', "<button>Suchen</button>"),
+    ):
+        assert found in after
+
+
+def test_the_example_of_xliff(translated: Path) -> None:
+    for name, code, state in (
+        ("app-1.2.de.xlf", '<g id="1" ctype="bold">den grünen Knopf</g>', "mt-suggestion"),
+        ("app.de.xlf", 'dataRefEnd="be">den grünen Knopf</pc>', "machine-translation"),
+    ):
+        after = (translated / name).read_text(encoding="utf-8")
+        assert code in after
+        assert after.count("Garden Planner") == 3
+        assert after.count(state) == 3
+        assert after.count("Abbrechen") == 1
+
+
+def test_the_example_in_python(shipped: Served, translated: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENTATION, re.DOTALL)
+    target = translated / "library.html"
+    code = code.replace("grpc://localhost:8001", shipped.server.grpc_url)
+    code = code.replace('"library.html"', repr(str(target)))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=60)
+    assert target.read_bytes() == (translated / "library.de.html").read_bytes()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [("app-1.2.de.xlf", "xliff-core-1.2-strict.xsd"), ("app.de.xlf", "xliff-core-2.0.xsd")],
+)
+def test_xliff_is_valid_by_the_official_schema(
+    translated: Path, tmp_path: Path, name: str, schema: str
+) -> None:
+    folder = debian.unpack(tmp_path, "php-symfony-translation") / SCHEMAS
+    text = (folder / schema).read_text(encoding="utf-8")
+    text = re.sub(r'schemaLocation="[^"]*/xml.xsd"', 'schemaLocation="xml.xsd"', text)
+    (folder / schema).write_text(text, encoding="utf-8")
+    checker = etree.XMLSchema(etree.parse(folder / schema))
+    checker.assertValid(etree.parse(translated / name))
 
 
 def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_every_extra_that_is_installed_has_its_lock() -> None:
         "gateway.txt": ("3.12", ("gateway-redis",)),
         "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt")),
     }
-    assert {path.name for path in LOCKS} == {*MAKE, "build.txt", "torch.txt"}
+    assert {path.name for path in LOCKS} == {*MAKE, "build.txt", "kubernetes.txt", "torch.txt"}
 
 
 @pytest.mark.parametrize("python", PYTHONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import itertools
 import os
@@ -11,10 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, Protocol, Self, get_args
+from reprlib import repr as brief
+from typing import Any, BinaryIO, Final, Literal, Protocol, Self, get_args
 
 from dragoman_options.markup import Markup, PlacedCodes
 
+from dragoman_client.binary_files import check_not_binary
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import Raw, Segment
@@ -37,6 +40,12 @@ ENDINGS: Final[Mapping[str, MarkupFormat]] = {
     **dict.fromkeys((".xliff", ".xlf", ".xlf2", ".sdlxliff"), "xliff"),
 }
 """Formats by how the name of a file ends."""
+_UTF_16_BEGINS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
+_HTML_BEGIN = re.compile(
+    rb"(?:\s|<!--.*?-->)*<(?:!doctype html|(?:html|head|title|meta|body|main|header|nav|section|"
+    rb"article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|span|img)[\s/>])",
+    re.DOTALL | re.IGNORECASE,
+)
 OF_ONE_TEXT: Final = re.compile(r"(?:markup of )?text (\d+)")
 """How the server's message begins if one text is refused, and not the request."""
 
@@ -62,33 +71,89 @@ def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
     """The format of a file, by its name or else by how it begins; None: it has no markup."""
     if (found := ENDINGS.get(Path(name).suffix.lower())) is not None:
         return found
-    begin = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:200].lower()
-    if begin.startswith((b"<!doctype html", b"<html")):
+    begin = head.removeprefix(codecs.BOM_UTF8)
+    if _HTML_BEGIN.match(begin):
         return "html"
-    if begin.startswith(b"<?xml"):
+    if begin.lstrip().startswith((b"<?xml", b"<xliff")):
         return "xliff" if b"<xliff" in head else "xml"
     return None
 
 
-def open_reader(form: MarkupFormat, target_language: str | None) -> Reader:
+def open_reader(form: MarkupFormat, options: Mapping[str, Any]) -> Reader:
     """A reader of documents.
 
     Args:
         form: of the document.
-        target_language: that a file with translations beside its texts is to name.
+        options: of its translation, of which the languages count: what is in another one than the
+            source language stays as it is, and a file with translations beside its texts is to
+            name the target language.
     """
-    return HtmlReader() if form == "html" else XmlReader(target_language=target_language)
+    source, target = options.get("source_language"), options.get("target_language")
+    if form == "html":
+        return HtmlReader(source_language=source)
+    return XmlReader(source_language=source, target_language=target)
 
 
-def parts_of(reader: Reader, file: BinaryIO) -> Iterator[Raw | Segment]:
+def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segment]:
     """The parts of a document, as it is read.
+
+    Args:
+        reader: of the document.
+        file: the document.
+        name: of the file, for messages.
 
     Raises:
         ValueError: it is not of the format; the message says where.
     """
-    while chunk := file.read(_CHUNK_BYTES):
-        yield from reader.feed(chunk)
-    yield from reader.close()
+    chunk = file.read(_CHUNK_BYTES)
+    check_begin(chunk, name)
+    while chunk:
+        yield from _named(reader.feed, chunk, name)
+        chunk = file.read(_CHUNK_BYTES)
+    yield from _named(lambda _: reader.close(), b"", name)
+
+
+def check_begin(begin: bytes, name: str) -> None:
+    """Refuse a file that is no document with markup, by its first bytes.
+
+    Raises:
+        ValueError: it is not.
+    """
+    check_not_binary(begin, name)
+    if b"\0" in begin and not begin.startswith(_UTF_16_BEGINS):
+        raise ValueError(f"{name} is not text: it has bytes of 0")
+
+
+def _named(
+    read: Callable[[bytes], list[Raw | Segment]], chunk: bytes, name: str
+) -> list[Raw | Segment]:
+    """Read on; an error names the file."""
+    try:
+        parts = read(chunk)
+        for part in parts:
+            if isinstance(part, Segment):
+                check_encoding(part)
+    except ValueError as error:
+        raise ValueError(f"{name}, {error}") from error
+    return parts
+
+
+def check_encoding(segment: Segment) -> None:
+    """Refuse a text with bytes that are not of the document's encoding.
+
+    Raises:
+        ValueError: it has some.
+    """
+    if "\ufffd" not in segment.text:
+        return
+    encoding = segment.spelling.encoding
+    try:
+        segment.original.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{brief(segment.text)} is not valid in {encoding}: name the encoding in the document, "
+            "or convert it to UTF-8"
+        ) from error
 
 
 @dataclass
@@ -212,7 +277,7 @@ def translate_document(
     source: Path,
     target: Path,
     form: MarkupFormat,
-    target_language: str | None,
+    options: Mapping[str, Any],
     translate: Translate,
     *,
     force: bool,
@@ -225,7 +290,7 @@ def translate_document(
         source: the file.
         target: the other one.
         form: of both.
-        target_language: see `open_reader`.
+        options: see `open_reader`.
         translate: asks for translations.
         force: replace a target that is there.
         refuse: is told of texts that are refused.
@@ -247,14 +312,13 @@ def translate_document(
             raise FileExistsError(errno.EEXIST, message, str(target))
     number = 0
     with source.open("rb") as file:
-        for part in parts_of(open_reader(form, target_language), file):
-            if isinstance(part, Segment):
-                number += 1 + len(part.attributes)
+        for part in parts_of(open_reader(form, options), file, str(source)):
+            number += len(Excerpt.of([part]).segments)
     path = target.with_name(target.name + ".partial")
     try:
         with source.open("rb") as file, path.open("wb") as output:
             for content in translate_parts(
-                parts_of(open_reader(form, target_language), file),
+                parts_of(open_reader(form, options), file, str(source)),
                 translate,
                 refuse=refuse,
                 tell=lambda done: tell(done, number),

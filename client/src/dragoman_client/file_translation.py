@@ -25,6 +25,7 @@ from typing import BinaryIO, Self
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import check
 
+from dragoman_client.binary_files import check_not_binary
 from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.line_formats import LineFormat
@@ -133,9 +134,11 @@ def read_lines(source: Path, form: LineFormat, skip: int = 0) -> Generator[Line,
 
     Raises:
         OSError: it cannot be read.
-        ValueError: a line is not UTF-8, or not of the format; the message names it.
+        ValueError: the file is no text, or a line is not UTF-8, or not of the format; the message
+            names it.
     """
     with source.open("rb") as file:
+        check_not_binary(file.peek(), str(source))
         yield from lines_of(file, form, str(source), skip)
 
 

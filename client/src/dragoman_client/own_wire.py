@@ -45,6 +45,7 @@ _TEXT_NAMES = {"text_input": "text", "target_input": "target"}
 _KINDS: Mapping[str, type[TranslationError]] = {
     "deadline_exceeded": DeadlineExceeded,
     "forbidden": AccessDenied,
+    "head_too_large": InvalidRequest,
     "invalid_input": InvalidRequest,
     "key_missing": AccessDenied,
     "key_refused": AccessDenied,

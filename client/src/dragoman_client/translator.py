@@ -356,7 +356,7 @@ class Translator:
             return found
 
         number = translate_document(
-            *(source, target, form, options.get("target_language"), translate),
+            *(source, target, form, options, translate),
             force=force,
             refuse=note,
             tell=lambda done, of: tell(FileProgress(done, of, 0, refused, cut)),

@@ -120,10 +120,9 @@ class Access:
                 await self._usage.read(name, month.name)
             used, _ = self._usage.total(name, month.name)
             status = await self._limiter.take(caller, characters, month.name, used)
-            left_s = month.end.timestamp() - time.time()
-            note_limit_status(status, left_s)
+            note_limit_status(status, month.end.timestamp() - time.time())
             if status.refused:
-                raise refusal(status, characters, left_s)
+                raise refusal(status, characters, month.end)
         self._usage.add(name, month.name, characters, 1)
         note_caller(caller, characters)
         unused = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dragoman_gateway.core.errors import KeyMissing
 
@@ -53,6 +53,11 @@ class Caller:
     def owner(self) -> str:
         """Whose glossaries and jobs it sees: its key's, or those of everybody without a key."""
         return self.key_id or ""
+
+    def obeying(self, cache_control: str) -> Caller:
+        """The caller of a request with the header `Cache-Control`: `no-store` keeps it uncached."""
+        named = [one.strip().lower() for one in cache_control.split(",")]
+        return replace(self, caches=False) if "no-store" in named else self
 
     def check_owns(self, what: str) -> None:
         """Refuse a stranger, who must not see or change what other strangers have left.

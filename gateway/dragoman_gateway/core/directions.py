@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from reprlib import repr as brief
 from typing import Any
 
 from dragoman_client import ServerInfo
@@ -17,6 +18,7 @@ from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.language import Detected, detect_language
+from dragoman_gateway.core.errors import InvalidInput
 
 _UNDETECTED = Detected("", 0.0)
 """The language of a text with nothing to translate."""
@@ -40,6 +42,7 @@ class Directions:
     def __init__(self, info: ServerInfo, options: Mapping[str, Any]) -> None:
         """Begin with the languages that the options of a request name."""
         source, target = options.get("source_language"), options.get("target_language")
+        self._named = source, target
         self._all = info.directions
         self._source = fold_language(source, (*info.languages, AUTO)) if source else None
         self._target = fold_language(target, info.languages) if target else None
@@ -49,6 +52,18 @@ class Directions:
         self.detects = self._source == AUTO
         given = None if self.detects else self._source
         self._usual = self._trained(given, self._target) if is_known else None
+
+    def check(self) -> None:
+        """Refuse languages between which the server does not translate, whatever the text is.
+
+        Raises:
+            InvalidInput: names them, and the directions that there are.
+        """
+        if self._usual is None:
+            asked = f" from {brief(self._named[0])}" if self._named[0] else ""
+            asked += f" into {brief(self._named[1])}" if self._named[1] else ""
+            known = ", ".join(map("-".join, self._all))
+            raise InvalidInput(f"the server does not translate{asked}: it translates {known}")
 
     def of(self, text: str) -> Direction | None:
         """The direction of a text; None: the server has to say what is wrong."""

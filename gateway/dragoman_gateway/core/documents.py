@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from dragoman_client import Document, Translation
+from dragoman_client.binary_files import check_not_binary
 from dragoman_client.document_translation import (
     ENDINGS,
     Excerpt,
     MarkupFormat,
+    check_begin,
+    check_encoding,
     excerpts_of,
     format_of,
     open_reader,
     parts_of,
 )
 from dragoman_client.documents import decoded
+from dragoman_client.markup.segments import Segment
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.errors import InvalidInput
@@ -75,7 +79,7 @@ class Portion:
     written: Callable[[Sequence[Translation | None]], bytes]
 
 
-async def inspect(path: Path, name: str) -> DocumentFacts:
+async def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
     """Read a document through.
 
     A document with markup takes a second for each megabyte. Other requests are served meanwhile,
@@ -84,6 +88,7 @@ async def inspect(path: Path, name: str) -> DocumentFacts:
     Args:
         path: of the document.
         name: given by its owner.
+        options: of its translation.
 
     Raises:
         InvalidInput: it is not of its format.
@@ -92,26 +97,26 @@ async def inspect(path: Path, name: str) -> DocumentFacts:
     try:
         if form == "text":
             return await asyncio.to_thread(_inspect_text, path)
-        return await _inspect_markup(path, form)
+        return await _inspect_markup(path, form, options)
     except ValueError as error:
         what = "" if form == "text" else f"the document is not valid {_NAMES[form]}: "
         raise InvalidInput(f"{what}{error}") from error
 
 
 def portions_of(
-    file: BinaryIO, form: DocumentFormat, target_language: str | None
+    file: BinaryIO, form: DocumentFormat, options: Mapping[str, Any]
 ) -> Iterator[Portion]:
     """A document in portions; the same file always gives the same ones.
 
     Args:
         file: the document.
         form: its format.
-        target_language: that a file with translations beside its texts is to name.
+        options: of its translation.
     """
     if form == "text":
         yield from _portions_of_text(file)
         return
-    for excerpt in excerpts_of(parts_of(open_reader(form, target_language), file)):
+    for excerpt in excerpts_of(parts_of(open_reader(form, options), file, "the document")):
         segments = excerpt.segments
         texts, markups = [one.text for one in segments], [one.markup for one in segments]
         yield Portion(texts, markups, excerpt.size, excerpt.written)
@@ -119,7 +124,13 @@ def portions_of(
 
 def _format_of(path: Path, name: str) -> DocumentFormat:
     with path.open("rb") as file:
-        return format_of(name, file.read(_HEAD_BYTES)) or "text"
+        begin = file.read(_HEAD_BYTES)
+    form = format_of(name, begin)
+    try:
+        (check_begin if form else check_not_binary)(begin, "the document")
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+    return form or "text"
 
 
 def _inspect_text(path: Path) -> DocumentFacts:
@@ -131,15 +142,21 @@ def _inspect_text(path: Path) -> DocumentFacts:
     return DocumentFacts("text", characters, sample)
 
 
-async def _inspect_markup(path: Path, form: MarkupFormat) -> DocumentFacts:
-    reader = open_reader(form, _ANY_LANGUAGE)
+async def _inspect_markup(
+    path: Path, form: MarkupFormat, options: Mapping[str, Any]
+) -> DocumentFacts:
+    reader = open_reader(form, {"target_language": _ANY_LANGUAGE, **options})
     characters, sample, is_whole = 0, "", False
     with path.open("rb") as file:
         while not is_whole:
             chunk = file.read(_CHUNK_BYTES)
             is_whole = not chunk
             read = partial(reader.feed, chunk) if chunk else reader.close
-            excerpt = Excerpt.of(await asyncio.to_thread(read))
+            parts = await asyncio.to_thread(read)
+            excerpt = Excerpt.of(parts)
+            for part in parts:
+                if isinstance(part, Segment):
+                    check_encoding(part)
             characters += excerpt.size
             for segment in excerpt.segments if len(sample) < _SAMPLE_CHARACTERS else ():
                 sample += f"{segment.text}\n"

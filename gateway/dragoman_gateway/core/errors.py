@@ -13,6 +13,7 @@ GatewayError             a message for a person: it names the value and the fix
 ├── WrongMediaType       415
 ├── TooManyRequests      429  above the limits of a minute, or too many at once
 ├── QuotaUsedUp          429  the characters of the month
+├── HeadTooLarge         431
 ├── Internal             500  a fault of the gateway or the server
 ├── Unavailable          503  no server, or one that is overloaded or starting
 └── DeadlineExceeded     504
@@ -127,6 +128,12 @@ class QuotaUsedUp(GatewayError):
     status, code = 429, "quota_used_up"
 
 
+class HeadTooLarge(GatewayError):
+    """The headers of a request, or its address, are too long."""
+
+    status, code = 431, "head_too_large"
+
+
 class Internal(GatewayError):
     """A fault of the gateway or of the server behind it."""
 
@@ -170,13 +177,20 @@ def client_errors() -> Iterator[None]:
 
 
 def of_client(error: dragoman_client.TranslationError) -> GatewayError:
-    """The error that a failed request to the server stands for."""
-    message = str(error)
+    """The error that a failed request to the server stands for.
+
+    Where the message is not the engine's own, it may name the server's address within a network:
+    another one takes its place.
+    """
     match error:
         case dragoman_client.InvalidRequest():
-            return InvalidInput(message)
+            return InvalidInput(str(error))
+        case dragoman_client.ServerUnavailable(retry_after_s=None):
+            return Unavailable("no server translates now: try again soon")
         case dragoman_client.ServerUnavailable():
-            return Unavailable(message, error.retry_after_s)
+            return Unavailable(str(error), error.retry_after_s)
         case dragoman_client.DeadlineExceeded():
-            return DeadlineExceeded(message)
-    return Internal(message)
+            return DeadlineExceeded(
+                "the server did not answer in time: send less at once, or later"
+            )
+    return Internal("the server failed: see its log")

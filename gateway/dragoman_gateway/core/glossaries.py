@@ -206,6 +206,20 @@ class Glossaries:
 
         await self._store.write(work)
 
+    async def fitting(
+        self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str]
+    ) -> list[str]:
+        """The ids of those of some glossaries that have a dictionary for a direction."""
+        if not glossary_ids:
+            return []
+        caller.check_owns(_STORED)
+
+        def read(connection: sqlite3.Connection) -> list[str]:
+            found = [_fitting(connection, caller, one, direction) for one in glossary_ids]
+            return [row[0] for row in found if row is not None]
+
+        return await self._store.read(read)
+
     async def terms(
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str], strict: bool
     ) -> Terms:

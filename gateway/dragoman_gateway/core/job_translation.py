@@ -38,7 +38,7 @@ async def translate_document(
     """
     asking = _Asking(record, translations)
     with files.source(record.id).open("rb") as file:
-        all_of_it = portions_of(file, record.form, record.options.get("target_language"))
+        all_of_it = portions_of(file, record.form, record.options)
         portions = itertools.islice(all_of_it, record.done_portions, None)
         while (portion := await asyncio.to_thread(next, portions, None)) is not None:
             answers = await translate_segments(portion.texts, portion.markups, asking.ask)

@@ -123,7 +123,8 @@ class Jobs:
         Raises:
             WrongMediaType: a format that is not translated.
             TooLarge: a document above the bound of a file.
-            InvalidInput: a document that is not of its format, or an option that does not fit.
+            InvalidInput: a document that is not of its format, an option that does not fit, or
+                languages between which nothing is translated.
             TooManyRequests: the store is full, or the caller's part of it.
             Unsupported: another gateway has the folder.
         """
@@ -131,11 +132,12 @@ class Jobs:
             raise Unsupported(_TAKEN)
         name = _checked_name(file_name, self.formats)
         options = _checked_options(options)
+        await self._translations.check_direction(options)
         self._check_number(caller)
         job_id = secrets.token_hex(16)
         upload = self._receiving[job_id] = _Upload(caller.name)
         try:
-            found = await self._receive(job_id, upload, name, content)
+            found = await self._receive(job_id, upload, name, content, options)
             options |= await self._languages_of(found, options)
             if found.form != "text":
                 check_marked_options(options, f"a document in {found.form}")
@@ -171,7 +173,12 @@ class Jobs:
         return running.job
 
     async def _receive(
-        self, job_id: str, upload: _Upload, name: str, content: AsyncIterator[bytes]
+        self,
+        job_id: str,
+        upload: _Upload,
+        name: str,
+        content: AsyncIterator[bytes],
+        options: Mapping[str, Any],
     ) -> DocumentFacts:
         """Write a document into its folder, and read it through."""
         path = await asyncio.to_thread(self._files.begin, job_id)
@@ -181,7 +188,7 @@ class Jobs:
                 self._check_size(upload)
                 file.write(chunk)
         async with self._inspecting:
-            return await inspect(path, name)
+            return await inspect(path, name, options)
 
     async def _languages_of(
         self, found: DocumentFacts, options: Mapping[str, Any]

@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from dragoman_gateway.core.caller import Caller, Limits
@@ -228,20 +229,21 @@ def check_size(limits: Limits, characters: int) -> None:
         )
 
 
-def refusal(status: LimitStatus, characters: int, month_left_s: float) -> GatewayError:
+def refusal(status: LimitStatus, characters: int, month_end: datetime) -> GatewayError:
     """The error for a request that was refused.
 
     Args:
         status: that says by which limit.
         characters: of the request.
-        month_left_s: seconds until the next month.
+        month_end: when the next month begins, UTC.
     """
     limits = status.limits
     if status.refused == "month":
         return QuotaUsedUp(
             f"the text has {characters:,} characters, and {status.month:,} of the "
-            f"{limits.characters_per_month:,} of this month are used",
-            month_left_s,
+            f"{limits.characters_per_month:,} of this month are used: the next month begins on "
+            f"{month_end:%Y-%m-%d} at 00:00 UTC",
+            month_end.timestamp() - time.time(),
         )
     if status.refused == "concurrent":
         return TooManyRequests(

@@ -20,11 +20,13 @@ from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.segmentation import joined
 from dragoman_gateway.core.translations import Translations, finished
 
-READERS: Final[Mapping[str, Callable[[], Reader]]] = {
-    "html": lambda: HtmlReader(encoding="utf-8"),
-    "xml": lambda: XmlReader(GENERIC, encoding="utf-8", is_fragment=True),
+READERS: Final[Mapping[str, Callable[[str | None], Reader]]] = {
+    "html": lambda source: HtmlReader(encoding="utf-8", source_language=source),
+    "xml": lambda source: XmlReader(
+        GENERIC, encoding="utf-8", is_fragment=True, source_language=source
+    ),
 }
-"""What makes readers of a text, by its format."""
+"""What makes readers of a text in a language, if that is known, by its format."""
 
 _LONG_CHARACTERS = 2000
 """Of a text whose reading, which takes a millisecond and more, must not delay other requests."""

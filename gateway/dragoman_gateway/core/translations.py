@@ -25,6 +25,7 @@ from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.merging import Merging, can_be_merged
 from dragoman_gateway.core.retries import with_retries
+from dragoman_gateway.core.segmentation import SegmentedText
 from dragoman_gateway.core.server_status import ServerStatus
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex, Terms
@@ -169,8 +170,8 @@ class Translations:
         except InvalidInput as error:
             if not is_of_one_text(error):
                 raise
-            # The error has the index of a unit. Sent as it came, the request is refused with the
-            # index of the text.
+            translated = None  # asked for whole, it is refused with the text's index, not a unit's
+        if translated is None or _are_of_two_models(parts, translated):
             return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         wants_bundle = "return_bundle" in checked
         return [
@@ -199,6 +200,10 @@ class Translations:
             )
         source, target = found.languages
         return {"source_language": source, "target_language": target}
+
+    async def check_direction(self, options: Mapping[str, Any]) -> None:
+        """Refuse the languages of a request that is translated later; see `Directions.check`."""
+        Directions(await self.info(), options).check()
 
     async def detected_directions(
         self, texts: Sequence[str], options: Mapping[str, Any]
@@ -448,6 +453,14 @@ def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, 
         return tuple(ids), check(given)
 
 
+def _are_of_two_models(
+    parts: Sequence[tuple[SegmentedText, Sequence[Unit]]],
+    translated: Mapping[bytes, Translation],
+) -> bool:
+    """Whether a text's units were translated by two models, of which one took the other's place."""
+    return any(len({translated[unit.key].bundle for unit in units}) > 1 for _, units in parts)
+
+
 def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
     """Whether the server takes texts of such length; split they would pass."""
     lengths = [len(text) for text in texts]
@@ -458,12 +471,15 @@ def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
 
 
 def finished(translation: Translation, direction: Direction, wants_bundle: bool) -> Translation:
-    """A translation with what its request asked for."""
+    """A translation, and its alternatives, with what its request asked for."""
     detected = direction.detected
     if detected is None and wants_bundle:
         return translation
     return replace(
         translation,
+        alternatives=tuple(
+            finished(one, direction, wants_bundle) for one in translation.alternatives
+        ),
         bundle=translation.bundle if wants_bundle else None,
         detected_language=detected.language or None if detected else None,
         detected_probability=detected.probability if detected else None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from dragoman_client.document_translation import Reader
@@ -102,15 +103,16 @@ def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
     outline = fields.switch("outline_detection") is not False
     if not markup:
         return None
+    source = fields.text("source_lang")
     if markup == "html":
-        return READERS[markup]
+        return partial(READERS[markup], source)
     profile = GENERIC.with_tags(
         ignore=names["ignore"],
         splitting=names["splitting"],
         non_splitting=names["non_splitting"],
         outline_detection=outline,
     )
-    return lambda: XmlReader(profile, encoding="utf-8", is_fragment=True)
+    return lambda: XmlReader(profile, encoding="utf-8", is_fragment=True, source_language=source)
 
 
 def _tag_names(fields: Fields, name: str) -> list[str]:

@@ -30,6 +30,7 @@ from dragoman_gateway.deepl.deepl_storing import Documents, Glossaries
 from dragoman_gateway.deepl.deepl_texts import translate_texts
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.late_answers import late_answer
 from dragoman_gateway.web.requests import GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
@@ -126,11 +127,11 @@ class DeepLProtocol:
             access = self._gateway.access
             caller = None
             if key is not None:  # before a body is parsed
-                caller = await access.caller(key, self.name, request.address)
+                caller = await identify(access, request, key, self.name)
             fields = Fields(await request.read_fields())
             if caller is None:
-                key = fields.text("auth_key")
-                caller = await access.caller(_bare(key), self.name, request.address)
+                key = _bare(fields.text("auth_key"))
+                caller = await identify(access, request, key, self.name)
             if "/glossaries" in path:  # a request without characters
                 async with access.admitted(caller, 0):
                     response = await answer(request, fields, caller)

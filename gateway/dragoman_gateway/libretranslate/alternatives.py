@@ -7,8 +7,9 @@ sentences here, and the k-th translation of a text is made of the k-th ones of i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dragoman.kernel.sentences import LineBreaks, split_sentences
 from dragoman_gateway.core.caller import Caller
@@ -32,8 +33,7 @@ async def best_translations(
     translations: Translations,
     caller: Caller,
     texts: Sequence[str],
-    src: str,
-    tgt: str,
+    options: Mapping[str, Any],
     others: int,
 ) -> list[Candidates]:
     """Translate texts in more than one way.
@@ -42,31 +42,30 @@ async def best_translations(
         translations: of the gateway.
         caller: who asks, and was admitted.
         texts: in any length.
-        src: code of their language.
-        tgt: code of the language to translate into.
+        options: with their direction, and glossaries.
         others: how many alternatives to look for, at least 1; equal ones are left out.
 
     Raises:
         GatewayError: the request failed.
     """
-    cut = await asyncio.to_thread(lambda: [split_sentences(text, src) for text in texts])
+    language = options["source_language"]
+    cut = await asyncio.to_thread(lambda: [split_sentences(text, language) for text in texts])
     lines = [[LineBreaks.of(sentence) for sentence, _ in parts] for parts in cut]
     short = [line.line for one in lines for line in one if 0 < len(line.line) <= _LONGEST]
     long = [line.line for one in lines for line in one if len(line.line) > _LONGEST]
-    direction = {"source_language": src, "target_language": tgt}
     found: dict[str, list[str]] = {"": [""]}
     if short:
         count = others + 1
         search = {"num_return_sequences": count, "beam_width": max(count, _USUAL_BEAM_WIDTH)}
         try:
-            answers = await translations.translate_admitted(caller, short, direction | search)
+            answers = await translations.translate_admitted(caller, short, {**options, **search})
         except InvalidInput:  # of many tokens though of few characters: let the server cut it
             long += short
         else:
             for line, answer in zip(short, answers, strict=True):
                 found[line] = [answer.text, *(one.text for one in answer.alternatives)]
     if long:
-        answers = await translations.translate_admitted(caller, long, direction)
+        answers = await translations.translate_admitted(caller, long, options)
         found |= {line: [answer.text] for line, answer in zip(long, answers, strict=True)}
     return [
         _joined(

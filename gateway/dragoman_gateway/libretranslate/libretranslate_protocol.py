@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -47,6 +49,7 @@ from dragoman_gateway.libretranslate.specification import specification
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.public_urls import public_url
 from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest, while_connected
 from dragoman_gateway.web.responses import error_headers, json_response
@@ -62,6 +65,26 @@ _MOST_WAIT_S = 300.0
 _FRONTEND_TIMEOUT_MS = 500
 """After the last key, until LibreTranslate's page translates."""
 _NO_LIMIT = -1
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """The languages of a request, and its glossaries.
+
+    Attributes:
+        source: code of its texts' language; None: detect it.
+        target: code of the language to translate into.
+        glossary_ids: the first one counts most.
+    """
+
+    source: str | None
+    target: str
+    glossary_ids: Sequence[str] = ()
+
+    def options(self, source: str, glossary_ids: Sequence[str]) -> dict[str, Any]:
+        """Those of a translation out of a language, with some glossaries."""
+        found = {"source_language": source, "target_language": self.target}
+        return found | ({"glossary_ids": glossary_ids} if glossary_ids else {})
 
 
 class LibreTranslateProtocol:
@@ -109,16 +132,16 @@ class LibreTranslateProtocol:
         texts = fields.texts("q") or []
         if request.media_type != JSON:  # of a form, in which browsers write \r\n
             texts = [text.replace("\r\n", "\n") for text in texts]
-        source, target = await self._direction(fields)
+        direction = await self._direction(fields)
         others = fields.whole_number("alternatives") or 0
         form = await self._check(fields, texts, others, caller)
         if form == "html":
-            sources, found = await self._translated_pages(caller, texts, source, target)
+            sources, found = await self._translated_pages(caller, texts, direction)
         else:
-            sources, found = await self._translated(caller, texts, source, target, max(others, 0))
+            sources, found = await self._translated(caller, texts, direction, max(others, 0))
         is_list = isinstance(given, list)
         answer: dict[str, Any] = {"translatedText": _each([one.best for one in found], is_list)}
-        if source is None:
+        if direction.source is None:
             answer["detectedLanguage"] = _each([_detected(one) for one in sources], is_list)
         if others > 0:
             answer["alternatives"] = _each([one.others for one in found], is_list)
@@ -132,7 +155,8 @@ class LibreTranslateProtocol:
             source = await self._language(fields.text("source_lang") or AUTO)
             if (target := await self._language(_needed(fields, "target_lang"))) is None:
                 raise InvalidInput("target_lang is not supported")
-            sources, (found,) = await self._translated(caller, [text], source, target, 0)
+            direction = _Direction(source, target)
+            sources, (found,) = await self._translated(caller, [text], direction, 0)
         except GatewayError as error:
             status, message = _refusal(error)
             return json_response({"code": status, "message": message}, status, error_headers(error))
@@ -147,40 +171,49 @@ class LibreTranslateProtocol:
         )
 
     async def _translated(
-        self, caller: Caller, texts: list[str], source: str | None, target: str, others: int
+        self, caller: Caller, texts: list[str], direction: _Direction, others: int
     ) -> tuple[list[Source], list[Candidates]]:
         async def translate(these: Sequence[str], src: str) -> list[Candidates]:
+            options = await self._options(caller, direction, src)
             if others:
-                return await best_translations(
-                    self._translations, caller, these, src, target, others
-                )
-            options = {"source_language": src, "target_language": target}
+                return await best_translations(self._translations, caller, these, options, others)
             found = await self._translations.translate_admitted(caller, these, options)
             return [Candidates(one.text) for one in found]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            sources = await sources_of(self._translations, texts, source, target)
-            found = await translate_by_source(texts, sources, target, translate, Candidates)
+            sources = await self._sources(texts, direction)
+            found = await translate_by_source(
+                texts, sources, direction.target, translate, Candidates
+            )
         return sources, found
 
     async def _translated_pages(
-        self, caller: Caller, texts: list[str], source: str | None, target: str
+        self, caller: Caller, texts: list[str], direction: _Direction
     ) -> tuple[list[Source], list[Candidates]]:
         """As `_translated`, of HTML; it has no other translations."""
 
         async def translate(these: Sequence[MarkedText], src: str) -> list[Candidates]:
-            options = {"source_language": src, "target_language": target}
+            options = await self._options(caller, direction, src)
             found = await translate_marked(these, asking(self._translations, caller, options))
             return [Candidates(one.text) for one in found]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            marked = await read_marked(texts, READERS["html"])
-            words = [one.words for one in marked]
-            sources = await sources_of(self._translations, words, source, target)
+            marked = await read_marked(texts, partial(READERS["html"], direction.source))
+            sources = await self._sources([one.words for one in marked], direction)
             found = await translate_by_source(
-                marked, sources, target, translate, lambda one: Candidates(one.written)
+                marked, sources, direction.target, translate, lambda one: Candidates(one.written)
             )
         return sources, found
+
+    async def _sources(self, texts: Sequence[str], direction: _Direction) -> list[Source]:
+        return await sources_of(self._translations, texts, direction.source, direction.target)
+
+    async def _options(self, caller: Caller, direction: _Direction, src: str) -> dict[str, Any]:
+        """The options of texts of one language; if it was detected, without others' glossaries."""
+        ids = direction.glossary_ids
+        if direction.source is None:
+            ids = await self._gateway.glossaries.fitting(caller, ids, (src, direction.target))
+        return direction.options(src, ids)
 
     async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> str:
         """Refuse what cannot be done; the format of the texts.
@@ -259,10 +292,10 @@ class LibreTranslateProtocol:
         _needed(fields, "file")
         file = fields.file("file")
         assert file is not None
-        source, target = await self._direction(fields)
+        direction = await self._direction(fields)
         if not file.filename:
             raise InvalidInput("empty file")
-        options = {"source_language": source or AUTO, "target_language": target}
+        options = direction.options(direction.source or AUTO, direction.glossary_ids)
         jobs = self._gateway.jobs
         job = await jobs.submit(caller, file.filename, content_of(file), options)
         try:
@@ -316,14 +349,13 @@ class LibreTranslateProtocol:
 
     async def _caller(self, request: GatewayRequest, fields: Fields) -> Caller:
         key = fields.text("api_key") or request.bearer
-        return await self._gateway.access.caller(key, self.name, request.address)
+        return await identify(self._gateway.access, request, key, self.name)
 
-    async def _direction(self, fields: Fields) -> tuple[str | None, str]:
-        """The languages of a request: that of its texts, None to detect it, and the other one."""
+    async def _direction(self, fields: Fields) -> _Direction:
         source = await self._language(_needed(fields, "source"))
         if (target := await self._language(_needed(fields, "target"))) is None:
             raise InvalidInput(f"{AUTO} is not supported")
-        return source, target
+        return _Direction(source, target, fields.listed("glossary_ids"))
 
     async def _language(self, written: Any) -> str | None:
         """The code of a language; None for `auto`.

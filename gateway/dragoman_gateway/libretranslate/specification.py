@@ -32,11 +32,20 @@ _DIRECTION: dict[str, Any] = {
     "source": {**_TEXT, "description": "Code of the texts' language, or auto"},
     "target": {**_TEXT, "description": "Code of the language to translate into"},
 }
+_GLOSSARIES: dict[str, Any] = {
+    "glossary_ids": {
+        "type": "array",
+        "items": _TEXT,
+        "description": "Glossaries kept by the server, the first one counts most; in a form, "
+        "with commas between them",
+    }
+}
 _TRANSLATE: dict[str, Any] = {
     "q": _TEXTS,
     **_DIRECTION,
     "format": {**_TEXT, "enum": ["text", "html"], "default": "text"},
     "alternatives": {"type": "integer", "minimum": 0, "default": 0},
+    **_GLOSSARIES,
     **_KEY,
 }
 _TRANSLATED: dict[str, Any] = {
@@ -55,6 +64,7 @@ _SUCCESS: dict[str, Any] = {"type": "object", "properties": {"success": {"type":
 _STATUSES = {
     "400": "Invalid request",
     "403": "Invalid API key, or quota used up",
+    "404": "No such glossary or file",
     "429": "Too many requests",
     "500": "Internal error",
     "503": "No server can answer now",
@@ -92,7 +102,7 @@ def specification(title: str, url: str) -> dict[str, Any]:
             "/languages": {"get": _get("List languages", {"type": "array", "items": _LANGUAGE})},
             "/translate_file": _post(
                 "Translate a file",
-                {"file": _FILE, **_DIRECTION, **_KEY},
+                {"file": _FILE, **_DIRECTION, **_GLOSSARIES, **_KEY},
                 ["file", "source", "target"],
                 _FILE_URL,
                 ("multipart/form-data",),

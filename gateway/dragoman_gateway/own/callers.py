@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
 
 PROTOCOL = "own"
@@ -17,4 +18,4 @@ async def caller_of(gateway: Gateway, request: GatewayRequest) -> Caller:
         KeyMissing: a key is required.
         KeyRefused: the key is not good for this.
     """
-    return await gateway.access.caller(request.bearer, PROTOCOL, request.address)
+    return await identify(gateway.access, request, request.bearer, PROTOCOL)

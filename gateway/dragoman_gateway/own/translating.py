@@ -77,7 +77,7 @@ class Translating:
             caller,
             _listed(body.fields.text),
             _with_glossaries(body),
-            store=body.fields.store and not _is_no_store(request),
+            store=body.fields.store,
         )
         return reply(
             TranslateAnswer([translation_answer(one) for one in found], request.request_id)
@@ -168,7 +168,8 @@ class Translating:
         check_number(texts)
         translations = self._gateway.translations
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            marked = await read_marked(texts, open_reader)
+            reader = partial(open_reader, options.get("source_language"))
+            marked = await read_marked(texts, reader)
             return await translate_by_direction(translations, caller, marked, options, store=store)
 
     async def _scores(self, request: GatewayRequest, default: dict[str, Any]) -> list[PairScore]:
@@ -209,7 +210,3 @@ def _aligned(found: PairScore) -> str | SoftAlignmentAnswer:
 
 def _listed(texts: Texts) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
-
-
-def _is_no_store(request: GatewayRequest) -> bool:
-    return "no-store" in request.headers.get("cache-control", "").lower()

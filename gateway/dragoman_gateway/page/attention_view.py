@@ -11,6 +11,7 @@ from dragoman.drawing.page import inline_hashes, write_page
 from dragoman.kernel.attention_maps import Attention, Kind
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.gateway import Gateway
+from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
 
 KIND: Kind = "cross"
@@ -33,7 +34,7 @@ class AttentionPage:
 
     async def answer(self, request: GatewayRequest) -> Response:
         """A sentence, and optionally its translation, as a page of `dragoman attention`."""
-        caller = await self._gateway.access.caller(request.bearer, self._protocol, request.address)
+        caller = await identify(self._gateway.access, request, request.bearer, self._protocol)
         fields = request.read_json(dict[str, Any])
         text, target = fields.pop("text", None), fields.pop("target", None)
         if not isinstance(text, str) or not text.strip():

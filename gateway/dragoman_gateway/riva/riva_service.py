@@ -127,6 +127,8 @@ class RivaService:
             options["source_language"] = languages.find(
                 request.source_language, languages.sources, "source_language"
             )
+        if ids := _listed(_metadata(context).get("glossary-ids", "")):
+            options["glossary_ids"] = ids
         # Callers above their limits cost no work, not even the parsing of marks.
         async with self._gateway.access.admitted(caller, sum(map(len, request.texts))):
             texts, kept = take_marks(request.texts)
@@ -156,10 +158,11 @@ class RivaService:
         return response
 
     async def _caller(self, context: Any) -> Caller:
-        metadata = dict(context.invocation_metadata() or ())
-        scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
+        metadata = _metadata(context)
+        scheme, _, token = metadata.get("authorization", "").partition(" ")
         secret = token.strip() or None if scheme.lower() == "bearer" else None
-        return await self._gateway.access.caller(secret, NAME, _address(context.peer()))
+        caller = await self._gateway.access.caller(secret, NAME, _address(context.peer()))
+        return caller.obeying(metadata.get("cache-control", ""))
 
     async def _check(self, request: Any, context: Any) -> Any:
         if request.service not in ("", messages.TRANSLATION_SERVICE):
@@ -235,6 +238,15 @@ async def _abort(context: Any, error: GatewayError) -> None:
         trailing = (("retry-after", str(max(1, math.ceil(error.retry_after_s)))),)
     code = _CODES.get(error.status, grpc.StatusCode.INTERNAL)
     await context.abort(code, str(error), trailing)
+
+
+def _metadata(context: Any) -> dict[str, str]:
+    """What a call brings beside its message."""
+    return {name: str(value) for name, value in context.invocation_metadata() or ()}
+
+
+def _listed(written: str) -> list[str]:
+    return [one.strip() for one in written.split(",") if one.strip()]
 
 
 def _address(peer: str) -> str:

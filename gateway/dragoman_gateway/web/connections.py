@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
+from httptools import HttpParserInvalidMethodError
+from starlette.responses import Response
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from dragoman_gateway.core.errors import (
+    GatewayError,
+    HeadTooLarge,
+    InvalidInput,
+    SlowUpload,
+    Unavailable,
+)
+
 HEAD_BYTES = 64 << 10
 STALLED_S = 60.0
 """For which a client may read nothing of an answer."""
+_RETRY_S = 1.0
+_BEGIN_BYTES = 4096
+_LINE = re.compile(rb"([A-Za-z][A-Za-z-]{0,19}) (/[^ ?\r\n]*)[^ \r\n]*[ \r\n]")
+
+Refusal = Callable[[str, str, GatewayError | None], Response]
+"""Makes an answer of the method and the path of a request, and what is wrong with it."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -29,6 +47,7 @@ class BoundedConnection(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
+        refusal: Refusal,
         most: int,
         head_s: float,
     ) -> None:
@@ -39,13 +58,16 @@ class BoundedConnection(HttpToolsProtocol):
             server_state: its connections.
             app_state: of the application.
             _loop: the event loop.
+            refusal: makes the answer to what cannot be read.
             most: connections at once.
             head_s: for a request's head to arrive, from its first byte or the start of the
                 connection, and for the rest of a request that was refused early.
         """
         super().__init__(config, server_state, app_state, _loop)
-        self._most, self._head_s = most, head_s
+        self._refusal, self._most, self._head_s = refusal, most, head_s
+        self._begin = b""
         self._in_head, self._head_bytes = True, 0
+        self._is_head_long = False
         self._receiving: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
         self._unanswered: list[RequestResponseCycle] = []
@@ -54,7 +76,8 @@ class BoundedConnection(HttpToolsProtocol):
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
         if len(self.connections) > self._most:
-            self._refuse(503, f"more than {self._most} connections are open: try again soon")
+            message = f"more than {self._most} connections are open: try again soon"
+            self._refuse(Unavailable(message, _RETRY_S))
             return
         self._expect_more()
 
@@ -75,16 +98,22 @@ class BoundedConnection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._in_head:
+            if not self._head_bytes:
+                self._begin = data[:_BEGIN_BYTES]
             self._head_bytes += len(data)
         super().data_received(data)
         if self._in_head and self._head_bytes > HEAD_BYTES:
-            self._refuse(431, f"the head of the request has more than {HEAD_BYTES:,} bytes")
+            self._refuse_long_head()
         elif self._in_head and self._head_bytes:
             self._expect_more()
 
     def on_headers_complete(self) -> None:
         """See httptools."""
         self._in_head, self._head_bytes = False, 0
+        # A head that came whole, or behind another request, was not counted.
+        if self._line_bytes() > HEAD_BYTES:
+            self._is_head_long = True
+            raise ValueError  # which ends the parsing: `send_400_response` is called
         self._expect_no_more()
         super().on_headers_complete()
         going = [one for one in self._unanswered if not one.response_complete]
@@ -103,7 +132,12 @@ class BoundedConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP; called by uvicorn."""
-        self._refuse(400, "this is no HTTP request that is understood here")
+        if self._is_head_long:
+            self._refuse_long_head()
+        elif isinstance(sys.exc_info()[1], HttpParserInvalidMethodError) and self._line():
+            self._refuse(None)
+        else:
+            self._refuse(InvalidInput("this is no HTTP request that is understood here"))
 
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`: the client reads more slowly than the answer is made."""
@@ -132,7 +166,7 @@ class BoundedConnection(HttpToolsProtocol):
         if self.cycle is None or self.cycle.response_complete:
             if self._head_bytes:
                 self._refuse(
-                    408, f"the head of the request did not arrive within {self._head_s:g} s"
+                    SlowUpload(f"the head of the request did not arrive within {self._head_s:g} s")
                 )
             else:
                 self.transport.close()
@@ -148,22 +182,30 @@ class BoundedConnection(HttpToolsProtocol):
             one.message_event.set()
         return bool(going)
 
-    def _refuse(self, status: int, message: str) -> None:
-        """Answer instead of the application, and close."""
+    def _line_bytes(self) -> int:
+        """Bytes of the head that was parsed: its lines, and the empty one at its end."""
+        first = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
+        return first + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+
+    def _line(self) -> re.Match[bytes] | None:
+        """The method and the path of the request, if they came at the begin of a packet."""
+        return _LINE.match(self._begin)
+
+    def _refuse_long_head(self) -> None:
+        self._refuse(HeadTooLarge(f"the head of the request has more than {HEAD_BYTES:,} bytes"))
+
+    def _refuse(self, error: GatewayError | None) -> None:
+        """Answer instead of the application, and close; None: the method is none of HTTP."""
         if self._end_answers():
             # An earlier request of this connection was being answered: nothing fits in between.
             self.transport.close()
             return
-        code = {408: "slow_upload", 431: "too_large", 503: "unavailable"}.get(
-            status, "invalid_input"
-        )
-        body = msgspec.json.encode({"error": {"code": code, "message": message}})
-        head = [
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-            "content-type: application/json",
-            f"content-length: {len(body)}",
-            "connection: close",
-            *(["retry-after: 1"] if status == 503 else []),
-        ]
-        self.transport.write("\r\n".join((*head, "", "")).encode() + body)
+        line = self._line()
+        method, path = (part.decode("latin-1") for part in line.groups()) if line else ("GET", "/")
+        response = self._refusal(method, path, error)
+        status = response.status_code
+        head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+        head += [name + b": " + value for name, value in response.raw_headers]
+        head += [b"connection: close", b"", b""]
+        self.transport.write(b"\r\n".join(head) + bytes(response.body))
         self.transport.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.errors import (
     GatewayError,
     Internal,
+    InvalidInput,
     KeyMissing,
     NotFound,
     WrongMethod,
@@ -131,15 +133,39 @@ class Dispatcher:
             await request.close()
             body.let_go()
 
+    def refuse(self, method: str, path: str, error: GatewayError | None) -> Response:
+        """The answer to what came but cannot be read, in the shape of the path's protocol.
+
+        Args:
+            method: as far as it is known.
+            path: likewise; another one is "/".
+            error: what is wrong; None: there is no such method in HTTP.
+        """
+        scope: Scope = {
+            **{"type": "http", "method": method, "path": path},
+            **{"headers": [], "query_string": b"", "request_id": os.urandom(12).hex()},
+        }
+        if error is None:
+            try:
+                self._find(path, scope)
+            except GatewayError as unknown:
+                error = unknown
+        error = error or InvalidInput(f"{method} is no method of HTTP")
+        return self._protocol_of(path).refuse(GatewayRequest(scope), error)
+
+    def _protocol_of(self, path: str) -> ProtocolPackage:
+        return next(one for one in self._protocols if one.is_for(path))
+
     async def _response(self, request: GatewayRequest, body: BoundedBody) -> Response | None:
         """The answer to a request; None: its client has gone."""
         scope = request.scope
-        protocol = next(one for one in self._protocols if one.is_for(scope["path"]))
+        protocol = self._protocol_of(scope["path"])
+        scope["protocol"] = protocol.name
         try:
             if (refusal := scope.get("refusal")) is not None:
                 raise refusal
             protocol, endpoint = self._find(scope["path"], scope)
-            scope["endpoint_name"] = endpoint.path
+            scope["protocol"], scope["endpoint_name"] = protocol.name, endpoint.path
             if request.has_body:
                 await self._expect_body(request, body, protocol, endpoint)
             response = await self._answer(request, endpoint)
@@ -151,7 +177,6 @@ class Dispatcher:
             name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
             log_fault(_LOG, name, error)
             response = protocol.refuse(request, Internal("the request failed: see the log"))
-        scope["protocol"] = protocol.name
         return response
 
     async def _expect_body(

@@ -95,6 +95,10 @@ class Protection:
 
         await self._application(scope, receive, answer)
 
+    def without_prefix(self, path: str) -> str:
+        """A path as endpoints have it, of one that came without a proxy's headers."""
+        return _without(self._prefix, path)
+
     def _begin(self, scope: Scope, headers: dict[bytes, bytes]) -> bytes:
         """Apply the proxy's headers and the prefix to the scope; returns the request's id."""
         request_id = b""
@@ -103,9 +107,7 @@ class Protection:
         if client is not None and self._forwarding.trusts(client[0]):
             self._forwarding.apply(scope, headers)
             request_id = headers.get(b"x-request-id", b"")
-        path, prefix = scope["path"], scope["root_path"]
-        if prefix and path.startswith(prefix) and path[len(prefix) :][:1] in ("", "/"):
-            scope["path"] = path[len(prefix) :] or "/"
+        scope["path"] = _without(scope["root_path"], scope["path"])
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = os.urandom(12).hex().encode()
         return request_id
@@ -132,3 +134,10 @@ class Protection:
         ]
         await send({"type": "http.response.start", "status": 204, "headers": headers})
         await send({"type": "http.response.body"})
+
+
+def _without(prefix: str, path: str) -> str:
+    """A path without a prefix of whole segments, if it has it."""
+    if prefix and path.startswith(prefix) and path[len(prefix) :][:1] in ("", "/"):
+        return path[len(prefix) :] or "/"
+    return path

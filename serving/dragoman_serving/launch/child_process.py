@@ -1,4 +1,4 @@
-"""Starting a program that is told to stop when whoever started it has gone.
+"""Starting a program that is killed when whoever started it has gone.
 
 Python could prepare the child between fork and exec (`preexec_fn`), but in a process with gRPC
 channels grpcio, from 1.80 on, then ends a child with signal 6 now and then (see
@@ -59,7 +59,8 @@ def start_child(
 
 
 def _become(parent: int, stack_bytes: int, command: list[str]) -> None:
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGTERM)
+    # A process that is stopped, or that hangs, would keep its ports after any other signal.
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGKILL)
     if os.getppid() != parent:
         return  # it went before it could be told of
     _set_limits(stack_bytes)

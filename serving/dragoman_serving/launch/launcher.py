@@ -22,6 +22,7 @@ from dragoman_serving.launch.backends import find_installation, lay_out_backends
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.launch.ports import Ports, choose_ports
 from dragoman_serving.launch.processes import alive, children
+from dragoman_serving.launch.pulse import Pulse
 from dragoman_serving.launch.repository import BundleList, Repository, lay_out
 from dragoman_serving.launch.serve_options import (
     ServeOptions,
@@ -114,7 +115,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         self._log.say(message)
 
     def wait(self, follow_bundle: bool = False, look: Callable[[], None] | None = None) -> Ended:
-        """Wait until the server or one of its models ends by itself, or the engine hangs.
+        """Wait until the server or one of its models ends by itself, or Triton or the engine hangs.
 
         Triton goes on, and says that it is ready, when the engine or a Python model has ended.
 
@@ -123,15 +124,18 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             look: called about every half second, to look after another process.
         """
         models = children(self.pid)
-        with contextlib.closing(self._watch()) as watch:
+        with contextlib.closing(self._watch()) as watch, contextlib.closing(self._pulse()) as pulse:
             while True:
                 watch.wait()
+                pulse.look()
                 if look is not None:
                     look()
                 if (code := self._triton.poll()) is not None:
                     return Ended(f"Triton ended by itself with code {code}")
                 if self._triton.hangs_in_crash():
                     return Ended("Triton has crashed and hangs")
+                if pulse.silent_s >= self._options.engine_timeout_s:
+                    return Ended(f"Triton has hung for {pulse.silent_s:.1f} s")
                 if self.engine is not None and not self.engine.runs:
                     return Ended("the engine's process has died; the log above says why")
                 if self.engine is not None and self._hangs(watch):
@@ -238,6 +242,9 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
     def _watch(self) -> Watch:
         heartbeat = None if self.engine is None else self.engine.heartbeat
         return Watch([self.pid, *self._engine_pids], heartbeat)
+
+    def _pulse(self) -> Pulse:
+        return Pulse(self.pid, self._options.client_address.strip("[]"), self.ports.http)
 
     @property
     def _engine_pids(self) -> list[int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _DEAD = ("Z", "X")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def children(pid: int) -> list[int]:
@@ -49,6 +50,14 @@ def memory_bytes(pid: int) -> int:
     except (OSError, ValueError):
         return 0
     return (int(resident) - int(shared)) * _PAGE_BYTES
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has taken, in seconds; 0 if it has gone.
+
+    Source: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, utime and stime
+    """
+    return sum(map(int, _fields(pid)[11:13])) / _CLOCK_TICKS
 
 
 def _parent(pid: int) -> int | None:

@@ -33,10 +33,12 @@ class ServeOptions:
     more_models: tuple[str, ...] = ()
     """Models of the repository to load beside those that translate."""
     engine_timeout_s: float = 10.0
-    """An engine that gives no sign of life for so long is killed."""
+    """An engine or a Triton that gives no sign of life for so long is killed."""
     triton_growth_bytes: int = 1 << 30
     """Memory by which Triton may grow after its start. If it has grown by more, it is started again
     in the next pause, or at once if it has grown by twice as much."""
+    grpc_connection_age_s: int | None = None
+    """After which a gRPC connection takes no more requests; those in flight finish."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Of the engine's models; they come before those of their `config.pbtxt`."""
     to_serve: ModelsToServe = field(default_factory=ModelsToServe)

@@ -44,6 +44,9 @@ _KEPT_BYTES = 128 << 10
 """Larger blocks that Triton frees go back to the system."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _KEEPALIVE_MS = 60_000
+_LEAST_PING_MS = 4_000
+"""Between two pings of a client. Balancers send them to notice a server that hangs; by default,
+Triton closes a connection that brings more than two in five minutes."""
 _CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
 _CRASHING_S = 0.5
 """For Triton to write a stack trace and end, once it has logged one of these signals."""
@@ -219,10 +222,13 @@ def _command(
         f"--grpc-keepalive-time={_KEEPALIVE_MS}",
         "--grpc-keepalive-permit-without-calls=1",
         "--grpc-http2-max-pings-without-data=0",
+        f"--grpc-http2-min-recv-ping-interval-without-data={_LEAST_PING_MS}",
         f"--log-info={str(options.log_verbose).lower()}",
         f"--http-restricted-api={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
         f"--grpc-restricted-protocol={_CLOSED_ENDPOINTS}:{_CLOSED_HEADER}",
     ]
+    if options.grpc_connection_age_s is not None:
+        command.append(f"--grpc-max-connection-age={options.grpc_connection_age_s * 1000}")
     if repository.path is not None:
         command.append(f"--model-repository={repository.path.absolute()}")
     if options.config is not None:

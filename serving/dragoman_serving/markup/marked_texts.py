@@ -7,10 +7,13 @@ stays as it is, and so do codes.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
+from itertools import accumulate
 
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
@@ -22,7 +25,8 @@ class MarkedSentence:
     Attributes:
         begin: of the sentence in its text; `end` likewise.
         line: the sentence without line breaks.
-        codes: indices of those of the text's codes that the sentence has a part of.
+        codes: indices of those of the text's codes that the sentence has a part of, and that do not
+            go on at both of its ends: these enclose all of its translation.
         markup: those parts, as offsets in the line, and the spans that its translation repeats.
         from_before: whether each part is of a code that begins before the sentence.
         goes_on: whether each part is of a code that ends behind the sentence.
@@ -63,14 +67,14 @@ class MarkedSentence:
         for index, code in enumerate(self.markup.codes):
             beside[code.parent].append(index)
         for index, code in enumerate(self.markup.codes):
+            if not (self.from_before[index] or self.goes_on[index]):
+                continue
             others = [spans[other] for other in beside[code.parent] if other != index]
             begin, end = spans[index]
             if self.from_before[index]:
                 begin, end = 0, min([end, *(one[0] for one in others)])
             if self.goes_on[index]:
                 begin, end = max([begin, *(one[1] for one in others)]), length
-            if self.from_before[index] and self.goes_on[index]:
-                begin, end = 0, length
             spans[index] = begin, end
         return spans
 
@@ -91,7 +95,13 @@ class MarkedText:
             sentences: where each sentence is in the text, and its line, without line breaks.
         """
         self._codes = markup.codes
-        self.sentences = [_marked_sentence(text, markup, span, line) for span, line in sentences]
+        self.sentences = [
+            _marked_sentence(text, markup, span, line, indices)
+            for (span, line), indices in zip(
+                sentences, _shared(markup.codes, [span for span, _ in sentences]), strict=True
+            )
+        ]
+        self._ends = [sentence.end for sentence in self.sentences]
 
     def joined(
         self, placed: Sequence[PlacedCodes], lines: Sequence[str], text: str, spans: Sequence[Span]
@@ -109,19 +119,21 @@ class MarkedText:
         for sentence, one, line, (begin, end) in zip(
             self.sentences, placed, lines, spans, strict=True
         ):
-            part = text[begin:end]
+            moved = mover(line, text[begin:end])
             found = sentence.stretched(one, len(line))
             for place, index in enumerate(sentence.codes):
                 outside = sentence.from_before[place], sentence.goes_on[place]
                 for side in (0, 1):
                     if not outside[side]:
-                        borders[index, side] = begin + moved(found[place][side], line, part)
+                        borders[index, side] = begin + moved(found[place][side])
         found_spans: list[Span] = []
         for index, code in enumerate(self._codes):
             first, last = (0, len(text)) if code.parent is None else found_spans[code.parent]
             begin, end = (
-                min(max(borders.get((index, side), self._between(offset, spans)), first), last)
-                for side, offset in enumerate((code.begin, code.end))
+                min(max(self._between(offset, spans) if at is None else at, first), last)
+                for offset, at in zip(
+                    code[:2], map(borders.get, ((index, 0), (index, 1))), strict=True
+                )
             )
             found_spans.append((begin, max(begin, end)))
         uncertain = sum(one.uncertain for one in placed)  # a code may have parts in two sentences
@@ -129,54 +141,67 @@ class MarkedText:
 
     def _between(self, offset: int, spans: Sequence[Span]) -> int:
         """Where an offset of what is between sentences is in the translation."""
-        shift = 0
-        for sentence, (_, end) in zip(self.sentences, spans, strict=True):
-            if offset < sentence.end:
-                break
-            shift = end - sentence.end
-        return offset + shift
+        before = bisect_right(self._ends, offset)
+        return offset + (spans[before - 1][1] - self._ends[before - 1] if before else 0)
 
 
-def moved(offset: int, before: str, after: str) -> int:
+def mover(before: str, after: str) -> Callable[[int], int]:
     """Where an offset is after the white space of a text has changed, and nothing else."""
     if before == after:
-        return offset
-    characters = sum(not one.isspace() for one in before[:offset])
-    is_behind_space = offset > 0 and before[offset - 1].isspace()
-    for index, one in enumerate(after):
-        if one.isspace():
-            continue
-        if not characters:
-            return index if is_behind_space else _behind_last(after, index)
-        characters -= 1
-    return len(after) if is_behind_space else len(after.rstrip())
+        return lambda offset: offset
+    counts = [0, *accumulate(not one.isspace() for one in before)]
+    places = [index for index, one in enumerate(after) if not one.isspace()]
+
+    def moved(offset: int) -> int:
+        count = counts[offset]
+        if offset and before[offset - 1].isspace():
+            return places[count] if count < len(places) else len(after)
+        return places[count - 1] + 1 if count else 0
+
+    return moved
 
 
-def _behind_last(text: str, index: int) -> int:
-    """The end of the last character that is no white space, before an index."""
-    return len(text[:index].rstrip())
+def _shared(codes: Sequence[Code], spans: Sequence[Span]) -> Iterator[list[int]]:
+    """For each sentence, indices of the codes of which a border may be in it."""
+    begins = [code.begin for code in codes]
+    open_ones: list[tuple[int, int]] = []
+    """Codes that began before a sentence, the first to end at the top of the heap."""
+    known = 0
+    for begin, end in spans:
+        first, behind = bisect_left(begins, begin), bisect_right(begins, end)
+        for index in range(known, first):
+            heappush(open_ones, (codes[index].end, index))
+        known = max(known, first)
+        ending = []
+        while open_ones and open_ones[0][0] <= end:
+            ending.append(heappop(open_ones)[1])
+        yield [*sorted(ending), *range(first, behind)]
 
 
-def _marked_sentence(text: str, markup: Markup, span: Span, line: str) -> MarkedSentence:
+def _marked_sentence(
+    text: str, markup: Markup, span: Span, line: str, indices: Sequence[int]
+) -> MarkedSentence:
     begin, end = span
-    written = text[begin:end]
+    moved = mover(text[begin:end], line)
     local: dict[int, int] = {}
     """Indices of the sentence's codes by those of the text's."""
     codes: list[Code] = []
-    for index, code in enumerate(markup.codes):
-        if not _has_part(code, begin, end, local):
+    for index in indices:
+        code = markup.codes[index]
+        parent = None if code.parent is None else markup.codes[code.parent]
+        is_enclosed = parent is not None and parent.begin < begin and end < parent.end
+        if not (is_enclosed or code.parent is None or code.parent in local):
+            continue
+        if not _has_part(code, begin, end):
             continue
         first, last = (
-            moved(min(max(offset, begin), end) - begin, written, line)
-            for offset in (code.begin, code.end)
+            moved(min(max(offset, begin), end) - begin) for offset in (code.begin, code.end)
         )
-        codes.append(Code(first, last, None if code.parent is None else local[code.parent]))
+        within = None if is_enclosed or code.parent is None else local[code.parent]
+        codes.append(Code(first, last, within))
         local[index] = len(local)
-    keep = tuple(
-        (moved(first - begin, written, line), moved(last - begin, written, line))
-        for first, last in markup.keep
-        if begin <= first and last <= end
-    )
+    kept = markup.keep[bisect_left(markup.keep, (begin,)) : bisect_right(markup.keep, (end,))]
+    keep = tuple((moved(first - begin), moved(last - begin)) for first, last in kept if last <= end)
     return MarkedSentence(
         begin,
         end,
@@ -188,10 +213,8 @@ def _marked_sentence(text: str, markup: Markup, span: Span, line: str) -> Marked
     )
 
 
-def _has_part(code: Code, begin: int, end: int, local: dict[int, int]) -> bool:
+def _has_part(code: Code, begin: int, end: int) -> bool:
     """Whether a sentence has a part of a code; an empty code belongs where its parent is."""
-    if code.parent is not None and code.parent not in local:
-        return False
     if code.begin == code.end:
         return begin <= code.begin <= end if code.parent is not None else begin < code.begin < end
     return code.begin < end and code.end > begin

@@ -31,6 +31,7 @@ typedef struct {
     /* What has come and is not yet read. */
     char *received;
     size_t count, room;
+    bool damaged; /* a frame that is too long: nothing after it is read */
 } Relay;
 
 static TRITONSERVER_Error *broken(const char *what, const char *why)
@@ -58,9 +59,11 @@ static void send_all(Relay *relay, const Written *frames)
         shutdown(relay->socket, SHUT_RDWR);
 }
 
-/* Receive more; false when the other side has gone, or there is no memory. */
+/* Receive more; false when the other side has gone or sends damaged frames, or there is no memory. */
 static bool receive(Relay *relay)
 {
+    if (relay->damaged)
+        return false;
     if (relay->room - relay->count < RECEIVE_BYTES) {
         const size_t room = 2 * relay->room + RECEIVE_BYTES;
         char *const received = realloc(relay->received, room);
@@ -79,13 +82,14 @@ static bool receive(Relay *relay)
 }
 
 /* The next whole frame among what was received, from `*at` on; false if there is none. */
-static bool next_frame(const Relay *relay, size_t *at, uint8_t *kind, Reading *frame)
+static bool next_frame(Relay *relay, size_t *at, uint8_t *kind, Reading *frame)
 {
     uint32_t bytes;
     if (relay->count - *at < 5)
         return false;
     memcpy(&bytes, relay->received + *at, 4);
-    if (relay->count - *at - 4 < bytes)
+    relay->damaged = bytes > MOST_FRAME_BYTES;
+    if (relay->damaged || relay->count - *at - 4 < bytes)
         return false;
     const char *const begin = relay->received + *at + 4;
     *kind = bytes > 0 ? begin[0] : 0;

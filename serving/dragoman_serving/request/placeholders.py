@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 _FORMS = (
     r"https?://[^\s<>\"]*[^\s<>\".,;:!?)\]}']",  # addresses
@@ -40,48 +39,3 @@ def is_tag(placeholder: str) -> bool:
 def split_at_placeholders(text: str) -> list[str]:
     """What stands between the placeholders of a text: one more than they are."""
     return _PATTERN.split(text)
-
-
-class Restored:
-    """A translation in which placeholders stand as the source text has them.
-
-    Attributes:
-        text: the translation.
-    """
-
-    def __init__(self, written: str, altered: Sequence[tuple[str, str]]) -> None:
-        """Put them back.
-
-        Args:
-            written: the translation as the vocabulary writes it.
-            altered: placeholders as the vocabulary writes them, each beside how the source text has
-                it. One that the translation lacks is left out.
-        """
-        self._spans: list[tuple[int, int, str]] = []
-        """Begin and end in what was written, and what stands there now."""
-        # The longest first, so that none is put into another.
-        for placeholder, raw in sorted(altered, key=lambda pair: -len(pair[0])):
-            for found in re.finditer(re.escape(placeholder), written):
-                if all(
-                    end <= found.start() or found.end() <= begin for begin, end, _ in self._spans
-                ):
-                    self._spans.append((*found.span(), raw))
-                    break
-        self._spans.sort()
-        parts, end = [], 0
-        for begin, behind, raw in self._spans:
-            parts += [written[end:begin], raw]
-            end = behind
-        self.text = "".join((*parts, written[end:]))
-
-    def index(self, written_index: int) -> int:
-        """Where a character stands now; one of a placeholder as far into it as it was."""
-        shift = 0
-        for begin, end, raw in self._spans:
-            if written_index < begin:
-                break
-            if written_index < end:
-                into = (written_index - begin) * len(raw) // (end - begin)
-                return begin + shift + into
-            shift += len(raw) - (end - begin)
-        return written_index + shift

@@ -70,8 +70,8 @@ class RequiredTerms:
                 raise cannot_write(name, terms[place])
         return TermConstraints(sequences, self._continuing, tuple(after))
 
-    def altered_placeholders(self, index: int, text: str) -> tuple[tuple[str, str], ...]:
-        """Placeholders that the vocabulary writes otherwise, each beside how the text has it.
+    def kept_placeholders(self, index: int, text: str) -> tuple[tuple[str, str], ...]:
+        """The placeholders of a sentence, each as the vocabulary writes it and as the text has it.
 
         Args:
             index: of the text that the sentence stands in.
@@ -92,7 +92,7 @@ class RequiredTerms:
             raise InvalidRequest(
                 f"text {index} has placeholders that the model's vocabulary cannot write"
             )
-        return tuple(pair for pair in zip(written, raw, strict=True) if pair[0] != pair[1])
+        return tuple(zip(written, raw, strict=True))
 
     def _can_write(self, text: str) -> bool:
         ids = self._target.encode(text)

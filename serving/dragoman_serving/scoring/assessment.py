@@ -17,8 +17,8 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
-from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.request.plan import ScoringPlan
+from dragoman_serving.request.restored import Restored
 from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
@@ -36,15 +36,15 @@ class SentencePair:
     """A sentence of a text, and its translation.
 
     `source_begin` and `target_begin` are where they begin in the whole texts. `target` is None
-    where the model itself has written the ids; `altered` are then placeholders that the target text
-    has otherwise than the ids, as of `SourceSentence`.
+    where the model itself has written the ids; `placeholders` are then those of `SourceSentence`,
+    which the target text has as the source has them.
     """
 
     src_ids: tuple[int, ...]
     tgt_ids: tuple[int, ...]
     source: str
     target: str | None = None
-    altered: tuple[tuple[str, str], ...] = ()
+    placeholders: tuple[tuple[str, str], ...] = ()
     complete: bool = True
     source_begin: int = 0
     target_begin: int = 0
@@ -277,9 +277,10 @@ class Assessor:
         if pair.target is not None:
             return target.pieces(pair.target)
         pieces = target.decoded_pieces(pair.tgt_ids)
-        if not pair.altered:
+        if not pair.placeholders:
             return pieces
-        index = Restored(target.decode(pair.tgt_ids), pair.altered).index
+        written = target.decode(pair.tgt_ids)
+        index = Restored(written, pair.source, pair.placeholders).index
         return [replace(one, begin=index(one.begin), end=index(one.end)) for one in pieces]
 
 

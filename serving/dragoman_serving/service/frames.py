@@ -33,7 +33,7 @@ from dragoman.kernel.errors import InvalidRequest, UsageError
 PROTOCOL = 4
 """Version of these frames, which both sides must speak; relay/frames.h has it too."""
 MOST_BYTES = 64 << 20
-"""Of a frame: more than a request may hold, less than would hurt."""
+"""Of a frame: more than a request may hold, less than would hurt; relay/frames.h has it too."""
 
 _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
 _I64, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
@@ -187,9 +187,19 @@ class Answer:
     last: bool = True
 
     def pack(self) -> bytes:
-        """The frame."""
+        """The frame.
+
+        Raises:
+            InvalidRequest: it would be longer than the relay reads.
+        """
         head = [_U64.pack(self.number), bytes((self.last, False))]
-        return _frame(Kind.ANSWER, head + _tensors(self.outputs))
+        frame = _frame(Kind.ANSWER, head + _tensors(self.outputs))
+        if len(frame) - _U32.size > MOST_BYTES:
+            raise InvalidRequest(
+                f"the answer is larger than {MOST_BYTES >> 20} MiB: "
+                "send fewer texts in a request, or request fewer outputs"
+            )
+        return frame
 
 
 @dataclass(frozen=True)

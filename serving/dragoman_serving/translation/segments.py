@@ -20,12 +20,12 @@ from dragoman_serving.request.placeholders import placeholder_spans
 class SourceSentence(Sentence):
     """A sentence of a text, as it was written.
 
-    `altered` are placeholders that the vocabulary writes otherwise, and how the text has them.
+    `placeholders` are those to be kept, each as the vocabulary writes it, and as the text has it.
     `marked` are its codes, if its text has some.
     """
 
     text: str = ""
-    altered: tuple[tuple[str, str], ...] = ()
+    placeholders: tuple[tuple[str, str], ...] = ()
     marked: MarkedSentence | None = None
 
 

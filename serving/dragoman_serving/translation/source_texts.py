@@ -165,7 +165,7 @@ class SourceTexts:
                     *(src_ids, max_tokens, search),
                     *(plan.urgency.priority, plan.urgency.deadline_s),
                     text=line_breaks.line,
-                    altered=plan.terms.altered_placeholders(index, line_breaks.line),
+                    placeholders=plan.terms.kept_placeholders(index, line_breaks.line),
                     marked=of_sentence,
                 )
             )

@@ -13,8 +13,8 @@ from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
-from dragoman_serving.request.placeholders import Restored
 from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.request.restored import Restored
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.scoring.pair import Scored, attention_of_tokens
 from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy
@@ -137,7 +137,7 @@ class Composer:
             sentence.src_ids,
             found.ids,
             sentence.text,
-            altered=sentence.altered,
+            placeholders=sentence.placeholders,
             complete=found.complete,
             source_begin=source_begin,
             target_begin=target_begin,
@@ -147,8 +147,8 @@ class Composer:
     def _text(self, sentence: Sentence, found: Hypothesis) -> str:
         """A sentence's translation, with placeholders as the text has them."""
         text = self._target.decode(found.ids)
-        if isinstance(sentence, SourceSentence) and sentence.altered:
-            return Restored(text, sentence.altered).text
+        if isinstance(sentence, SourceSentence) and sentence.placeholders:
+            return Restored(text, sentence.text, sentence.placeholders).text
         return text
 
     def _translation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -10,8 +11,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from dragoman_gateway.web.connections import HEAD_BYTES
 
 from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
@@ -159,6 +162,65 @@ def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, stat
     assert answer.startswith(b"HTTP/1.1 " + status), answer
     assert b'{"error":' in answer
     assert time.monotonic() - begin_s < 20
+
+
+@pytest.mark.parametrize(
+    ("before", "more_bytes", "statuses"),
+    [
+        (0, 0, [[b"200"]]),
+        (0, 1, [[b"431"]]),
+        (1, 0, [[b"200", b"200"]]),
+        (1, 1, [[], [b"200"], [b"200", b"431"]]),  # the first one may be under way
+    ],
+)
+def test_a_head_has_as_many_bytes_as_it_may(
+    slow: RunningGateway, before: int, more_bytes: int, statuses: list[list[bytes]]
+) -> None:
+    """Also if it comes at once with another request."""
+    other = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    begin = other.removesuffix(b"\r\n") + b"Connection: close\r\nX: "
+    end = b"\r\n\r\n"
+    head = begin + b"a" * (HEAD_BYTES + more_bytes - len(begin + end)) + end
+    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+        connection.sendall(before * other + head)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                answer += piece
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) in statuses
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "body"),
+    [
+        (b"BREW /v2/translate?a=b", 405, {"message": "/v2/translate takes GET, POST, not BREW"}),
+        (b"BREW /translate", 405, {"error": "/translate takes POST, not BREW"}),
+        (b"BREW /v2/nothing", 404, {"message": "there is no /v2/nothing"}),
+        (b"BREW /api/v1/translate", 405, {"error": {"code": "wrong_method"}}),
+        (b"GET /v2/usage HTTP/x\r\n\r\n", 400, {"message": "this is no HTTP request"}),
+        (b"GET /v2/usage HTTP/1.1\r\nX" + 100_000 * b"x", 431, {"message": "the head of the"}),
+        (b"POST /v2/translate HTTP/1.1\r\nX", 408, {"message": "the head of the request did"}),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_the_shape_of_its_protocol(
+    slow: RunningGateway, line: bytes, status: int, body: dict[str, Any]
+) -> None:
+    rest = b"" if b"\r\n" in line else b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+        connection.sendall(line + rest)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                answer += piece
+    head, _, content = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"content-type: application/json\r\n" in head
+    ((name, value),) = body.items()
+    found = json.loads(content)[name]
+    if isinstance(value, str):
+        assert found.startswith(value)
+    else:
+        assert found["code"] == value["code"]
 
 
 @pytest.fixture(scope="module")

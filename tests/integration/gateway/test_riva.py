@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -13,7 +14,21 @@ from riva.client.proto import riva_common_pb2, riva_nmt_pb2
 
 from tests.integration.conftest import Served, wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.integration.gateway.test_official_clients import table
 from tests.integration.gateway.test_operations import metric
+
+REFUSED_CALLS: dict[str, Callable[[NeuralMachineTranslationClient], object]] = {
+    "streaming_s2t_response_generator": lambda it: list(
+        it.streaming_s2t_response_generator(
+            [b""], riva_nmt_pb2.StreamingTranslateSpeechToTextConfig()
+        )
+    ),
+    "streaming_s2s_response_generator": lambda it: list(
+        it.streaming_s2s_response_generator(
+            [b""], riva_nmt_pb2.StreamingTranslateSpeechToSpeechConfig()
+        )
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +87,36 @@ def test_phrases_are_kept_and_translated_as_given(
     assert "dnt" not in found.text
 
 
+def test_the_table_has_every_call_of_nvidias_client() -> None:
+    public = inspect.getmembers(NeuralMachineTranslationClient, inspect.isroutine)
+    answers = table()["nvidia-riva-client"]
+    assert {name for name, _ in public if name[0] != "_"} == answers.keys()
+    assert answers.keys() == {"translate", "get_config"} | REFUSED_CALLS.keys()
+
+
+@pytest.mark.parametrize("call", REFUSED_CALLS)
+def test_a_call_that_is_refused_by_name(call: str, client: NeuralMachineTranslationClient) -> None:
+    code, details = status_of(lambda: REFUSED_CALLS[call](client))
+    assert code == grpc.StatusCode.UNIMPLEMENTED
+    assert details.startswith(table()["nvidia-riva-client"][call].removeprefix("refused: "))
+
+
+def test_stored_glossaries(riva: RunningGateway) -> None:
+    terms = {"source_language": "en", "target_language": "de", "entries": {"weather": "Klima"}}
+    body = {"name": "Terms", "dictionaries": [terms]}
+    stored = riva.post("/api/v1/glossaries", body).json["id"]
+
+    def text_with(glossary: str) -> str:
+        auth = Auth(uri=riva.riva, metadata_args=[["glossary-ids", glossary]])
+        client = NeuralMachineTranslationClient(auth)
+        (found,) = client.translate(["The weather is nice."], "", "en", "de").translations
+        return str(found.text)
+
+    assert "Klima" in text_with(stored)
+    unknown = grpc.StatusCode.NOT_FOUND, "there is no glossary 'none'"
+    assert status_of(lambda: text_with("none")) == unknown
+
+
 def test_languages(client: NeuralMachineTranslationClient, shipped: Served) -> None:
     pairs = client.get_config("").languages
     found = {
@@ -105,11 +150,6 @@ def test_wrong_requests_are_named(client: NeuralMachineTranslationClient) -> Non
     assert (code, "max_len_variation 'many'" in details) == (invalid, True)
     code, _ = status_of(lambda: client.translate(["A. " * 50_000], "", "en", "de"))
     assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
-    code, details = status_of(lambda: list(client.streaming_s2t_response_generator([b""], None)))
-    assert (code, "speech is not translated here" in details) == (
-        grpc.StatusCode.UNIMPLEMENTED,
-        True,
-    )
     assert client.translate(["Hello."], "", "en", "de").translations[0].text == "Hallo."
 
 

@@ -39,7 +39,7 @@ def test_the_shipped_model_is_served(installed: Installed, urls: tuple[str, str]
     log = installed.log.splitlines()
     kept, first, *others = log
     assert kept.startswith("dragoman: the model's 8-bit weights are kept in ")  # at the first start
-    assert first.startswith("dragoman: int8 (native, ")
+    assert first.startswith("dragoman: model bundle: int8 (native, ")
     assert [line.partition(" ")[0] for line in others] == ["settings:", "ready:"], log
 
 
@@ -59,7 +59,6 @@ def test_a_bundle_is_published(installed: Installed) -> None:
     [
         (("load-test", "--url", "URL", "--windows", "1"), "hdrh", "load-test"),
         (("train", "--text", "a", "b", "--out", "run"), "torch", "train"),
-        (("export", "onnx", "run", "--out", "bundle"), "onnx", "export"),
     ],
 )
 def test_a_missing_extra_is_named(

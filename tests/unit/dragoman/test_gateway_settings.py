@@ -106,3 +106,11 @@ def test_the_url_of_redis_is_never_printed() -> None:
         found = resolve(parser.parse_args([]), variable, of_serve(), known=SETTINGS)
         assert found.values["gateway_limits_url"] == url
         assert found.description == "gateway_limits_url *** (DRAGOMAN_GATEWAY_LIMITS_URL)"
+
+
+def test_the_help_names_what_a_value_is() -> None:
+    shown = {one.name.removeprefix("gateway_"): one.metavar for one in gateway_settings()}
+    assert shown["anonymous_requests_per_minute"] == shown["glossaries_per_owner"] == "NUMBER"
+    assert shown["document_bytes_per_caller"] == shown["body_bytes"] == "BYTES"
+    assert (shown["timeout_s"], shown["riva_port"]) == ("SECONDS", "PORT")
+    assert (shown["folder"], shown["public_url"]) == ("FOLDER", "URL")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlencode
 
 from dragoman_client.testing import FakeServer, translated
-from dragoman_gateway.application import application
+from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
 
@@ -54,7 +54,7 @@ class Application:
     def __enter__(self) -> Self:
         """Start."""
         self.gateway = Gateway(self._settings)
-        self._application = application(self.gateway)
+        self._application = GatewayApplication(self.gateway)
         self._runner.run(self.gateway.__aenter__())
         return self
 
@@ -91,9 +91,54 @@ class Application:
         """Send anything; a path may have a query."""
         return self._runner.run(self._call(method, path, body, headers or {}))
 
+    def leave(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        after_s: float = 0.0,
+    ) -> None:
+        """Send anything, and hang up before the answer."""
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            raise AssertionError("nobody is there to be answered")
+
+        async def left() -> None:
+            await asyncio.sleep(after_s)
+
+        self._runner.run(self._send(method, path, body, headers or {}, left, send))
+
     async def _call(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Answer:
+        left = asyncio.Event()
+        status, answered, parts = 0, dict[str, str](), list[bytes]()
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                answered.update(
+                    (name.decode().lower(), value.decode()) for name, value in message["headers"]
+                )
+            elif message["type"] == "http.response.body":
+                parts.append(message.get("body", b""))
+
+        await self._send(method, path, body, headers, left.wait, send)
+        left.set()
+        return Answer(status, answered, b"".join(parts))
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        leave: Callable[[], Awaitable[object]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Send a request, whose client hangs up when `leave` ends."""
         path, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -117,25 +162,11 @@ class Application:
             "server": ("127.0.0.1", 5000),
         }
         messages = [{"type": "http.request", "body": body, "more_body": False}]
-        left = asyncio.Event()
-        status, answered, parts = 0, dict[str, str](), list[bytes]()
 
         async def receive() -> MutableMapping[str, Any]:
             if messages:
                 return messages.pop()
-            await left.wait()
+            await leave()
             return {"type": "http.disconnect"}
 
-        async def send(message: MutableMapping[str, Any]) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                answered.update(
-                    (name.decode().lower(), value.decode()) for name, value in message["headers"]
-                )
-            elif message["type"] == "http.response.body":
-                parts.append(message.get("body", b""))
-
         await self._application(scope, receive, send)
-        left.set()
-        return Answer(status, answered, b"".join(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -14,3 +15,17 @@ def app() -> Iterator[Application]:
     """Open to everybody."""
     with Application() as application:
         yield application
+
+
+@pytest.fixture
+def stuck() -> Iterator[Application]:
+    """Translates nothing before the test ends."""
+    ended = threading.Event()
+
+    def wait(text: str) -> str:
+        ended.wait(30)
+        return text
+
+    with Application(wait) as app:
+        yield app
+        ended.set()

@@ -133,7 +133,7 @@ class RunText:
         if not len(examples):
             raise UsageError(
                 f"all {examples.left_out} pairs exceed data.max_length_tokens, "
-                f"{data.max_length_tokens}, or have characters that the vocabulary lacks"
+                f"{data.max_length_tokens}, or have targets that the vocabulary cannot write"
             )
         directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
         log.info(

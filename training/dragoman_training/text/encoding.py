@@ -95,7 +95,7 @@ def encode(
         text: the pairs.
         tokenizer: the vocabulary.
         limit: pairs with a longer side are left out, and so are those with an empty one, or with
-            characters that an imported vocabulary cannot write.
+            a target that an imported vocabulary cannot write.
         drawing: how words are cut; None: as always. The same pairs are left out; what a drawing
             makes longer than the limit is cut as always.
     """
@@ -328,10 +328,9 @@ class _Writer:
             kept: list[list[int]] = []
             for number, (rank, _) in enumerate(chunk):
                 of_pair = slice(number * sides, (number + 1) * sides)
-                fits = all(
-                    0 < len(side) <= self._limit and UNKNOWN_ID not in side
-                    for side in encoded[of_pair]
-                )
+                fits = all(0 < len(side) <= self._limit for side in encoded[of_pair])
+                # An imported vocabulary may lack characters, and none is to be learnt as unknown.
+                fits = fits and UNKNOWN_ID not in encoded[of_pair][-1]
                 (self.taken if fits else self.too_long).append(rank)
                 kept += drawn[of_pair] if fits else []
             ids = np.fromiter(itertools.chain(*kept), _dtype(self._tokenizer))

@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
 
+from dragoman_client.markup.its_rules import local_name
+from dragoman_client.markup.languages import (
+    DocumentLanguages,
+    is_same_language,
+    names_language,
+)
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_profiles import PLACEHOLDERS, Pair, Rule, XmlProfile, roles
 from dragoman_client.markup.xml_roles import XmlRoles
 from dragoman_client.markup.xml_segmenter import XmlSegmenter
+from dragoman_client.markup.xml_spelling import ATTRIBUTE
 from dragoman_client.markup.xml_tokens import XmlToken
 
 MOST_UNIT_BYTES = 1 << 24
 """A longer unit is refused, because it is held in memory."""
 
-_ATTRIBUTE = r"""\s+{}\s*=\s*(?:"[^"]*"|'[^']*')"""
 _TAG_END = re.compile(r"\s*/?>$")
 
 
@@ -71,6 +77,7 @@ XLIFF_1 = UnitForm(
             "bpt": Pair("pt", ("rid", "id"), True),
             "ept": Pair("pt", ("rid", "id"), False),
         },
+        subflows=frozenset({"sub"}),
         preserving=frozenset({"source", "seg-source"}),
         keep=PLACEHOLDERS,
         has_tags_as_text=True,
@@ -80,7 +87,7 @@ XLIFF_1 = UnitForm(
     target="target",
     language=("file", "target-language"),
     replaced={"state": frozenset({"new", "needs-translation"})},
-    closed={"approved": frozenset({"yes"})},
+    closed={"approved": frozenset({"yes"}), "state": frozenset({"final", "signed-off"})},
     target_attributes={"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
 )
 
@@ -101,7 +108,8 @@ XLIFF_2 = UnitForm(
     target="target",
     language=("xliff", "trgLang"),
     replaced={"state": frozenset({"initial"})},
-    unit_attributes={"state": "translated", "subState": None},
+    closed={"state": frozenset({"reviewed", "final"})},
+    unit_attributes={"state": "translated", "subState": "dragoman:machine-translation"},
 )
 
 QT = UnitForm(
@@ -126,6 +134,7 @@ TMX = UnitForm(
         roles=roles(text="seg", inline="hi", opaque="bpt ept ph it ut"),
         otherwise="block",
         pairs={"bpt": Pair("pt", ("i",), True), "ept": Pair("pt", ("i",), False)},
+        subflows=frozenset({"sub"}),
     ),
     unit="tu",
     sources=("seg",),
@@ -171,23 +180,27 @@ class UnitReader:
         Args:
             form: of the document.
             encoding: likewise.
-            target_language: of the translations, for a document that does not say it.
+            target_language: of the translations; "und" is any.
             overwrites: translations that are there are replaced.
 
         Raises:
-            ValueError: the form needs a target language.
+            ValueError: there is no target language.
         """
-        if form is TMX and target_language is None:
-            raise ValueError("a TMX file is to be translated: give the target language")
+        if not target_language:
+            raise ValueError("it is to hold translations: give the target language")
         self._form, self._encoding = form, encoding
         self._language, self._overwrites = target_language, overwrites
-        self._roles = XmlRoles(form.profile)
+        self._roles = XmlRoles(form.profile, DocumentLanguages())
         self._unit: list[Item] = []
         self._unit_bytes = 0
         self._depth = 0
         self._protecting: set[str] = set()
         """Ids of the markers between which nothing is translated."""
         self._source_language = ""
+        self._is_wanted = True
+        """Whether the translations here are in the target language."""
+        self._languages: dict[str, bool] = {}
+        """That translations are in by what the document says, and whether they are wanted."""
         self._out: list[Raw | Segment] = []
 
     def add(self, token: XmlToken) -> None:
@@ -223,13 +236,31 @@ class UnitReader:
         out, self._out = self._out, []
         return out
 
-    finish = take
+    def finish(self) -> list[Raw | Segment]:
+        """All that is left.
+
+        Raises:
+            ValueError: its translations are all in other languages than the target language.
+        """
+        if self._languages and not any(self._languages.values()):
+            named = " and ".join(map(repr, self._languages))
+            raise ValueError(
+                f"its translations are in {named}, not {self._language!r}: "
+                f"give that target language, or change {self._form.language[1]}"
+            )
+        return self.take()
 
     def _with_language(self, token: XmlToken, name: str) -> bytes:
         element, attribute = self._form.language
-        if token.kind != "start" or name != element or attribute in token.attributes:
+        if token.kind != "start" or name != element:
             return token.raw
-        return self._tag(token, {attribute: self._language} if self._language else {})
+        named = token.attributes.get(attribute, "")
+        is_any = not named or not names_language(self._language)
+        self._is_wanted = is_any or is_same_language(named, self._language)
+        self._languages[named] = self._is_wanted
+        if attribute in token.attributes:
+            return token.raw
+        return self._tag(token, {attribute: self._language})
 
     def _written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
         """A unit, with its translation if it lacks one."""
@@ -264,7 +295,7 @@ class UnitReader:
 
     def _is_done(self, unit: list[Item], places: _Places) -> bool:
         """Whether a unit is left as it is."""
-        if not unit[places.source[0]].is_translated:
+        if not (self._is_wanted and unit[places.source[0]].is_translated):
             return True
         known = dict(unit[0].token.attributes)
         has_text = False
@@ -285,15 +316,15 @@ class UnitReader:
         """What a translation holds."""
         begin, end = source
         segmenter = XmlSegmenter(self._form.profile, self._encoding)
-        for item in unit[begin + 1 : end - 1]:
-            self._follow_markers(item.token)
+        for item in _with_kept_elements(unit[begin + 1 : end - 1]):
+            self._follow_markers(item)
             segmenter.add(item._replace(is_translated=False) if self._protecting else item)
         return segmenter.finish()
 
-    def _follow_markers(self, token: XmlToken) -> None:
-        if token.kind == "start" and _local(token) == "sm":
-            if token.attributes.get("translate") == "no":
-                self._protecting.add(token.attributes.get("id", ""))
+    def _follow_markers(self, item: Item) -> None:
+        token = item.token
+        if _begins_protection(token) and item.role != "keep":
+            self._protecting.add(token.attributes.get("id", ""))
         elif token.kind == "start" and _local(token) == "em":
             self._protecting.discard(token.attributes.get("startRef", ""))
 
@@ -326,9 +357,9 @@ class UnitReader:
                 continue
             attributes = unit[begin].token.attributes
             language = attributes.get("xml:lang", attributes.get("lang", ""))
-            if _is_language(language, self._language or ""):
+            if is_same_language(language, self._language):
                 return None
-            if source is None and _is_language(language, self._source_language):
+            if source is None and is_same_language(language, self._source_language):
                 source = begin, end
         if source is None:
             return None
@@ -346,9 +377,12 @@ class UnitReader:
         form = self._form
         prefix = source.name[: -len(_local(source))]
         name = prefix + form.target
-        attributes = {"xml:space": source.attributes.get("xml:space"), **form.target_attributes}
-        if form is TMX:
-            attributes = {form.language[1]: self._language}
+        attributes: dict[str, str | None] = {
+            attribute: value
+            for attribute, value in source.attributes.items()
+            if attribute == "xml:space" or attribute.startswith("xmlns")
+        }
+        attributes |= {form.language[1]: self._language} if form is TMX else form.target_attributes
         inner = f"<{prefix}seg>" if form is TMX else ""
         yield Raw(f"<{name}{_attributes(attributes)}>{inner}".encode(self._encoding))
         yield from content
@@ -359,8 +393,7 @@ class UnitReader:
     ) -> bytes:
         """A start tag with other attributes; None removes one."""
         written = token.raw.decode(self._encoding)
-        for name in attributes:
-            written = re.sub(_ATTRIBUTE.format(re.escape(name)), "", written)
+        written = ATTRIBUTE.sub(lambda one: "" if one[1] in attributes else one[0], written)
         end = _TAG_END.search(written)
         if end is None:
             return token.raw
@@ -376,20 +409,52 @@ _HOLDING = frozenset({"mrk", "numerusform"})
 
 
 def _local(token: XmlToken) -> str:
-    return token.name.rpartition(":")[2]
+    return local_name(token.name)
 
 
 def _is_among(known: Mapping[str, str], values: Mapping[str, frozenset[str]]) -> bool:
     return any(known.get(name) in some for name, some in values.items())
 
 
-def _is_language(tag: str, other: str) -> bool:
-    """Whether two tags name one language, whatever the region."""
-    return bool(tag) and tag.partition("-")[0].lower() == other.partition("-")[0].lower()
-
-
 def _attributes(attributes: Mapping[str, str | None]) -> str:
     return "".join(f" {n}={quoteattr(v)}" for n, v in attributes.items() if v is not None)
+
+
+def _begins_protection(token: XmlToken) -> bool:
+    """Whether nothing is translated from a token on, up to another one in the unit."""
+    is_marker = token.kind == "start" and _local(token) == "sm"
+    return is_marker and token.attributes.get("translate") == "no"
+
+
+def _with_kept_elements(items: Sequence[Item]) -> list[Item]:
+    """Items of a text, in which a protected part between two markers is an element to keep."""
+    found = list(items)
+    index = 0
+    while index < len(items):
+        item = items[index]
+        last = _end_of_protection(items, index) if _begins_protection(item.token) else None
+        if last is not None:
+            found[index] = item._replace(role="keep", is_translated=True)
+            for inner in (index + 1, last):
+                tag = replace(items[inner].token, kind="other")
+                found[inner] = items[inner]._replace(token=tag)
+            index = last
+        index += 1
+    return found
+
+
+def _end_of_protection(items: Sequence[Item], begin: int) -> int | None:
+    """The index of the marker that ends what another one begins; None: it is not beside it."""
+    name, depth = items[begin].token.attributes.get("id"), 0
+    for index in range(begin, len(items)):
+        token = items[index].token
+        is_end = token.kind == "start" and _local(token) == "em"
+        if depth == 0 and is_end and token.attributes.get("startRef") == name:
+            return index
+        depth += (token.kind == "start") - (token.kind == "end")
+        if depth < 0:
+            return None
+    return None
 
 
 def _children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,12 @@ from typing import Final
 
 from dragoman_client.markup.xml_profiles import XHTML
 
+
+def names(written: str) -> frozenset[str]:
+    """Names of elements from a list with spaces."""
+    return frozenset(written.split())
+
+
 VOID: Final = frozenset(
     (
         *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"),
@@ -15,19 +21,18 @@ VOID: Final = frozenset(
     )
 )
 """Elements without an end."""
-INLINE_VOID: Final = frozenset(("br", "wbr", "img", "input", "embed"))
-NEVER_NESTED: Final = frozenset(("a", "nobr"))
-"""A second one ends the first."""
-_CELLS = frozenset(("td", "th"))
-_ENDED: Final[Mapping[str, frozenset[str]]] = {
-    "li": frozenset(("li",)),
-    **dict.fromkeys(("dt", "dd"), frozenset(("dt", "dd"))),
-    **dict.fromkeys(_CELLS, _CELLS),
-    "tr": _CELLS | {"tr"},
-    **dict.fromkeys(("tbody", "tfoot"), _CELLS | {"tr", "thead", "tbody"}),
-    "option": frozenset(("option",)),
-    "optgroup": frozenset(("option", "optgroup")),
-}
+IN_HEAD: Final = names(
+    "base basefont bgsound head html link meta noframes noscript script style template title"
+)
+"""Elements that do not end a page's head."""
+SKIPPED: Final = frozenset(("noembed", "noframes", "plaintext", "xmp"))
+"""Elements in which, other than in XHTML, nothing is markup."""
+NOT_IN_FOREIGN: Final = names(
+    "b big blockquote body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 "
+    "h6 head hr i img li listing menu meta nobr ol p pre ruby s small span strong "
+    "strike sub sup table tt u ul var"
+)
+"""Elements that end SVG or MathML around them."""
 TITLES: Final = frozenset(("title", "h1", "h2", "h3", "h4", "h5", "h6"))
 """Elements whose texts are titles."""
 _BUTTONS = frozenset(("button", "reset"))
@@ -42,35 +47,36 @@ _DESCRIPTIONS = frozenset(
         "twitter:description",
     )
 )
+_TAG_NAME = re.compile(r"<[^ \t\n\f\r/>]*")
 _ATTRIBUTE = re.compile(
-    r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'=<>`]+)))?""", re.DOTALL
+    r"""[ \t\n\f\r/]*(=?[^ \t\n\f\r/>=]*)"""
+    r"""(?:[ \t\n\f\r]*=[ \t\n\f\r]*(?:"([^"]*)"|'([^']*)'|([^ \t\n\f\r>]*)))?"""
 )
-
-
-def ends(name: str, around: str) -> bool:
-    """Whether the begin of a block ends the one around it, which has no end tag then."""
-    return around == "p" or around in _ENDED.get(name, ())
 
 
 def role(name: str) -> str:
     """The role of an element: `block`, `inline`, `keep`, `opaque` or `skip`."""
-    return XHTML.roles.get(name, "block")
+    return "skip" if name in SKIPPED else XHTML.roles.get(name, "block")
 
 
 def attributes(tag: str) -> dict[str, tuple[str, int, int, str]]:
     """Attributes of a tag: value, where it begins and ends, and its quotation mark, if any."""
-    begin = re.match(r"</?[^\s/>]+", tag)
     found: dict[str, tuple[str, int, int, str]] = {}
-    for one in _ATTRIBUTE.finditer(tag, begin.end() if begin else 0):
+    begin = _TAG_NAME.match(tag)
+    position = begin.end() if begin else len(tag)
+    while (one := _ATTRIBUTE.match(tag, position)) and one.end() > position:
+        position = one.end()
         group = next((number for number in (2, 3, 4) if one[number] is not None), None)
-        name = one[1].lower()
-        if name in found:
-            continue  # browsers take the first one
-        if group is None:
-            found[name] = "", one.end(), one.end(), ""
-        else:
-            found[name] = one[group], *one.span(group), {2: '"', 3: "'", 4: ""}[group]
+        value = ("", position, position, "")
+        if group is not None:
+            value = one[group], *one.span(group), {2: '"', 3: "'", 4: ""}[group]
+        found.setdefault(one[1].lower(), value)  # browsers take the first one
     return found
+
+
+def values(found: Mapping[str, tuple[str, int, int, str]]) -> dict[str, str]:
+    """The values of attributes, as they are written."""
+    return {name: value for name, (value, *_) in found.items()}
 
 
 def is_text(name: str, attribute: str, others: Mapping[str, str]) -> bool:
@@ -91,11 +97,9 @@ def is_text(name: str, attribute: str, others: Mapping[str, str]) -> bool:
     return False
 
 
-def is_translated(others: Mapping[str, str], around: bool) -> bool:
-    """Whether the text of an element is translated, by its attributes and what is around it."""
+def says_translated(others: Mapping[str, str]) -> bool | None:
+    """Whether an element's attributes say that its text is translated; None: they say nothing."""
     written = others.get("translate")
     if written is not None and written.lower() in ("yes", "no", ""):
         return written.lower() != "no"
-    if XHTML.untranslated_class in others.get("class", "").split():
-        return False
-    return around
+    return False if XHTML.untranslated_class in others.get("class", "").split() else None

@@ -2,306 +2,384 @@
 
 from __future__ import annotations
 
-import codecs
-import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from dragoman_client.markup import html_profile, html_spelling
+from dragoman_client.markup.html_elements import Element, OpenElements
+from dragoman_client.markup.html_encoding import (
+    EncodingSearch,
+    PageDecoder,
+    errors_of,
+    python_name,
+)
 from dragoman_client.markup.html_tokens import HtmlToken, HtmlTokens
+from dragoman_client.markup.languages import DocumentLanguages
 from dragoman_client.markup.segments import (
+    MOST_KEPT_CHARACTERS,
+    MOST_TEXT_CHARACTERS,
     Closing,
     Opaque,
     Opening,
     Piece,
     Raw,
+    Run,
     Segment,
     SegmentKind,
     Words,
     segments,
 )
+from dragoman_client.markup.xml_profiles import XHTML
 
-MOST_RUN_CHARACTERS = 50_000
-"""A text that is longer is parted where it is: the server takes twice as many in a text."""
-_MOST_OPEN = 512
-"""Elements in each other that a text may have; what is deeper parts texts, as in browsers."""
-_MOST_KEPT = 1000
-"""Characters of what is kept that its sentence is translated with."""
-_HEAD_BYTES = 1024
-"""In which a document says its encoding, as browsers look for it."""
-_CHARSET = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_AS_WINDOWS_1252 = frozenset(("iso8859-1", "ascii"))
-"""What browsers read as Windows-1252."""
-
-
-@dataclass
-class _Element:
-    """A block around the text."""
-
-    name: str
-    is_translated: bool
-    preserves: bool
+_FOREIGN = ("svg", "math")
+_PRESERVING = ("pre", "textarea", "listing")
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 @dataclass
 class _Held:
-    """An element that is moved, or left, as it is."""
+    """An element that moves with its text as it is, as far as it is read.
 
-    name: str
-    role: str
-    parts: list[bytes | Segment] = field(default_factory=list)
+    Attributes:
+        element: what it is.
+        is_shown: whether its text is part of its sentence.
+        parts: its bytes, and the texts of its attributes.
+        texts: in it.
+        size: of it in characters.
+        inner: names of the elements in it that are open.
+    """
+
+    element: Element
+    is_shown: bool
+    parts: list[bytes | Segment]
     texts: list[str] = field(default_factory=list)
-    depth: int = 1
     size: int = 0
     inner: list[str] = field(default_factory=list)
-    """Elements in it that are open."""
 
-    def can_move_with(self, token: HtmlToken) -> bool:
-        """Whether it can still be moved: it is closed in itself, and has no block."""
-        is_empty = token.is_void and self.name in ("svg", "math")
-        if token.kind == "start" and token.name not in html_profile.VOID and not is_empty:
-            self.inner.append(token.name)
-            return html_profile.role(token.name) != "block" or self.name in ("svg", "math")
-        if token.kind == "end":
-            return bool(self.inner) and self.inner.pop() == token.name
-        return True
+    def takes(self, token: HtmlToken) -> bool:
+        """Whether a token is in it; if not, it is not closed in itself, or has a block."""
+        if self.size > MOST_TEXT_CHARACTERS:
+            return False
+        if token.kind == "start":
+            return self._takes_element(token)
+        return token.kind != "end" or token.name == (self.inner or [self.element.name])[-1]
+
+    def _takes_element(self, token: HtmlToken) -> bool:
+        name = token.name
+        values = html_profile.values(html_profile.attributes(token.raw))
+        if self.is_shown and html_profile.says_translated(values):
+            return False
+        if self.element.name in _FOREIGN:
+            return name not in html_profile.NOT_IN_FOREIGN
+        if name in ("a", "nobr") and name in (self.element.name, *self.inner):
+            return False
+        return name in html_profile.VOID or html_profile.role(name) not in ("block", "skip")
+
+    def add(self, token: HtmlToken, raw: bytes) -> None:
+        """Add a token that it takes."""
+        self.parts.append(raw)
+        self.size += len(token.raw)
+        if token.kind == "text":
+            self.texts.append(token.raw)
+        elif token.kind == "end" and self.inner:
+            self.inner.pop()
+        elif token.kind == "start":
+            is_empty = token.is_void and self.element.name in _FOREIGN
+            if not (is_empty or token.name in html_profile.VOID):
+                self.inner.append(token.name)
 
 
 class HtmlReader:
     """Reads a document in chunks; what comes out, joined, are the bytes that went in."""
 
-    def __init__(self, *, encoding: str | None = None) -> None:
+    def __init__(self, *, encoding: str | None = None, source_language: str | None = None) -> None:
         """Prepare.
 
         Args:
             encoding: that is known from elsewhere; None: the document says it, or UTF-8.
+            source_language: of the document, if it is known; what is in another one, by `lang`,
+                stays as it is.
 
         Raises:
             ValueError: no such encoding.
         """
-        self._given = None if encoding is None else _python_name(encoding)
+        self._given = None if encoding is None else python_name(encoding)
+        self._search = EncodingSearch()
         self._head = b""
-        self._decoder: codecs.IncrementalDecoder | None = None
+        """Before the encoding is known."""
+        self._decoder: PageDecoder | None = None
         self._tokens = HtmlTokens()
-        self._segmenter = _Segmenter("utf-8")
+        self._source_language = source_language
+        self._segmenter = _Segmenter("utf-8", source_language)
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
         """Read on.
 
         Raises:
-            ValueError: a tag or comment is too long.
+            ValueError: a token is too long, or the encoding is not supported.
         """
-        if self._decoder is None:
-            self._head += chunk
-            if len(self._head) < _HEAD_BYTES:
-                return []
-            chunk = self._begin()
-        assert self._decoder is not None
-        return self._segmenter.add(self._tokens.feed(self._decoder.decode(chunk)))
+        if self._decoder is not None:
+            return self._read(self._decoder, chunk)
+        self._head += chunk
+        found = self._search.feed(chunk)
+        return self._begin(self._given or found) if found else []
 
     def close(self) -> list[Raw | Segment]:
         """What is left; raises as `feed`."""
-        last = self._begin() if self._decoder is None else b""
+        found = [] if self._decoder else self._begin(self._given or self._search.close())
         assert self._decoder is not None
-        tokens = self._tokens.feed(self._decoder.decode(last, final=True))
-        return self._segmenter.add(tokens + self._tokens.close()) + self._segmenter.finish()
+        found += self._segmenter.add(self._tokens.close())
+        return [*found, *self._segmenter.finish(), Raw(self._decoder.unread)]
 
-    def _begin(self) -> bytes:
-        head, self._head = self._head, b""
-        encoding = self._given or _encoding(head)
-        self._decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
-        self._segmenter = _Segmenter(encoding)
-        return head
+    def _begin(self, encoding: str) -> list[Raw | Segment]:
+        self._decoder = PageDecoder(encoding)
+        self._segmenter = _Segmenter(encoding, self._source_language)
+        mark = "\ufeff".encode(encoding, "ignore")
+        begin = mark if self._head.startswith(mark) else b""
+        found = self._read(self._decoder, self._head[len(begin) :])
+        self._head = b""
+        return [Raw(begin), *found]
+
+    def _read(self, decoder: PageDecoder, chunk: bytes) -> list[Raw | Segment]:
+        return self._segmenter.add(self._tokens.feed(decoder.decode(chunk)))
 
 
 class _Segmenter:
     """Makes segments of tokens."""
 
-    def __init__(self, encoding: str) -> None:
-        self._encoding = encoding
+    def __init__(self, encoding: str, source_language: str | None) -> None:
+        self._encoding, self._errors = encoding, errors_of(encoding)
+        self._source_language = source_language
+        self._languages = DocumentLanguages(source_language)
         self._text = {
             collapses: html_spelling.in_text(encoding, collapses=collapses)
             for collapses in (False, True)
         }
+        self._title = html_spelling.in_text(encoding, collapses=True, is_title=True)
         self._out: list[Raw | Segment] = []
-        self._pieces: list[Piece] = []
-        self._size = 0
-        self._open: list[_Element] = []
-        """Inline elements of the text, whose ends have not come."""
-        self._around: list[_Element] = []
+        self._elements = OpenElements()
+        self._run = Run()
+        self._first = 0
+        """Index of the first of the open elements that began in the run."""
+        self._is_settled = True
+        """Whether the run opens nothing but what its tags say."""
+        self._links = 0
+        """Of the run."""
+        self._is_only_links = True
+        """Whether the run has no words outside of links, as a menu has none."""
         self._held: _Held | None = None
+        self._cdata = ""
+        """The end of what is read of a CDATA section, which tokenizers read as other tokens."""
 
     def add(self, tokens: list[HtmlToken]) -> list[Raw | Segment]:
         """Read on; what is complete."""
         for token in tokens:
+            if self._held is not None and not self._holds(token, self._held):
+                self._let_go(self._held)
             if self._held is not None:
                 self._hold(token, self._held)
-            elif token.kind == "text":
-                self._add_words(token)
-            elif token.kind == "start":
-                self._start(token)
-            elif token.kind == "end":
-                self._end(token)
-            elif token.raw.startswith(("<!--", "<?")) and self._is_translated:
-                self._add(Opaque((self._raw(token.raw),)), token)
+            elif self._cdata:
+                self._border([self._raw(token.raw)])
             else:
-                self._border(token.raw)
+                self._add(token)
+            self._follow_cdata(token)
         out, self._out = self._out, []
         return out
 
     def finish(self) -> list[Raw | Segment]:
         """All that is left."""
         if self._held is not None:
-            held, self._held = self._held, None
-            self._flush()
-            self._put(held.parts)
+            self._let_go(self._held)
         self._flush()
         out, self._out = self._out, []
         return out
 
-    @property
-    def _is_translated(self) -> bool:
-        return all(one.is_translated for one in (self._open or self._around)[-1:])
+    def _follow_cdata(self, token: HtmlToken) -> None:
+        is_foreign = self._held is not None and self._held.element.name in _FOREIGN
+        if self._cdata:
+            self._cdata += token.raw
+        elif token.raw.startswith(_CDATA) and (
+            is_foreign or any(map(self._elements.has, _FOREIGN))
+        ):
+            self._cdata = token.raw
+        is_over = _CDATA_END in self._cdata
+        self._cdata = "" if is_over else self._cdata[-len(_CDATA_END) :]
 
-    @property
-    def _preserves(self) -> bool:
-        return any(one.preserves for one in self._around[-1:])
+    def _add(self, token: HtmlToken) -> None:
+        if token.kind == "text":
+            self._add_words(token)
+        elif token.kind == "start":
+            self._start(token)
+        elif token.kind == "end":
+            self._end(token)
+        elif self._run and self._is_settled and self._elements.is_settled:
+            self._add_piece(Opaque((self._raw(token.raw),)), token)
+        else:
+            self._border([self._raw(token.raw)])
 
     def _start(self, token: HtmlToken) -> None:
-        while self._around and html_profile.ends(token.name, self._around[-1].name):
-            if html_profile.role(token.name) != "block":
-                break
+        name, role = token.name, html_profile.role(token.name)
+        parts_text = role in ("block", "skip") or self._elements.closes(name)
+        if parts_text:
             self._flush()
-            self._around.pop()
+        was_settled = self._elements.is_settled
+        self._elements.close_before(name)
+        self._first = min(self._first, len(self._elements))
+        if self._elements.settles(name):
+            self._settle()
+            self._is_settled &= was_settled
         found = html_profile.attributes(token.raw)
-        values = {name: value for name, (value, *_) in found.items()}
-        around = self._is_translated
-        is_translated = html_profile.is_translated(values, around)
-        parts = self._parts(token, found, values, is_translated)
-        role, name = html_profile.role(token.name), token.name
-        if name in html_profile.VOID:
-            if name in html_profile.INLINE_VOID and around:
-                self._add(Opaque(tuple(parts)), token)
-            else:
-                self._flush()
-                self._put(parts)
-        elif role == "inline" and around and not is_translated:
-            self._held = _Held(name, "keep", parts)
-        elif role in ("keep", "opaque", "skip"):
-            self._held = _Held(name, role if around or role == "skip" else "skip", parts)
-            if token.is_void and name in ("svg", "math"):
-                self._release()
-        elif role == "inline" and around and self._can_open(name):
-            self._add(Opening(tuple(parts)), token)
-            self._open.append(_Element(name, True, False))
-        else:
-            self._flush()
-            self._put(parts)
-            if role != "inline" or is_translated != around:
-                self._enter(name, is_translated)
+        values = html_profile.values(found)
+        around = self._elements.around
+        element = self._element(name, values)
+        tag = replace(element)
+        tag.inherit(around)
+        parts = self._parts(token, found if tag.is_translated else {}, values)
+        element.is_skipped = role in ("opaque", "skip")
+        if role == "keep" and element.says is None:
+            element.says = False
+        can_move = around.is_translated and not parts_text
+        if not (can_move and self._move(token, role, element, parts)):
+            self._border(parts)
+            if name not in html_profile.VOID and not (token.is_void and around.is_skipped):
+                self._open(element)
 
-    def _can_open(self, name: str) -> bool:
-        if name in html_profile.NEVER_NESTED and any(one.name == name for one in self._open):
+    def _element(self, name: str, values: Mapping[str, str]) -> Element:
+        """An element, by what its attributes say."""
+        language = XHTML.language_of(values)
+        if name == "html":
+            self._languages = DocumentLanguages(self._source_language, language)
+        return Element(
+            name,
+            html_profile.says_translated(values),
+            self._languages.is_foreign(language),
+            preserves=name in _PRESERVING,
+        )
+
+    def _move(
+        self, token: HtmlToken, role: str, element: Element, parts: list[bytes | Segment]
+    ) -> bool:
+        """Take an element into the text around it, if it can move with it."""
+        name = token.name
+        is_free = self._is_settled and self._elements.is_settled
+        if not (is_free or self._elements.settles(name)):
             return False
-        return len(self._open) < _MOST_OPEN
+        if name in html_profile.VOID or (token.is_void and name in _FOREIGN):
+            self._add_piece(Opaque(tuple(parts)), token)
+        elif role == "opaque":
+            self._held = _Held(element, False, parts)
+        elif element.says is False or element.says_foreign:
+            element.says = False
+            self._held = _Held(element, True, parts)
+        elif self._elements.is_full:
+            return False
+        else:
+            if name == "a" and self._links and self._is_only_links:
+                self._flush()
+            self._links += name == "a"
+            self._add_piece(Opening(tuple(parts)), token)
+            self._elements.open(element)
+        return True
 
-    def _enter(self, name: str, is_translated: bool) -> None:
-        preserves = self._preserves or name in ("pre", "textarea", "listing")
-        self._around.append(_Element(name, is_translated, preserves))
+    def _open(self, element: Element) -> None:
+        self._elements.open(element)
+        self._first = len(self._elements)
 
     def _end(self, token: HtmlToken) -> None:
-        if self._open and self._open[-1].name == token.name:
-            self._open.pop()
-            self._add(Closing((self._raw(token.raw),)), token)
+        if len(self._elements) > self._first and self._elements.last.name == token.name:
+            self._elements.close(token.name)
+            self._add_piece(Closing((self._raw(token.raw),)), token)
             return
-        self._border(token.raw)
-        # As browsers do, nearly: an end tag closes all that is open within its element.
-        for index in range(len(self._around) - 1, max(-1, len(self._around) - 1 - _MOST_OPEN), -1):
-            if self._around[index].name == token.name:
-                del self._around[index:]
-                break
+        self._border([self._raw(token.raw)])
+        self._elements.close(token.name)
+        self._first = len(self._elements)
+
+    def _holds(self, token: HtmlToken, held: _Held) -> bool:
+        """Whether a token is part of what is held."""
+        if self._cdata:
+            return True
+        is_start = token.kind == "start" and held.element.name not in _FOREIGN
+        return held.takes(token) and not (is_start and self._elements.closes(token.name))
 
     def _hold(self, token: HtmlToken, held: _Held) -> None:
-        held.parts.append(self._raw(token.raw))
-        held.size += len(token.raw)
-        if token.kind == "text" and held.role == "keep":
-            held.texts.append(token.raw)
-        if token.name == held.name:
-            held.depth += (token.kind == "start" and not token.is_void) - (token.kind == "end")
-        if not held.depth:
-            self._release()
-        elif held.role != "skip" and not held.can_move_with(token):
-            held.role = "skip"
-        elif held.size > MOST_RUN_CHARACTERS:
-            self._flush()
-            self._put(held.parts)
-            held.parts, held.size, held.role = [], 0, "skip"
+        if self._cdata:
+            token = HtmlToken("other", token.raw)
+        is_end = token.kind == "end" and not held.inner
+        held.add(token, self._raw(token.raw))
+        if is_end:
+            self._held = None
+            text = self._text[True].read("".join(held.texts)).strip() if held.is_shown else ""
+            shown = text if len(text) <= MOST_KEPT_CHARACTERS else ""
+            self._is_only_links &= not shown
+            self._run.add(Opaque(tuple(held.parts), shown), held.size)
+            self._part()
 
-    def _release(self) -> None:
-        held, self._held = self._held, None
-        assert held is not None
-        if held.role == "skip":
-            self._flush()
-            self._put(held.parts)
-            return
-        text = self._text[True].read("".join(held.texts)).strip()
-        shown = text if len(text) <= _MOST_KEPT else ""
-        self._add(Opaque(tuple(held.parts), shown), None)
-        self._size += held.size
+    def _let_go(self, held: _Held) -> None:
+        """Leave an element where it is."""
+        self._held = None
+        self._border(held.parts)
+        self._open(held.element)
+        for name in held.inner:
+            self._open(Element(name, False))
 
     def _add_words(self, token: HtmlToken) -> None:
-        if not self._is_translated:
-            self._border(token.raw)
-            return
-        written = token.raw
-        if self._pieces and isinstance(last := self._pieces[-1], Words):
-            self._pieces.pop()
-            written = last.written + written
-        self._add(Words(written), token)
+        is_space = token.raw.isspace()
+        if not is_space or self._elements.is_in_body:
+            self._settle()
+        if self._elements.around.is_translated:
+            self._is_only_links &= is_space or self._elements.has("a")
+            self._run.add_words(token.raw)
+            self._part()
+        else:
+            self._border([self._raw(token.raw)])
 
-    def _add(self, piece: Piece, token: HtmlToken | None) -> None:
-        self._pieces.append(piece)
-        self._size += len(token.raw) if token else 0
-        if self._size > MOST_RUN_CHARACTERS:
-            self._flush()
+    def _settle(self) -> None:
+        """Text comes, which may open elements again."""
+        if not self._elements.is_settled:
+            self._is_settled = False
+            self._elements.settle()
+            self._first = len(self._elements)
 
-    def _border(self, raw: str) -> None:
+    def _add_piece(self, piece: Piece, token: HtmlToken) -> None:
+        self._run.add(piece, len(token.raw))
+        self._part()
+
+    def _part(self) -> None:
+        """Part a text that is too long."""
+        while self._run.is_long:
+            self._write(self._run.part())
+            self._first = len(self._elements)
+
+    def _border(self, parts: list[bytes | Segment]) -> None:
         self._flush()
-        self._out.append(Raw(self._raw(raw)))
-
-    def _put(self, parts: list[bytes | Segment]) -> None:
         self._out += (part if isinstance(part, Segment) else Raw(part) for part in parts)
 
     def _flush(self) -> None:
-        if self._pieces:
-            kind: SegmentKind = "text"
-            if self._around and self._around[-1].name in html_profile.TITLES:
-                kind = "title"
-            spelling = self._text[not self._preserves]
-            self._out += segments(self._pieces, spelling, kind=kind)
-        self._pieces, self._size = [], 0
-        # What is still open ends later: its end tag parts texts, as its start tag does.
-        self._around += self._open
-        self._open = []
+        self._write(self._run.take())
+        self._first = len(self._elements)
+        self._is_settled = True
+        self._links, self._is_only_links = 0, True
+
+    def _write(self, pieces: list[Piece]) -> None:
+        """A text is complete; what is still open ends later, so that its end tag parts texts."""
+        if not pieces:
+            return
+        last = self._elements.last
+        kind: SegmentKind = "title" if last.name in html_profile.TITLES else "text"
+        spelling = self._title if last.name == "title" else self._text[not last.preserves]
+        self._out += segments(pieces, spelling, kind=kind)
 
     def _parts(
         self,
         token: HtmlToken,
         found: dict[str, tuple[str, int, int, str]],
         values: dict[str, str],
-        is_translated: bool,
     ) -> list[bytes | Segment]:
         """A tag, with the values of its attributes that are texts."""
         parts: list[bytes | Segment] = []
         at = 0
-        if not is_translated:
-            return [self._raw(token.raw)]
-        for name, (value, begin, end, quote) in sorted(found.items(), key=lambda one: one[1][1]):
-            if not quote or not html_profile.is_text(token.name, name, values):
+        for name, (value, begin, end, quote) in found.items():
+            if not value or not html_profile.is_text(token.name, name, values):
                 continue
             parts.append(self._raw(token.raw[at:begin]))
             spelling = html_spelling.in_attribute(self._encoding, quote)
@@ -311,30 +389,4 @@ class _Segmenter:
         return [*parts, self._raw(token.raw[at:])]
 
     def _raw(self, written: str) -> bytes:
-        return written.encode(self._encoding, "surrogateescape")
-
-
-def _encoding(head: bytes) -> str:
-    """The encoding of a document by its first bytes: a mark, what it says, or UTF-8."""
-    for mark, name in _MARKS:
-        if head.startswith(mark):
-            return name
-    if said := _CHARSET.search(head[:_HEAD_BYTES]):
-        try:
-            name = _python_name(said[1].decode("ascii"))
-        except ValueError:
-            return "utf-8"
-        return "utf-8" if name.startswith("utf-16") else name  # it could not be read else
-    return "utf-8"
-
-
-def _python_name(encoding: str) -> str:
-    """Raises: ValueError: no encoding of that name."""
-    try:
-        name = codecs.lookup(encoding).name
-        "".encode(name)
-    except (LookupError, UnicodeError):
-        raise ValueError(f"encoding {encoding!r} is not supported: convert it to UTF-8") from None
-    if name == "utf-16":
-        return "utf-16-le"
-    return "cp1252" if name in _AS_WINDOWS_1252 else name
+        return written.encode(self._encoding, self._errors)

@@ -4,46 +4,71 @@ from __future__ import annotations
 
 import html
 import re
+from html.entities import html5
 
+from dragoman_client.markup.html_encoding import errors_of
 from dragoman_client.markup.segments import Spelling
 
 _SPACES = re.compile(r"[ \t\n\f\r]+")
+_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|([a-zA-Z][a-zA-Z0-9]*;?)(=?))")
+_LINE_END = re.compile(r"\r\n?")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
-_IN_TEXT = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", 0xA0: "&nbsp;"}
+_IN_TEXT = {
+    ord("&"): "&amp;",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+    0xA0: "&nbsp;",
+    0xFEFF: "&#xFEFF;",  # at a page's begin it would be a byte order mark
+}
 _IN_ATTRIBUTE = {**_IN_TEXT, ord("\r"): "&#13;"}
 
 
-def in_text(encoding: str, *, collapses: bool) -> Spelling:
+def in_text(encoding: str, *, collapses: bool, is_title: bool = False) -> Spelling:
     """Of text in an element.
 
     Args:
         encoding: of the document.
         collapses: spaces and line ends in a row are one space.
+        is_title: it is the page's title, where browsers show a NUL; they ignore others.
     """
 
     def read(written: str) -> str:
         # A reference stands for its character, which is no white space of the document's.
-        text = _SPACES.sub(" ", written) if collapses else written.replace("\r\n", "\n")
-        return _readable(html.unescape(text))
+        text = _SPACES.sub(" ", written) if collapses else _LINE_END.sub("\n", written)
+        return _readable(html.unescape(text if is_title else text.replace("\0", "")))
 
     def write(text: str) -> bytes:
         escaped = _readable(text).translate(_IN_TEXT)
         return re.sub(r"\r(?!\n)", "&#13;", escaped).encode(encoding, "xmlcharrefreplace")
 
-    return Spelling(encoding, read, write)
+    return Spelling(encoding, read, write, errors_of(encoding))
 
 
 def in_attribute(encoding: str, quote: str) -> Spelling:
-    """Of an attribute's value between quotes of one kind."""
-    table = {**_IN_ATTRIBUTE, ord(quote): "&quot;" if quote == '"' else "&#39;"}
+    """Of an attribute's value.
+
+    Args:
+        encoding: of the document.
+        quote: around it; if there is none, one is put around what is written.
+    """
+    table = {**_IN_ATTRIBUTE, ord(quote or '"'): "&#39;" if quote == "'" else "&quot;"}
+    added = "" if quote else '"'
 
     def read(written: str) -> str:
-        return _readable(html.unescape(written.replace("\r\n", "\n")))
+        return _readable(_REFERENCE.sub(_referenced, _LINE_END.sub("\n", written)))
 
     def write(text: str) -> bytes:
-        return _readable(text).translate(table).encode(encoding, "xmlcharrefreplace")
+        escaped = f"{added}{_readable(text).translate(table)}{added}"
+        return escaped.encode(encoding, "xmlcharrefreplace")
 
-    return Spelling(encoding, read, write)
+    return Spelling(encoding, read, write, errors_of(encoding))
+
+
+def _referenced(found: re.Match[str]) -> str:
+    """What a reference in an attribute stands for: many addresses have `&copy=` and the like."""
+    name, equals = found.groups()
+    is_known = name is None or (name in html5 and (name.endswith(";") or not equals))
+    return html.unescape(found[0]) if is_known else found[0]
 
 
 def _readable(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 MOST_TOKEN_CHARACTERS = 1 << 23
-"""A longer tag or comment is refused, because it is held in memory."""
+"""A longer tag, comment or text without a tag is refused, because it is held in memory."""
 
 Kind = Literal["start", "end", "text", "other"]
 
@@ -72,14 +72,17 @@ class HtmlTokens:
             The tokens that are complete.
 
         Raises:
-            ValueError: a tag or comment is too long.
+            ValueError: one is too long.
         """
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
         found = self._read(self._tokenizer.feed(self._normal(text)))
         if len(self._unread) > MOST_TOKEN_CHARACTERS:
-            raise ValueError(f"a tag or comment of more than {MOST_TOKEN_CHARACTERS} characters")
+            raise ValueError(
+                "a tag, comment, script or text without a tag of more than "
+                f"{MOST_TOKEN_CHARACTERS} characters"
+            )
         return found
 
     def close(self) -> list[HtmlToken]:
@@ -88,7 +91,7 @@ class HtmlTokens:
         self._tokenizer.close()
         found += self._read(self._tokenizer)
         if self._unread:
-            found.append(HtmlToken("other", self._taken(len(self._unread))))
+            found.append(HtmlToken("other", self._as_written(self._unread)))
         return found
 
     def _normal(self, text: str) -> str:
@@ -113,9 +116,12 @@ class HtmlTokens:
             name = token.tag if kind in ("start", "end") else ""
             parts.append((len(written), HtmlToken(kind, "", name, bool(token.self_closing))))
             position += len(written)
+        begin = 0
         for size, one in parts:
-            one.raw = self._taken(size)
+            one.raw = self._as_written(self._unread[begin : begin + size])
+            begin += size
             found.append(one)
+        self._unread = self._unread[begin:]
         return found
 
     def _ignored_behind(self, position: int, written: str) -> int | None:
@@ -130,9 +136,8 @@ class HtmlTokens:
             found = self._unread.find(_IGNORED, found + 1, position + len(written) + len(_IGNORED))
         return None
 
-    def _taken(self, size: int) -> str:
+    def _as_written(self, normal: str) -> str:
         """The next characters as the document has them."""
-        written, self._unread = self._unread[:size], self._unread[size:]
-        if "\n" not in written:
-            return written
-        return re.sub("\n", lambda _: self._line_ends.popleft(), written)
+        if "\n" not in normal:
+            return normal
+        return re.sub("\n", lambda _: self._line_ends.popleft(), normal)

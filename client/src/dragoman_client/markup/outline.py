@@ -5,6 +5,7 @@ Whether an element has text of its own is known at its end, so elements wait for
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 from dragoman_client.markup.xml_profiles import Role
@@ -24,12 +25,14 @@ class Item(NamedTuple):
         role: of the element that it begins or ends, or stands in.
         is_translated: whether its text is.
         preserves: whether its spaces count.
+        texts: names of the attributes, of a start tag, that are texts to translate.
     """
 
     token: XmlToken
     role: Role
     is_translated: bool = True
     preserves: bool = False
+    texts: frozenset[str] = frozenset()
 
     @property
     def has_text(self) -> bool:
@@ -39,7 +42,7 @@ class Item(NamedTuple):
 
 
 class _Element:
-    """An element that is not decided, and where it begins among the items."""
+    """An element that is not decided, and the number of the item that it begins with."""
 
     def __init__(self, begin: int, role: Role, has_tag: bool = True) -> None:
         self.begin, self.role, self.has_tag = begin, role, has_tag
@@ -52,8 +55,10 @@ class Outline:
     def __init__(self, *, is_fragment: bool) -> None:
         """Begin before the root element, or in a fragment."""
         self._items: list[Item] = []
+        self._dropped = 0
+        """How many items came before these."""
         self._bytes = 0
-        self._open: list[_Element] = []
+        self._open: deque[_Element] = deque()
         """Elements that are open and not decided, outermost first."""
         if is_fragment:
             self._open.append(_Element(0, "block", has_tag=False))
@@ -66,7 +71,8 @@ class Outline:
         self._items.append(item)
         self._bytes += len(item.token.raw)
         if kind == "start":
-            self._open.append(_Element(len(self._items) - 1, item.role))
+            number = self._dropped + len(self._items) - 1
+            self._open.append(_Element(number, item.role))
         elif kind == "end":
             closed = self._open.pop()
             if not self._open:
@@ -87,20 +93,19 @@ class Outline:
         while self._open and self._bytes > (
             MOST_BLOCK_BYTES if self._open[0].has_text else UNDECIDED_BYTES
         ):
-            outer = self._open.pop(0)
+            outer = self._open.popleft()
             if outer.has_tag:
                 tag = self._items[0]
                 decided.append(tag._replace(role="block" if tag.role == "auto" else tag.role))
                 self._drop(1)
-            end = self._open[0].begin if self._open else len(self._items)
+            end = self._open[0].begin - self._dropped if self._open else len(self._items)
             decided += self._taken(end, False)
         return decided
 
     def _drop(self, count: int) -> None:
         self._bytes -= sum(len(item.token.raw) for item in self._items[:count])
         del self._items[:count]
-        for element in self._open:
-            element.begin -= count
+        self._dropped += count
 
     def _taken(self, end: int, has_text: bool) -> list[Item]:
         """The items up to one, in an element with or without text, decided."""

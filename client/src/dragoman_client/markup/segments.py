@@ -12,13 +12,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from dragoman_options.markup import MOST_CODES, Code, Markup, PlacedCodes, Span
 
 SegmentKind = Literal["text", "attribute", "title"]
 
-_SPACE = " \t\r\n"
+MOST_TEXT_CHARACTERS: Final = 50_000
+"""A text that is longer, with its tags, is parted: the server takes twice as many in a text."""
+MOST_KEPT_CHARACTERS: Final = 1000
+"""Of what is kept that its sentence is translated with."""
+_MOST_REFERENCE_CHARACTERS: Final = 40
+_SPACE: Final = " \t\r\n\f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +34,17 @@ class Spelling:
         encoding: of the document.
         read: text from the way it is written.
         write: the way it is written from text.
+        errors: how bytes that are not of the encoding are read.
     """
 
     encoding: str
     read: Callable[[str], str]
     write: Callable[[str], bytes]
+    errors: str = "strict"
 
     def raw(self, written: str) -> bytes:
         """The bytes of what was read."""
-        return written.encode(self.encoding, "surrogateescape")
+        return written.encode(self.encoding, self.errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,70 @@ class Opaque:
 Piece = Words | Opening | Closing | Opaque
 
 
+class Run:
+    """The pieces of a text that grows.
+
+    Attributes:
+        pieces: that are complete.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.pieces: list[Piece] = []
+        self._words: list[str] = []
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.pieces or self._words)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is to be parted."""
+        return self._size > MOST_TEXT_CHARACTERS
+
+    def add(self, piece: Piece, size: int) -> None:
+        """Add what is not text, of some size."""
+        self._end_words()
+        self.pieces.append(piece)
+        self._size += size
+
+    def add_words(self, written: str) -> None:
+        """Add text, which goes on with that before it."""
+        self._words.append(written)
+        self._size += len(written)
+
+    def take(self) -> list[Piece]:
+        """All of it; nothing is left."""
+        self._end_words()
+        pieces, self.pieces, self._size = self.pieces, [], 0
+        return pieces
+
+    def part(self) -> list[Piece]:
+        """As `take`, but of a long text that ends with words, what is too long is left."""
+        written = "".join(self._words)
+        room = len(written) + MOST_TEXT_CHARACTERS - self._size
+        at = _cut(written, room) if written else 0
+        self._words = [written[:at]]
+        pieces = self.take()
+        if written:
+            self.add_words(written[at:])
+        return pieces
+
+    def _end_words(self) -> None:
+        if written := "".join(self._words):
+            self.pieces.append(Words(written))
+        self._words = []
+
+
+def _cut(written: str, most: int) -> int:
+    """Where long text is parted: behind white space, or else not within a reference."""
+    if space := max(written.rfind(one, most // 2, most) for one in _SPACE) + 1:
+        return space
+    reference = written.rfind("&", max(0, most - _MOST_REFERENCE_CHARACTERS), most)
+    return most if reference < 0 else reference
+
+
 class Tag(NamedTuple):
     """A code's bytes, around the text or, if it is opaque, instead of it."""
 
@@ -132,23 +203,34 @@ class Segment:
     def write(
         self, translation: str, placed: PlacedCodes, attributes: Sequence[bytes] | None = None
     ) -> bytes:
-        """The bytes that replace the original.
+        """The bytes that replace the original, with each of its tags once.
 
         Args:
-            translation: of the text.
-            placed: where its codes are in the translation.
+            translation: of the text; if it is only white space, the text itself is written.
+            placed: where its codes are in the translation; a code that is not there, or where it
+                cannot be, is moved to where it can be.
             attributes: the texts within its tags, written; None: as they were.
-
-        Raises:
-            ValueError: the codes have no valid places.
         """
         originals = [one.original for one in self.attributes]
         written = originals if attributes is None else list(attributes)
-        spans = tuple((begin, end) for begin, end, _ in self.markup.codes)
-        if translation == self.text and placed.codes == spans and written == originals:
+        own = tuple((begin, end) for begin, end, _ in self.markup.codes)
+        if not translation.strip():
+            translation, placed = self.text, PlacedCodes(own)
+        if translation == self.text and placed.codes == own and written == originals:
             return self.original
-        children = _children(self.markup.codes, placed.codes, len(translation))
-        return b"".join(self._written(translation, placed.codes, children, written))
+        begin, end = self._core(translation)
+        shifted = [(first - begin, last - begin) for first, last in placed.codes]
+        spans, children = _fitted(self.markup.codes, shifted, end - begin)
+        return b"".join(self._written(translation[begin:end], spans, children, written))
+
+    def _core(self, translation: str) -> Span:
+        """A translation without white space at its ends, where the text has none."""
+        begin, end = 0, len(translation)
+        if self.text == self.text.lstrip():
+            begin = end - len(translation.lstrip())
+        if self.text == self.text.rstrip():
+            end = len(translation.rstrip())
+        return begin, end
 
     def _written(
         self,
@@ -188,26 +270,31 @@ class Segment:
         ]
 
 
-def _children(codes: Sequence[Code], spans: Sequence[Span], length: int) -> Sequence[Sequence[int]]:
-    """Codes by their parent, in the translation's order; last those without one.
+def _fitted(
+    codes: Sequence[Code], spans: Sequence[Span], length: int
+) -> tuple[list[Span], list[list[int]]]:
+    """Spans that codes can have, and the codes of each, in order; last those in no other one.
 
-    Raises:
-        ValueError: a span is missing, not in its parent's, or overlaps another one.
+    Args:
+        codes: of the text.
+        spans: where they are to be in the translation; if some are missing, they come last.
+        length: of the translation.
     """
-    if len(spans) != len(codes):
-        raise ValueError(f"{len(spans)} codes are placed, of {len(codes)}")
     children: list[list[int]] = [[] for _ in range(len(codes) + 1)]
     for index, code in enumerate(codes):
         children[-1 if code.parent is None else code.parent].append(index)
-    for parent, inner in enumerate(children):
-        inner.sort(key=lambda index: (*spans[index], index))
-        position, last = spans[parent] if parent < len(codes) else (0, length)
-        for index in inner:
-            begin, end = spans[index]
-            if not position <= begin <= end <= last:
-                raise ValueError(f"code {index} is placed at {begin} to {end}, which is taken")
-            position = end
-    return children
+    wanted = [*spans[: len(codes)], *[(length, length)] * (len(codes) - len(spans))]
+    found = [*wanted, (0, length)]
+    for parent in (-1, *range(len(codes))):
+        children[parent].sort(key=lambda index: (*wanted[index], index))
+        position, last = found[parent]
+        for index in children[parent]:
+            begin = min(max(wanted[index][0], position), last)
+            end = min(max(wanted[index][1], begin), last)
+            is_empty = codes[index].begin == codes[index].end
+            position = begin if is_empty else end
+            found[index] = begin, position
+    return found, children
 
 
 def segments(

@@ -66,6 +66,8 @@ class XmlProfile:
         preserving: elements whose spaces and line ends count.
         attributes: that hold text, by name of the element; "*" is any.
         pairs: elements of the role `opaque` that come in pairs, by name.
+        subflows: elements within those of the role `opaque` that hold a text of their own.
+        languages: attributes that name the language of an element, the first that is there.
         untranslated_class: one of an element's classes by which it is not translated.
         keep: what in a text is repeated as it is.
         has_tags_as_text: text may hold tags of HTML, escaped or in CDATA.
@@ -79,6 +81,8 @@ class XmlProfile:
     preserving: frozenset[str] = frozenset()
     attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     pairs: Mapping[str, Pair] = field(default_factory=dict)
+    subflows: frozenset[str] = frozenset()
+    languages: tuple[str, ...] = ("xml:lang",)
     untranslated_class: str | None = None
     keep: re.Pattern[str] | None = None
     has_tags_as_text: bool = False
@@ -94,6 +98,10 @@ class XmlProfile:
     def has_auto(self) -> bool:
         """Whether some roles depend on what is in an element."""
         return self.otherwise == "auto" or "auto" in self.roles.values()
+
+    def language_of(self, attributes: Mapping[str, str]) -> str | None:
+        """The language that an element says it is in, by its attributes; None: it says nothing."""
+        return next(filter(None, map(attributes.get, self.languages)), None)
 
     def with_tags(
         self,
@@ -141,6 +149,7 @@ XHTML = XmlProfile(
         skip="script style textarea template noscript",
     ),
     otherwise="block",
+    languages=("lang", "xml:lang"),
     untranslated_class="notranslate",
     preserving=frozenset({"pre"}),
     attributes={
@@ -182,6 +191,7 @@ DOCBOOK = XmlProfile(
         "informalequation isbn issn",
     ),
     otherwise="block",
+    languages=("xml:lang", "lang"),
     preserving=frozenset({"literallayout", "address"}),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dragoman_client.markup.bilingual import UnitReader, form_of
+from dragoman_client.markup.languages import DocumentLanguages
 from dragoman_client.markup.outline import Outline
 from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_profiles import GENERIC, XmlProfile, profile_of
@@ -11,7 +12,7 @@ from dragoman_client.markup.xml_segmenter import XmlSegmenter
 from dragoman_client.markup.xml_tokens import XmlToken, XmlTokens
 
 _HEAD_BYTES = 1 << 13
-"""So much is read before the profile is chosen."""
+"""So much, and the root's tag, is read before the profile is chosen."""
 
 
 class XmlReader:
@@ -27,6 +28,7 @@ class XmlReader:
         *,
         encoding: str | None = None,
         is_fragment: bool = False,
+        source_language: str | None = None,
         target_language: str | None = None,
         overwrites: bool = False,
     ) -> None:
@@ -36,6 +38,8 @@ class XmlReader:
             profile: of the document; None: its root element tells.
             encoding: that is known from elsewhere; None: the document says it.
             is_fragment: what is read, in UTF-8, need not be one element.
+            source_language: of the document, if it is known; what is in another one, by
+                `xml:lang`, stays as it is.
             target_language: that a file with translations beside its texts is to name.
             overwrites: translations that such a file has are replaced.
 
@@ -43,7 +47,8 @@ class XmlReader:
             ValueError: no such encoding.
         """
         self._tokens = XmlTokens(encoding, is_fragment=is_fragment)
-        self._target_language, self._overwrites = target_language, overwrites
+        self._source_language, self._target_language = source_language, target_language
+        self._overwrites = overwrites
         self._profile = profile
         self._is_fragment = is_fragment
         self._head = b""
@@ -59,8 +64,8 @@ class XmlReader:
         """
         self._unread += self._tokens.feed(chunk)
         if self._document is None:
-            self._head += chunk[:_HEAD_BYTES]
-            if len(self._head) < _HEAD_BYTES:
+            self._head += chunk[: _HEAD_BYTES - len(self._head)]
+            if len(self._head) < _HEAD_BYTES or self._root is None:
                 return []
         return self._read()
 
@@ -76,29 +81,40 @@ class XmlReader:
         self._unread.clear()
         return document.take()
 
+    @property
+    def _root(self) -> XmlToken | None:
+        return next((token for token in self._unread if token.kind == "start"), None)
+
     def _begun(self) -> _Document | UnitReader:
         if self._document is None:
-            self._document = self._document_of(
-                next((token for token in self._unread if token.kind == "start"), None)
-            )
+            self._document = self._document_of(self._root)
             self._head = b""
         return self._document
 
     def _document_of(self, root: XmlToken | None) -> _Document | UnitReader:
         encoding = self._tokens.encoding
         if self._is_fragment or root is None or self._profile is not None:
-            return _Document(self._profile or GENERIC, encoding, self._is_fragment)
+            profile, languages = self._profile or GENERIC, DocumentLanguages(self._source_language)
+            return _Document(profile, encoding, languages, self._is_fragment)
         form = form_of(root)
         if form is not None:
             return UnitReader(form, encoding, self._target_language, self._overwrites)
-        return _Document(profile_of(root.name, self._head), encoding, is_fragment=False)
+        profile = profile_of(root.name, self._head)
+        languages = DocumentLanguages(self._source_language, profile.language_of(root.attributes))
+        return _Document(profile, encoding, languages)
 
 
 class _Document:
     """The way of a token to a segment."""
 
-    def __init__(self, profile: XmlProfile, encoding: str, is_fragment: bool) -> None:
-        self._roles = XmlRoles(profile)
+    def __init__(
+        self,
+        profile: XmlProfile,
+        encoding: str,
+        languages: DocumentLanguages,
+        is_fragment: bool = False,
+    ) -> None:
+        self._roles = XmlRoles(profile, languages)
         self._outline = Outline(is_fragment=is_fragment) if profile.has_auto else None
         self._segmenter = XmlSegmenter(profile, encoding)
 

@@ -2,63 +2,80 @@
 
 from __future__ import annotations
 
-import logging
-import re
 from typing import NamedTuple
 
+from dragoman_client.markup.its_rules import NAMESPACE, ItsRules, local_name
+from dragoman_client.markup.languages import DocumentLanguages
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.xml_profiles import Role, XmlProfile
 from dragoman_client.markup.xml_tokens import XmlToken
 
-_ITS = "http://www.w3.org/2005/11/its"
-_BY_NAME = re.compile(r"//(?:[\w.-]+:)?([\w.-]+)")
 _WITHIN_TEXT: dict[str, Role] = {"yes": "inline", "no": "block", "nested": "nested"}
 _OPAQUE: tuple[Role, ...] = ("keep", "opaque", "skip")
 """Roles that all elements within have too."""
 
-_log = logging.getLogger(__name__)
-
 
 class _Context(NamedTuple):
-    """What holds in an element."""
+    """What holds in an element.
 
-    role: Role
-    is_translated: bool
-    preserves: bool
-    is_text: bool
-    """Whether it is, or is in, one of the role `text`."""
+    Attributes:
+        role: of the element.
+        may_translate: what `translate` says, of it or around it.
+        is_foreign: whether it is in another language than the document.
+        preserves: whether white space counts.
+        is_text: whether it is, or is in, one of the role `text`.
+    """
+
+    role: Role = "block"
+    may_translate: bool = True
+    is_foreign: bool = False
+    preserves: bool = False
+    is_text: bool = False
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether its text is translated."""
+        return self.may_translate and not self.is_foreign
 
 
 class XmlRoles:
     """Follows the elements of a document."""
 
-    def __init__(self, profile: XmlProfile) -> None:
-        """Begin outside of all elements."""
-        self._profile = profile
-        self._contexts = [_Context("block", True, False, False)]
+    def __init__(self, profile: XmlProfile, languages: DocumentLanguages) -> None:
+        """Begin outside of all elements.
+
+        Args:
+            profile: of the document.
+            languages: likewise.
+        """
+        self._profile, self._languages = profile, languages
+        self._contexts = [_Context()]
+        self._path: list[XmlToken] = []
         self._its = "its:"
         """The prefix of ITS, with its colon."""
-        self._rules: dict[str, str] = {}
-        """What the document's rules say of elements: whether they are translated, by name."""
-        self._within_text: dict[str, Role] = {}
+        self._rules = ItsRules()
 
     def item(self, token: XmlToken) -> Item:
         """A token with what is known of it."""
         around = self._contexts[-1]
         if token.kind == "end":
             self._contexts.pop()
+            self._path.pop()
             return Item(token, around.role, around.is_translated, around.preserves)
         if token.kind != "start":
             has_place = around.is_text or not self._profile.is_by_element
             is_translated = around.is_translated and has_place and around.role not in _OPAQUE
             return Item(token, around.role, is_translated, around.preserves)
+        self._path.append(token)
         context = self._context(token, around)
         self._contexts.append(context)
-        return Item(token, context.role, context.is_translated, context.preserves)
+        has_texts = context.is_translated and around.role not in _OPAQUE
+        texts = self._attributes(token) if has_texts else frozenset()
+        return Item(token, context.role, context.is_translated, context.preserves, texts)
 
     def _context(self, token: XmlToken, around: _Context) -> _Context:
-        name = token.name.rpartition(":")[2]
-        self._read_its(token, name)
+        name = local_name(token.name)
+        self._read_its(token)
         if around.role in _OPAQUE:
             return around
         role = self._role(token, name, around.is_text)
@@ -66,7 +83,8 @@ class XmlRoles:
         if space := token.attributes.get("xml:space"):
             preserves = space == "preserve"
         is_text = around.is_text or role == "text"
-        return _Context(role, self._is_translated(token, name, around), preserves, is_text)
+        may_translate = self._may_translate(token, around)
+        return _Context(role, may_translate, self._is_foreign(token, around), preserves, is_text)
 
     def _role(self, token: XmlToken, name: str, is_in_text: bool) -> Role:
         profile = self._profile
@@ -80,35 +98,39 @@ class XmlRoles:
                 and (rule.value is None or rule.value.fullmatch(value))
             ):
                 return rule.role
-        role = (
-            profile.roles.get(token.name) or profile.roles.get(name) or self._within_text.get(name)
+        within = self._rules.of_element("withinTextRule", self._path)
+        role = _WITHIN_TEXT.get(within or "") or (
+            profile.roles.get(token.name) or profile.roles.get(name)
         )
         if is_in_text and role in ("block", "text", None):
             return "inline"
         return role or profile.otherwise
 
-    def _is_translated(self, token: XmlToken, name: str, around: _Context) -> bool:
+    def _may_translate(self, token: XmlToken, around: _Context) -> bool:
         attributes = token.attributes
         classes = attributes.get("class", "").split()
         if self._profile.untranslated_class in classes:
             return False
         told = attributes.get(f"{self._its}translate") or attributes.get("translate")
-        told = told if told in ("yes", "no") else self._rules.get(name)
-        return around.is_translated if told is None else told == "yes"
+        if told not in ("yes", "no"):
+            told = self._rules.of_element("translateRule", self._path)
+        return around.may_translate if told is None else told == "yes"
 
-    def _read_its(self, token: XmlToken, name: str) -> None:
+    def _is_foreign(self, token: XmlToken, around: _Context) -> bool:
+        told = self._languages.is_foreign(self._profile.language_of(token.attributes))
+        return around.is_foreign if told is None else told
+
+    def _attributes(self, token: XmlToken) -> frozenset[str]:
+        """Names of an element's attributes that are texts."""
+        known = self._profile.attributes
+        names = known.get("*", frozenset()) | known.get(local_name(token.name), frozenset())
+        ruled = self._rules.translated_attributes(self._path)
+        named = frozenset(name for name, is_translated in ruled.items() if is_translated)
+        return ((names | named) - (ruled.keys() - named)) & token.attributes.keys()
+
+    def _read_its(self, token: XmlToken) -> None:
         for attribute, value in token.attributes.items():
-            if value == _ITS and attribute.startswith("xmlns:"):
+            if value == NAMESPACE and attribute.startswith("xmlns:"):
                 self._its = f"{attribute[6:]}:"
-        if not name.endswith("Rule") or not token.name.startswith(self._its):
-            return
-        selector = token.attributes.get("selector", "")
-        names = [_BY_NAME.fullmatch(one.strip()) for one in selector.split("|")]
-        for found in names:
-            if found is None:
-                _log.warning("ITS rule for %r is ignored: only //NAME is understood", selector)
-            elif name == "translateRule":
-                self._rules[found[1]] = token.attributes.get("translate", "yes")
-            elif name == "withinTextRule":
-                within = token.attributes.get("withinText", "no")
-                self._within_text[found[1]] = _WITHIN_TEXT.get(within, "block")
+        if token.name.startswith(self._its):
+            self._rules.read(token)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import html.entities
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dragoman_client.markup import xml_spelling
+from dragoman_client.markup.its_rules import local_name
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.segments import (
+    MOST_KEPT_CHARACTERS,
+    MOST_TEXT_CHARACTERS,
     Closing,
     Opaque,
     Opening,
     Piece,
     Raw,
+    Run,
     Segment,
     Spelling,
     Words,
@@ -22,14 +28,11 @@ from dragoman_client.markup.segments import (
 from dragoman_client.markup.xml_profiles import Role, XmlProfile
 from dragoman_client.markup.xml_tokens import XmlToken
 
-MOST_RUN_BYTES = 1 << 20
-"""A text that is longer is parted where it is."""
+MOST_NESTED_BYTES = 1 << 20
+"""An element with texts of its own that is longer parts the text that it stands in."""
 _MOST_NESTED = 8
 """Texts within texts."""
-_MOST_KEPT = 1000
-"""Characters of what is kept that its sentence is translated with."""
 
-_ATTRIBUTE = re.compile(r"""([^\s=/>]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _ENTITY = re.compile(r"&(?!#|(?:lt|gt|amp|quot|apos);)")
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)[^<>]*>")
 _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-zA-Z][\w:-]*)(?:(?!&[lg]t;)[^<>])*(?:&gt;|>)")
@@ -37,33 +40,68 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 @dataclass
-class _Run:
-    """Pieces of a text that is not complete.
+class _Text:
+    """A text that is not complete.
 
     Attributes:
         out: where its segments go.
-        pieces: so far.
-        size: of their bytes.
+        run: its pieces so far.
         preserves: whether spaces count in it.
         tag: of a nested one, the tag before it.
+        size: of what is in a nested one, in bytes.
     """
 
     out: list[Raw | Segment]
-    pieces: list[Piece] = field(default_factory=list)
-    size: int = 0
+    run: Run = field(default_factory=Run)
     preserves: bool = False
     tag: tuple[bytes | Segment, ...] = ()
+    size: int = 0
 
 
 @dataclass
 class _Held:
-    """An element that is moved as it is, as far as it is read."""
+    """An element that is moved as it is, as far as it is read.
+
+    Attributes:
+        parts: its bytes, and the texts of its attributes.
+        shows: whether its text is part of its sentence.
+        is_by_attribute: an attribute, which one in it may undo, says that it is kept.
+        pair: the pair that it is one of.
+        texts: in it.
+        depth: of elements, with itself.
+        size: of it in bytes.
+        subflow: reads an element in it that has a text of its own.
+        subflow_depth: of that element.
+    """
 
     parts: list[bytes | Segment]
     shows: bool
+    is_by_attribute: bool = False
     pair: tuple[str, bool] | None = None
     texts: list[str] = field(default_factory=list)
     depth: int = 1
+    size: int = 0
+    subflow: XmlSegmenter | None = None
+    subflow_depth: int = 0
+
+    def takes(self, item: Item) -> bool:
+        """Whether an item is moved with it."""
+        is_text = self.is_by_attribute and item.token.kind == "start" and item.is_translated
+        return self.size <= MOST_TEXT_CHARACTERS and not is_text
+
+    def end_subflow(self) -> None:
+        """Take what is read of an element with a text of its own."""
+        if self.subflow is not None:
+            self.parts += map(_as_bytes, self.subflow.finish())
+            self.subflow = None
+
+
+class _Context(NamedTuple):
+    """What holds in an element."""
+
+    role: Role
+    is_translated: bool
+    preserves: bool
 
 
 class XmlSegmenter:
@@ -77,9 +115,9 @@ class XmlSegmenter:
             encoding: likewise.
         """
         self._profile, self._encoding = profile, encoding
-        self._runs = [_Run([])]
-        self._roles: list[tuple[Role, bool]] = [("block", True)]
-        """Of the elements around, and whether their text is translated."""
+        self._open = [_Text([])]
+        """Texts within texts."""
+        self._around = [_Context("block", True, False)]
         self._held: _Held | None = None
         self._text = {collapses: self._spelling(False, collapses) for collapses in (False, True)}
         self._cdata = {collapses: self._spelling(True, collapses) for collapses in (False, True)}
@@ -87,8 +125,10 @@ class XmlSegmenter:
     def add(self, item: Item) -> None:
         """Read on."""
         token = item.token
+        if self._held is not None and not self._held.takes(item):
+            self._let_go(self._held)
         if self._held is not None:
-            self._hold(token, self._held)
+            self._hold(item, self._held)
         elif token.kind == "start":
             self._start(item)
         elif token.kind == "end":
@@ -99,10 +139,13 @@ class XmlSegmenter:
             self._border((token.raw,))
         else:
             self._add_text(item)
+        self._open[-1].size += len(token.raw)
+        if len(self._open) > 1 and self._open[-1].size > MOST_NESTED_BYTES:
+            self._unnest()
 
     def take(self) -> list[Raw | Segment]:
         """What is complete."""
-        out, self._runs[0].out = self._runs[0].out, []
+        out, self._open[0].out = self._open[0].out, []
         return out
 
     def finish(self) -> list[Raw | Segment]:
@@ -111,44 +154,57 @@ class XmlSegmenter:
         return self.take()
 
     def _start(self, item: Item) -> None:
-        token, role = item.token, item.role
-        was_translated = self._roles[-1][1]
-        if role == "inline" and was_translated and not item.is_translated:
+        token, role, around = item.token, item.role, self._around[-1]
+        is_kept = role == "inline" and around.is_translated and not item.is_translated
+        if is_kept:
             role = "keep"
         elif role in ("inline", "keep", "opaque", "nested") and not item.is_translated:
             role = "block"
-        elif role == "nested" and len(self._runs) > _MOST_NESTED:
+        elif role == "nested" and len(self._open) > _MOST_NESTED:
             role = "opaque"
         parts = self._parts(item)
         if role in ("keep", "opaque"):
-            self._held = _Held(parts, role == "keep", self._pair(token))
+            self._held = _Held(parts, role == "keep", is_kept, self._pair(token))
         elif role == "inline" and self._text_of(token).endswith("/>"):
             self._held = _Held(parts, False)
+        elif role == "inline":
+            spelling = self._text[not item.preserves]
+            changes = item.preserves != around.preserves
+            self._add(Opening(tuple(parts), spelling if changes else None), token)
+        elif role == "nested":
+            self._open.append(_Text([], preserves=item.preserves, tag=tuple(parts)))
         else:
-            self._roles.append((role, item.is_translated and role != "skip"))
-            if role == "inline":
-                self._add(Opening(tuple(parts)), token)
-            elif role == "nested":
-                self._runs.append(_Run([], preserves=item.preserves, tag=tuple(parts)))
-            else:
-                self._border(tuple(parts))
-        self._runs[-1].preserves = item.preserves
+            self._border(tuple(parts))
+        if self._held is None:
+            is_translated = item.is_translated and role != "skip"
+            self._around.append(_Context(role, is_translated, item.preserves))
 
     def _end(self, token: XmlToken) -> None:
-        role, _ = self._roles.pop()
+        role = self._around.pop().role
         if role == "inline":
             self._add(Closing((token.raw,)), token)
         elif role == "nested":
             self._flush()
-            run = self._runs.pop()
-            inner = (one.content if isinstance(one, Raw) else one for one in run.out)
-            self._add(Opaque((*run.tag, *inner, token.raw)), token)
+            nested = self._open.pop()
+            inner = map(_as_bytes, nested.out)
+            self._open[-1].size += nested.size
+            self._add(Opaque((*nested.tag, *inner, token.raw)), token)
         else:
             self._border((token.raw,))
 
-    def _hold(self, token: XmlToken, held: _Held) -> None:
-        held.parts.append(token.raw)
+    def _hold(self, item: Item, held: _Held) -> None:
+        token = item.token
+        held.size += len(token.raw)
         held.depth += (token.kind == "start") - (token.kind == "end")
+        if held.subflow is not None:
+            if held.depth >= held.subflow_depth:
+                held.subflow.add(item._replace(is_translated=True))
+                return
+            held.end_subflow()
+        held.parts.append(token.raw)
+        if token.kind == "start" and local_name(token.name) in self._profile.subflows:
+            held.subflow = XmlSegmenter(self._profile, self._encoding)
+            held.subflow_depth = held.depth
         if token.kind in ("text", "cdata"):
             held.texts.append(token.text)
         elif token.kind == "entity":
@@ -156,88 +212,134 @@ class XmlSegmenter:
         if not held.depth:
             self._held = None
             text = " ".join("".join(held.texts).split()) if held.shows else ""
-            shown = text if len(text) <= _MOST_KEPT else ""
+            shown = text if len(text) <= MOST_KEPT_CHARACTERS else ""
             self._add(Opaque(tuple(held.parts), shown, held.pair), token)
 
+    def _let_go(self, held: _Held) -> None:
+        """Leave an element where it is."""
+        self._held = None
+        held.end_subflow()
+        self._border(tuple(held.parts))
+        self._around += [_Context("block", False, self._around[-1].preserves)] * held.depth
+
+    def _unnest(self) -> None:
+        """Let texts within texts part these."""
+        outer, *nested = self._open
+        for one in nested:
+            self._write(outer, outer.run.take())
+            outer.out += map(_as_part, one.tag)
+            outer.out += one.out
+            outer.run, outer.preserves = one.run, one.preserves
+        self._open = [outer]
+        self._around = [
+            one._replace(role="block") if one.role == "nested" else one for one in self._around
+        ]
+
     def _add(self, piece: Piece, token: XmlToken) -> None:
-        run = self._runs[-1]
-        run.pieces.append(piece)
-        run.size += len(token.raw)
-        if run.size > MOST_RUN_BYTES:
-            self._flush()
+        self._run.add(piece, len(token.raw))
+        self._part()
 
     def _add_text(self, item: Item) -> None:
         token = item.token
-        self._runs[-1].preserves = item.preserves
         written = self._text_of(token)
         if token.kind == "cdata":
-            spelling = self._cdata[not item.preserves]
-            self._add(Opening((self._raw(_CDATA),), spelling), token)
-            self._add_words(written[len(_CDATA) : -len(_CDATA_END)], _TAG, token)
-            self._add(Closing((self._raw(_CDATA_END),)), token)
-        elif token.kind == "text":
-            self._add_words(written, _ESCAPED_TAG, token)
-        elif token.text or f"{token.name};" not in html.entities.html5:
-            self._add(Opaque((token.raw,), (token.text or token.name)[:_MOST_KEPT]), token)
+            self._add_cdata(written[len(_CDATA) : -len(_CDATA_END)])
+        elif token.kind == "text" or (not token.text and f"{token.name};" in html.entities.html5):
+            self._run.add_words(written)
+            self._part()
         else:
-            self._add_words(written, None, token)
+            shown = token.name if not token.text or "<" in token.text else token.text
+            self._add(Opaque((token.raw,), shown[:MOST_KEPT_CHARACTERS]), token)
 
-    def _add_words(self, written: str, tags: re.Pattern[str] | None, token: XmlToken) -> None:
+    def _add_cdata(self, written: str) -> None:
+        begin, end = self._raw(_CDATA), self._raw(_CDATA_END)
+        spelling = self._cdata[not self._around[-1].preserves]
+        if len(written) <= MOST_TEXT_CHARACTERS:
+            run = self._run
+            run.add(Opening((begin,), spelling), len(_CDATA))
+            for piece in self._without_tags(written, _TAG):
+                run.add(piece, 0)
+            run.add(Closing((end,)), len(written))
+            self._part()
+            return
+        self._border((begin,))
+        words = Run()
+        words.add_words(written)
+        while words:
+            pieces = words.part() if words.is_long else words.take()
+            self._open[-1].out += segments(pieces, spelling, keep=self._profile.keep)
+        self._border((end,))
+
+    def _without_tags(self, written: str, tags: re.Pattern[str]) -> Iterator[Piece]:
         """Words, and the tags of HTML in them."""
         begin = 0
-        found_tags = tags.finditer(written) if tags and self._profile.has_tags_as_text else ()
-        for found in found_tags:
-            self._join_words(written[begin : found.start()], token)
-            pair = (found[2].lower(), not found[1])
-            self._add(Opaque((self._raw(found[0]),), pair=pair), token)
+        for found in tags.finditer(written) if self._profile.has_tags_as_text else ():
+            if begin < found.start():
+                yield Words(written[begin : found.start()])
+            yield Opaque((self._raw(found[0]),), pair=(found[2].lower(), not found[1]))
             begin = found.end()
-        self._join_words(written[begin:], token)
+        if begin < len(written):
+            yield Words(written[begin:])
 
-    def _join_words(self, written: str, token: XmlToken) -> None:
-        pieces = self._runs[-1].pieces
-        if pieces and isinstance(last := pieces[-1], Words):
-            pieces.pop()
-            written = last.written + written
-        if written:
-            self._add(Words(written), token)
+    @property
+    def _run(self) -> Run:
+        """Of the innermost text."""
+        text = self._open[-1]
+        if not text.run:
+            text.preserves = self._around[-1].preserves
+        return text.run
+
+    def _part(self) -> None:
+        """Part a text that is too long."""
+        text = self._open[-1]
+        while text.run.is_long:
+            self._write(text, text.run.part())
 
     def _border(self, parts: tuple[bytes | Segment, ...]) -> None:
         self._flush()
-        for part in parts:
-            self._runs[-1].out.append(part if isinstance(part, Segment) else Raw(part))
+        self._open[-1].out += map(_as_part, parts)
 
     def _flush(self) -> None:
-        run = self._runs[-1]
-        if run.pieces:
-            spelling = self._text[not run.preserves]
-            run.out += segments(run.pieces, spelling, keep=self._profile.keep)
-        run.pieces, run.size = [], 0
+        text = self._open[-1]
+        self._write(text, text.run.take())
+
+    def _write(self, text: _Text, pieces: list[Piece]) -> None:
+        found: list[Piece] = []
+        is_in_cdata = False
+        for piece in pieces:
+            if isinstance(piece, (Opening, Closing)):
+                is_in_cdata = piece.parts == (self._raw(_CDATA),)
+            if isinstance(piece, Words) and not is_in_cdata:
+                found += self._without_tags(piece.written, _ESCAPED_TAG)
+            else:
+                found.append(piece)
+        if found:
+            spelling = self._text[not text.preserves]
+            text.out += segments(found, spelling, keep=self._profile.keep)
 
     def _parts(self, item: Item) -> list[bytes | Segment]:
         """A tag, with the values of its attributes that are texts."""
-        token, attributes = item.token, self._profile.attributes
-        name = token.name.rpartition(":")[2]
-        names = attributes.get("*", frozenset()) | attributes.get(name, frozenset())
-        if not item.is_translated or names.isdisjoint(token.attributes):
+        token = item.token
+        if not item.texts:
             return [token.raw]
         written = self._text_of(token)
         parts: list[bytes | Segment] = []
         begin = 0
-        for found in _ATTRIBUTE.finditer(written):
+        for found in xml_spelling.ATTRIBUTE.finditer(written):
             group = 3 if found[2] is None else 2
             value = found[group]
-            if found[1] not in names or _ENTITY.search(value):
+            if found[1] not in item.texts or _ENTITY.search(value):
                 continue
             spelling = xml_spelling.in_attribute(self._encoding, written[found.end() - 1])
             parts.append(self._raw(written[begin : found.start(group)]))
             found_segments = segments([Words(value)], spelling, kind="attribute")
-            parts += (one.content if isinstance(one, Raw) else one for one in found_segments)
+            parts += map(_as_bytes, found_segments)
             begin = found.end(group)
         return [*parts, self._raw(written[begin:])]
 
     def _pair(self, token: XmlToken) -> tuple[str, bool] | None:
         """The pair that an element is one of, by its attributes."""
-        pair = self._profile.pairs.get(token.name.rpartition(":")[2])
+        pair = self._profile.pairs.get(local_name(token.name))
         if pair is None:
             return None
         name = next((token.attributes[one] for one in pair.ids if one in token.attributes), None)
@@ -253,3 +355,11 @@ class XmlSegmenter:
 
     def _raw(self, written: str) -> bytes:
         return written.encode(self._encoding)
+
+
+def _as_bytes(part: Raw | Segment) -> bytes | Segment:
+    return part.content if isinstance(part, Raw) else part
+
+
+def _as_part(part: bytes | Segment) -> Raw | Segment:
+    return part if isinstance(part, Segment) else Raw(part)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from dragoman_client.markup.segments import Spelling
 
+ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+"""An attribute of a tag; found from the tag's begin on, because a value may look like another."""
 _REFERENCE = re.compile(r"&(?:#(\d+)|#x([0-9A-Fa-f]+)|(\w+));")
 _SPACES = re.compile(r"[ \t\r\n]+")
 _LINE_END = re.compile(r"\r\n?")

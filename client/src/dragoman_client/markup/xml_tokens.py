@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from xml.parsers import expat
 
+from dragoman_client.markup.encodings import is_single_byte
+
 MOST_TOKEN_BYTES = 1 << 23
 """A longer tag, comment or CDATA section is refused, because it is held in memory."""
 
@@ -20,6 +22,7 @@ _TOO_LONG = f"a tag, comment or CDATA section of more than {MOST_TOKEN_BYTES} by
 
 Kind = Literal["start", "end", "text", "cdata", "entity", "comment", "instruction", "other"]
 
+_UNICODE = frozenset(("utf-8", "utf-16", "utf-16-le", "utf-16-be"))
 _PIECE_BYTES = 1 << 16
 _REFERENCE = re.compile("&(?!#)")
 _WRAPPER, _WRAPPER_END = b"<_>", b"</_>"
@@ -255,7 +258,7 @@ def _python_name(encoding: str) -> str:
     """Raises: ValueError: no encoding of that name that expat can read."""
     try:
         name = codecs.lookup(encoding).name
-        if name.startswith("utf-") or len(bytes(range(256)).decode(name, "replace")) == 256:
+        if name in _UNICODE or is_single_byte(name):
             return name
     except LookupError:
         pass

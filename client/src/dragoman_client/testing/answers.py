@@ -38,11 +38,12 @@ _LIMITS = {
     "vocabulary": 11_000,
     "request_sentences": 20_000,
 }
+_BUNDLE = "0" * 64
 INFORMATION: dict[str, Any] = {
     "version": __version__,
     "languages": ["en", "de"],
     "directions": [["en", "de"], ["de", "en"]],
-    "bundles": [],
+    "bundles": [{"identity": _BUNDLE, "precision": "int8"}],
     "models": ["translate", "translate_stream", "score", "info"],
     "options": describe(_LIMITS),
     "limits": _LIMITS,
@@ -210,7 +211,7 @@ def _requested(model: str, options: Mapping[str, Any], found: list[Translation])
         "codes": _codes(options.get("markup", ()), found),
         "detected_language": ["en"] * len(found),
         "detected_probability": [1.0] * len(found),
-        "bundle": ["0" * 64] * len(found),
+        "bundle": [_BUNDLE] * len(found),
     }
     wanted = {name for name in requested_outputs(options) if model in OUTPUTS[name].models}
     return {

@@ -104,7 +104,7 @@ class ModelServer:
         for sentence, kept in parts:
             breaks = LineBreaks.of(sentence)
             if sentence:
-                said = _said(breaks.line, (source, target), options)
+                said = _said(breaks.line, (self.bundle, source, target), options)
                 found += breaks.put_into(said)
                 tokens += len(said.split())
                 is_cut |= sum(said.encode()) % 13 == 0
@@ -124,10 +124,10 @@ def _clipped(markup: Markup, last: int) -> PlacedCodes:
     return PlacedCodes(tuple((min(begin, last), min(end, last)) for begin, end, _ in markup.codes))
 
 
-def _said(line: str, direction: tuple[str | None, str], options: Mapping[str, Any]) -> str:
+def _said(line: str, model: tuple[str | None, ...], options: Mapping[str, Any]) -> str:
     terms = Glossary(options["glossary"]).targets_of(line) if "glossary" in options else ()
     others = sorted((n, v) for n, v in options.items() if n not in _NOT_OF_SENTENCES)
-    digest = hashlib.sha256(repr((line, direction, terms, others)).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(repr((line, model, terms, others)).encode()).hexdigest()[:8]
     return " ".join((*line.split()[::-1], *terms, digest))
 
 

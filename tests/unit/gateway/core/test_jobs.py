@@ -463,6 +463,14 @@ def test_what_the_server_refuses_stays_as_it_is() -> None:
         (b"x", {"beam": 1}, InvalidInput, "unknown option 'beam'"),
         (b"x", {"split_sentences": False}, InvalidInput, "split_sentences"),
         (b"x", {"return_alignments": "hard"}, InvalidInput, "has no alignments"),
+        (
+            b"x",
+            {"target_language": "xx"},
+            InvalidInput,
+            "from 'en' into 'xx': it translates en-de,",
+        ),
+        (b"x", {"source_language": "auto", "target_language": "fr"}, InvalidInput, "into 'fr'"),
+        (b"x", {"source_language": "de"}, InvalidInput, "from 'de' into 'de'"),
         (b"x", {"glossary_ids": ["no"]}, NotFound, "no glossary 'no'"),
         (
             "Это русский текст, который никто не понимает.".encode(),

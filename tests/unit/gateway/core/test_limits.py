@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 _T = TypeVar("_T")
 MONTH = "2026-11"
+MONTH_END = datetime(2099, 1, 1, tzinfo=UTC)
 
 
 def result(work: Coroutine[Any, Any, _T]) -> _T:
@@ -113,7 +116,7 @@ def test_a_refused_request_fits_after_the_time_that_it_is_told(
             continue
         status = take(limiter, caller, size)
         while status.refused is not None:
-            wait_s = refusal(status, size, 0).retry_after_s
+            wait_s = refusal(status, size, MONTH_END).retry_after_s
             assert wait_s is not None
             assert 0 < wait_s < 60.01
             clock.now_s += wait_s
@@ -154,7 +157,7 @@ def test_limits_of_zero_admit_nothing() -> None:
     limiter = LocalRateLimiter(Clock())
     status = take(limiter, key(Limits(requests_per_minute=0)))
     assert status.refused == "requests"
-    assert refusal(status, 1, 0).retry_after_s is None
+    assert refusal(status, 1, MONTH_END).retry_after_s is None
 
 
 def test_changed_limits_hold_at_once() -> None:
@@ -172,10 +175,10 @@ def test_the_month_counts_what_is_used_and_what_comes() -> None:
     assert take(limiter, caller, 10, 90).refused is None
     status = take(limiter, caller, 11, 90)
     assert status.refused == "month"
-    error = refusal(status, 11, 1234.0)
+    error = refusal(status, 11, MONTH_END)
     assert isinstance(error, QuotaUsedUp)
-    assert error.retry_after_s == 1234.0
-    assert "90 of the 100" in str(error)
+    assert error.retry_after_s == pytest.approx(MONTH_END.timestamp() - time.time(), abs=60)
+    assert "90 of the 100 of this month are used: the next month begins on 2099-01-01" in str(error)
 
 
 def test_one_caller_does_not_use_another_ones_limits() -> None:
@@ -243,7 +246,7 @@ def test_too_many_at_once_may_try_again_soon() -> None:
     caller = key(Limits(concurrent_requests=2))
     first = take(limiter, caller)
     take(limiter, caller)
-    error = refusal(take(limiter, caller), 1, 0)
+    error = refusal(take(limiter, caller), 1, MONTH_END)
     assert isinstance(error, TooManyRequests)
     assert error.retry_after_s == 1
     end(limiter, caller, first)

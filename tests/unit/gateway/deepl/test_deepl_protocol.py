@@ -87,7 +87,7 @@ def test_forms_and_queries_are_read_like_json(app: Application) -> None:
 @pytest.mark.parametrize(("written", "code"), [("EN-GB", "en"), ("en-us", "en"), ("DE", "de")])
 def test_targets_name_what_is_served(app: Application, written: str, code: str) -> None:
     source = "DE" if code == "en" else "EN"
-    translate(app, text=["a"], source_lang=source, target_lang=written)
+    translate(app, text=[f"A text in {written}."], source_lang=source, target_lang=written)
     assert app.requests[-1].inputs["target_language"] == [code]
 
 

@@ -12,6 +12,8 @@ from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.translations import Translations
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 
+OPTIONS = {"source_language": "en", "target_language": "de", "glossary_ids": ["a"]}
+
 
 class Numbered:
     """Translates a sentence into itself with a number; of short ones there are fewer."""
@@ -45,7 +47,7 @@ class Numbered:
 def translate(texts: Sequence[str], others: int, refuses: bool = False) -> tuple[Any, Numbered]:
     numbered = Numbered(refuses)
     served = cast(Translations, numbered)
-    found = best_translations(served, ANONYMOUS, texts, "en", "de", others)
+    found = best_translations(served, ANONYMOUS, texts, OPTIONS, others)
     return asyncio.run(found), numbered
 
 
@@ -53,7 +55,7 @@ def test_a_sentence_has_its_own() -> None:
     (found,), numbered = translate(["Hello there"], 2)
     assert found == Candidates("Hello there1", ("Hello there2", "Hello there3"))
     (asked,) = numbered.asked
-    assert asked[1]["beam_width"] == 4
+    assert asked[1] == {**OPTIONS, "beam_width": 4, "num_return_sequences": 3}
     assert translate(["Hello there"], 6)[1].asked[0][1]["beam_width"] == 7
 
 

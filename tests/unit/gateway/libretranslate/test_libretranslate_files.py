@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,17 +19,23 @@ async def any_key(secret: str | None, protocol: str, address: str) -> Caller:
     return Caller("k1", "k1")
 
 
-def upload(app: Application, name: str, text: bytes = b"one two\n", key: str = "") -> Answer:
-    """Upload a file."""
-    fields = {"source": "en", "target": "de", "api_key": key}
+def form_of(
+    name: str, text: bytes, fields: Mapping[str, str] | None = None
+) -> tuple[bytes, dict[str, str]]:
+    """A form with a file, and its content type."""
+    given = {"source": "en", "target": "de", **(fields or {})}
     parts = [
         f'--x\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'.encode()
-        for field, value in fields.items()
+        for field, value in given.items()
     ]
     head = f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
     body = b"".join([*parts, head.encode(), text, b"\r\n--x--\r\n"])
-    kind = {"content-type": "multipart/form-data; boundary=x"}
-    return app.call("POST", "/translate_file", body, kind)
+    return body, {"content-type": "multipart/form-data; boundary=x"}
+
+
+def upload(app: Application, name: str, text: bytes = b"one two\n", **fields: str) -> Answer:
+    """Upload a file."""
+    return app.call("POST", "/translate_file", *form_of(name, text, fields))
 
 
 def test_a_file_comes_back_as_a_link(app: Application) -> None:
@@ -48,59 +51,16 @@ def test_a_file_comes_back_as_a_link(app: Application) -> None:
 
 def test_the_link_of_a_file_needs_no_key(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.gateway.access, "caller", any_key)
-    path = urlsplit(upload(app, "a.txt", key="k").json["translatedFileUrl"]).path
+    path = urlsplit(upload(app, "a.txt", api_key="k").json["translatedFileUrl"]).path
     monkeypatch.undo()
     assert app.call("GET", path).body == b"<ONE TWO>\n"
     assert app.call("GET", path.replace("_k1", "")).status == 404
     assert app.call("GET", path.replace("_k1", "_k2")).status == 404
 
 
-async def leave(app: Application, after_s: float) -> None:
-    """Upload a file, and hang up."""
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/translate_file",
-        "query_string": b"source=en&target=de",
-        "headers": [
-            (b"host", b"localhost"),
-            (b"content-type", b"multipart/form-data; boundary=x"),
-            (b"content-length", b"99"),
-        ],
-        "client": ("127.0.0.1", 40000),
-    }
-    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
-    messages = [{"type": "http.request", "body": head + b"one\r\n--x--\r\n"}]
-
-    async def receive() -> dict[str, Any]:
-        if messages:
-            return messages.pop()
-        await asyncio.sleep(after_s)
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        pytest.fail("nobody is there to be answered")
-
-    await app._application(scope, receive, send)
-
-
-@pytest.fixture
-def stuck() -> Iterator[Application]:
-    """Translates nothing before the test ends."""
-    ended = threading.Event()
-
-    def wait(text: str) -> str:
-        ended.wait(30)
-        return text
-
-    with Application(wait) as app:
-        yield app
-        ended.set()
-
-
 def test_a_document_is_removed_when_its_client_leaves(stuck: Application) -> None:
     began_s = time.monotonic()
-    stuck._runner.run(leave(stuck, 0.3))
+    stuck.leave("POST", "/translate_file", *form_of("a.txt", b"one"), after_s=0.3)
     assert time.monotonic() - began_s < 2
     assert stuck._runner.run(stuck.gateway.jobs.all(ANONYMOUS)) == []
 

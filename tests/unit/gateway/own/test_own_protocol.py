@@ -47,6 +47,16 @@ def test_options_reach_the_server_and_add_to_the_answer(app: Application) -> Non
     assert app.requests[-1].inputs["beam_width"] == [5]
 
 
+def test_alternatives_have_what_was_asked_for_alone(app: Application) -> None:
+    body = {"text": "One answer of two.", "num_return_sequences": 2, "beam_width": 2}
+    wanted = ({"return_bundle": True}, "bundle"), ({"source_language": "auto"}, "detected_language")
+    for options, name in wanted:
+        for given in (options, {}):
+            (found,) = ask(app, "POST", "/translate", {**body, **given}).json["translations"]
+            for one in (found, *found["alternatives"]):
+                assert (name in one) == bool(given)
+
+
 @pytest.mark.parametrize(
     ("form", "text", "wanted"),
     [
@@ -125,16 +135,10 @@ def test_no_answer_may_be_kept_on_the_way(app: Application) -> None:
     assert ask(app, "POST", "/translate", {"text": "a"}).headers["cache-control"] == "no-store"
 
 
-@pytest.mark.parametrize(
-    ("more", "headers"), [({"store": False}, {}), ({}, {"cache-control": "max-age=0, no-store"})]
-)
-def test_a_request_may_leave_the_cache_out(
-    app: Application, more: dict[str, Any], headers: dict[str, str]
-) -> None:
-    body = {"text": f"A text for {more}."}
+def test_a_request_may_leave_the_cache_out(app: Application) -> None:
     for times in (1, 2):
         before = len(app.requests)
-        ask(app, "POST", "/translate", {**body, **more}, **headers)
+        ask(app, "POST", "/translate", {"text": "A text that is not kept.", "store": False})
         assert len(app.requests) == before + 1, times
 
 
@@ -368,6 +372,11 @@ def test_documents_are_translated(app: Application) -> None:
         ([("file", "a", "a.txt"), ("beam_width", "x", None)], 400, "beam_width is 'x'"),
         ([("file", "a", "a.txt"), ("repair", "x", None)], 400, "repair is 'x': give true or"),
         ([("file", "a", "a.txt"), ("target_lang", "de", None)], 400, "did you mean target_l"),
+        (
+            [("file", "a", "a.txt"), ("target_language", "xx", None)],
+            400,
+            "into 'xx': it translates",
+        ),
     ],
 )
 def test_documents_that_are_none_are_refused(
@@ -403,6 +412,20 @@ def test_errors_of_the_server_have_their_codes(
     answer = ask(app, "POST", "/translate", {"text": "a"})
     assert error_of(answer)[:2] == (status, code)
     assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
+
+
+def test_nobody_reads_where_the_server_is(app: Application) -> None:
+    with Application(timeout_s=5) as away:
+        away._server.close()
+        answers = [
+            ask(away, "GET", "/info"),
+            ask(away, "POST", "/translate", {"text": "a"}),
+            ask(away, "POST", "/translate/stream", {"text": "a"}),
+            ask(away, "POST", "/score", {"text": "a", "target": "b"}),
+        ]
+    assert {error_of(one) for one in answers} == {
+        (503, "unavailable", "no server translates now: try again soon")
+    }
 
 
 def test_a_fault_of_the_gateway_says_nothing_of_the_text(

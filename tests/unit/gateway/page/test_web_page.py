@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_client import Attention as SeenAttention
-from dragoman_gateway.application import application
+from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.page.static_files import read_files
@@ -33,7 +33,7 @@ def client() -> TestClient:
     gateway = Gateway(
         GatewaySettings(triton="grpc://localhost:1", triton_http="http://localhost:1")
     )
-    return TestClient(application(gateway), base_url="http://localhost")
+    return TestClient(GatewayApplication(gateway), base_url="http://localhost")
 
 
 def strings(language: str) -> dict[str, str]:
@@ -182,7 +182,7 @@ def test_attention_comes_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     seen = Seen()
     monkeypatch.setattr(gateway, "translations", seen)
-    client = TestClient(application(gateway), base_url="http://localhost")
+    client = TestClient(GatewayApplication(gateway), base_url="http://localhost")
     answer = client.post("/api/v1/attention", json={"text": "Hello", "target_language": "de"})
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/html")

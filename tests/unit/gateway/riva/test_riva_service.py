@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import grpc
@@ -25,11 +27,14 @@ class Ended(Exception):
 class Context:
     """What gRPC gives to a handler."""
 
+    def __init__(self, **metadata: str) -> None:
+        self._metadata = tuple((name.replace("_", "-"), value) for name, value in metadata.items())
+
     def time_remaining(self) -> None:
         return None
 
-    def invocation_metadata(self) -> tuple[()]:
-        return ()
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return self._metadata
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:4321"
@@ -54,13 +59,13 @@ def service_of(app: Application) -> RivaService:
     return RivaService(app.gateway, lambda *observed: None)
 
 
-def translate(app: Application, text: str) -> Any:
+def translate(app: Application, text: str, **metadata: str) -> Any:
     request = messages.TranslateTextRequest(
         texts=[text], source_language="en", target_language="de"
     )
     service = service_of(app)
     handler = service._unary(service._translate, messages.TranslateTextRequest).unary_unary
-    answered = app._runner.run(handler(request.SerializeToString(), Context()))
+    answered = app._runner.run(handler(request.SerializeToString(), Context(**metadata)))
     return messages.TranslateTextResponse.FromString(answered).translations[0].text
 
 
@@ -77,6 +82,27 @@ def test_marks_are_read_of_texts_that_are_admitted(
         with pytest.raises(Ended) as caught:
             translate(app, text)
         assert caught.value.code == code
+
+
+def test_metadata_keeps_a_text_out_of_the_cache() -> None:
+    with Application() as app:
+        for _ in range(2):
+            translate(app, "Hello there.", cache_control="no-store")
+        assert len(app.requests) == 2
+
+
+def test_metadata_names_glossaries() -> None:
+    terms = {"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}
+    with Application() as app:
+        body = {"name": "Drinks", "dictionaries": [terms]}
+        kept = app.post("/api/v1/glossaries", body).json["id"]
+        translate(app, "<dnt>I</dnt> drink tea.", glossary_ids=f"{kept}, {kept}")
+        (sent,) = app.requests[-1].inputs["glossary"]
+        assert json.loads(sent) == {"I": "I", "tea": "Tee"}
+        for ids, code in (("none", grpc.StatusCode.NOT_FOUND), (",", None)):
+            with pytest.raises(Ended) if code else nullcontext() as caught:
+                translate(app, "I drink tea.", glossary_ids=ids)
+            assert caught is None or caught.value.code == code
 
 
 def test_a_fault_is_logged_without_its_message(

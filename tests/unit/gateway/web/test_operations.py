@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from dragoman_gateway.application import application
+from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core import server_status
 from dragoman_gateway.core.errors import TooManyRequests, Unavailable
 from dragoman_gateway.core.gateway import Gateway
@@ -27,7 +27,7 @@ def test_networks() -> None:
 
 def test_a_wrong_network_is_named() -> None:
     with pytest.raises(UsageError, match="metrics_networks: 'x' is no network"):
-        application(Gateway(GatewaySettings(metrics_networks=("x",))))
+        GatewayApplication(Gateway(GatewaySettings(metrics_networks=("x",))))
 
 
 def test_the_server_is_asked_once_by_all_who_ask_whether_it_is_ready(

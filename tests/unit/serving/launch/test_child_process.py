@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,14 +23,24 @@ SHELL = "/bin/sh"
 
 
 @contextlib.contextmanager
-def few_open_files() -> Iterator[None]:
-    """A soft limit below the hard one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+def soft_limit(what: int, most: int) -> Iterator[None]:
+    """A soft limit of our own, as far as the hard one allows it."""
+    soft, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(what, (soft, hard))
+
+
+def stop(pid: int) -> None:
+    """Stop a process, and wait until it has stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    stat = Path(f"/proc/{pid}/stat")
+    deadline = time.monotonic() + WAIT_S
+    while stat.read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
@@ -45,7 +56,11 @@ def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
         "cat",  # its input
         "echo kept > /proc/$$/fd/$1",
     )
-    with few_open_files(), (tmp_path / "kept").open("w") as kept:
+    with (
+        soft_limit(resource.RLIMIT_NOFILE, 256),
+        soft_limit(resource.RLIMIT_CORE, 1 << 20),
+        (tmp_path / "kept").open("w") as kept,
+    ):
         process = start_child(
             [SHELL, "-c", ";".join(tells), SHELL, str(kept.fileno())],
             environment={"A": "given", "PATH": os.environ["PATH"]},
@@ -70,18 +85,21 @@ def test_a_program_that_cannot_be_run_is_named(
     assert capfd.readouterr().err == f"{tmp_path / 'none'}: No such file or directory\n"
 
 
-def test_the_program_is_told_to_stop_when_its_parent_has_gone() -> None:
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_program_ends_with_its_parent(hangs: bool) -> None:
     reading, writing = os.pipe()
     starts = (
         "import signal; from dragoman_serving.launch.child_process import start_child\n"
-        f"tells = 'echo lives > /proc/$$/fd/{writing}; exec sleep 600'\n"
+        f"tells = 'echo $$ > /proc/$$/fd/{writing}; exec sleep 600'\n"
         f"start_child(['{SHELL}', '-c', tells], descriptors=[{writing}])\n"
         "signal.pause()"
     )
     parent = subprocess.Popen([sys.executable, "-c", starts], cwd=REPOSITORY, pass_fds=[writing])
     os.close(writing)
     try:
-        assert os.read(reading, 64) == b"lives\n"
+        child = int(os.read(reading, 64))
+        if hangs:
+            stop(child)
     finally:
         parent.kill()
         parent.wait()

@@ -82,7 +82,12 @@ def test_a_limit_of_open_files_that_cannot_work_is_refused(
 
 @pytest.mark.parametrize("number", ["0", "-1"])
 @pytest.mark.parametrize(
-    ("flag", "unit"), [("engine-timeout", "seconds"), ("triton-growth", "MiB")]
+    ("flag", "unit"),
+    [
+        ("engine-timeout", "seconds"),
+        ("grpc-connection-age", "seconds"),
+        ("triton-growth", "MiB"),
+    ],
 )
 def test_a_bound_that_cannot_be_kept_is_refused(
     capsys: pytest.CaptureFixture[str], flag: str, unit: str, number: str

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from itertools import accumulate
 
 import numpy as np
 import pytest
 from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 from dragoman_serving.markup.evidence import Evidence
-from dragoman_serving.markup.marked_texts import MarkedText, moved
+from dragoman_serving.markup.marked_texts import MarkedText, mover
 from dragoman_serving.markup.placement import place
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -121,4 +122,37 @@ def test_what_is_kept_goes_with_its_sentence() -> None:
 
 @pytest.mark.parametrize(("offset", "wanted"), [(0, 0), (1, 1), (2, 4), (3, 5), (4, 6), (5, 6)])
 def test_offsets_move_with_white_space(offset: int, wanted: int) -> None:
-    assert moved(offset, "a bc ", "a\n\n\nbc") == wanted
+    assert mover("a bc ", "a\n\n\nbc")(offset) == wanted
+
+
+def test_many_codes_and_sentences_take_linear_time() -> None:
+    def took_s(count: int) -> float:
+        parts = [("I like red cars.", " ")] * count
+        length = len("I like red cars. ")
+        wrapping = [Code(0, count * length, index - 1 if index else None) for index in range(50)]
+        inner = [Code(at * length + 7, at * length + 10, 49) for at in range(count)]
+        begun = time.process_time()
+        marked = cut(parts, Markup((*wrapping, *inner)))
+        line = "Ich mag rote Autos."
+        placed = [
+            PlacedCodes(tuple((8, 12) if code.begin else (0, 19) for code in one.markup.codes))
+            for one in marked.sentences
+        ]
+        spans = [(at * 20, at * 20 + 19) for at in range(count)]
+        found = marked.joined(placed, [line] * count, f"{line} " * count, spans)
+        assert found.codes[-1] == (count * 20 - 12, count * 20 - 8)
+        return time.process_time() - begun
+
+    short_s = min(took_s(500), took_s(500))
+    assert min(took_s(2000), took_s(2000)) < 10 * short_s + 0.02
+
+
+def test_offsets_of_a_long_text_move_in_linear_time() -> None:
+    def took_s(count: int) -> float:
+        begun = time.process_time()
+        moved = mover("word " * count, "word\n" * count)
+        for offset in range(0, 5 * count, 5):
+            assert moved(offset) == offset
+        return time.process_time() - begun
+
+    assert took_s(20_000) < 10 * min(took_s(5000), took_s(5000)) + 0.02

@@ -13,6 +13,7 @@ import pytest
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.engine_socket import VARIABLE
 from dragoman_serving.service.frames import (
+    MOST_BYTES,
     Answer,
     DataType,
     ErrorCode,
@@ -44,6 +45,8 @@ WAIT_S = 60
 GONE = (ErrorCode.UNAVAILABLE, "UNAVAILABLE: the engine's process has gone")
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), ["Straße".encode(), b"b\0"])
 COUNTER, GAUGE = 0, 1
+TOO_LONG = (0xFFFFFFF0).to_bytes(4, "little") + bytes((Kind.ANSWER,)) + bytes(1 << 20)
+"""The beginning of a frame of 4 GiB."""
 MANY = 10_000
 """Requests, far more than are ever in flight."""
 FIGURES = [Figure(False, "sentences_total", "Sentences", 2.0), Figure(True, "rows", "Rows", 7.0)]
@@ -297,6 +300,38 @@ def test_a_part_that_cannot_be_sent_ends_its_request(triton: Triton, engine: Eng
     engine.send(Answer(engine.take().number, ()).pack())
     following.response()
     assert request.responses.empty()
+
+
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_frame_that_is_too_long_ends_the_connection(
+    triton: Triton, starting: Starting, is_ready: bool
+) -> None:
+    engine, request = starting.engine, asked()
+    engine.receive(Kind.HELLO)
+    if is_ready:
+        engine.send(pack_ready("{}"))
+        assert starting.is_ready()
+        triton.execute(request)
+        engine.take()
+    engine.send(TOO_LONG)
+    if is_ready:
+        assert request.failure() == GONE
+    else:
+        assert starting.initialized.result(WAIT_S) == GONE
+    assert engine.has_no_more()
+    assert triton.take_largest_array() < MOST_BYTES  # it is not read
+    if is_ready:
+        triton.finalize()
+
+
+def test_the_longest_frame_is_read(triton: Triton, engine: Engine) -> None:
+    request = asked()
+    triton.execute(request)
+    number = engine.take().number
+    around = len(Answer(number, (Tensor("text_output", DataType.BYTES, (1,), b""),)).pack()) - 4
+    output = Tensor("text_output", DataType.BYTES, (1,), bytes(MOST_BYTES - around))
+    engine.send(Answer(number, (output,)).pack())
+    assert request.response().outputs == (output,)
 
 
 def test_one_that_cannot_be_read_fails_alone(triton: Triton, engine: Engine) -> None:

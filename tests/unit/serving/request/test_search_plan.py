@@ -204,6 +204,8 @@ def test_placeholders_of_unknown_characters_are_refused(tmp_path: Path) -> None:
             minloglevel=2,
         )
     planned = plan(Tokenizer(path), keep_placeholders=True)
-    assert planned.terms.altered_placeholders(0, "{name} 名 {x}") == ()
+    assert planned.terms.kept_placeholders(0, "{name} 名 {x}") == (
+        *(("{name}", "{name}"), ("{x}", "{x}")),
+    )
     with pytest.raises(InvalidRequest, match=r"vocabulary cannot write '\{名\}'"):
-        planned.terms.altered_placeholders(0, "{名} is here.")
+        planned.terms.kept_placeholders(0, "{名} is here.")

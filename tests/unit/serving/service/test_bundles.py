@@ -307,7 +307,7 @@ def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
         Bundles(folders[:1], EngineSettings(), too_little, on_failure=lambda _: None)
     other = EngineSettings(runtime="onnxruntime")
     with pytest.raises(UsageError, match="--memory bounds what our compiled code takes"):
-        Bundles(folders, other, ModelsToServe(memory_bytes=1 << 30), lambda _: None)
+        Bundles(folders, other, ModelsToServe(memory_bytes=1 << 40), lambda _: None)
 
 
 class Client(threading.Thread):

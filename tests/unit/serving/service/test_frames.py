@@ -123,6 +123,17 @@ def test_answers_survive_the_way(answer: Answer | Failure) -> None:
     assert unpack_answer(body_of(answer.pack(), Kind.ANSWER)) == answer
 
 
+def test_an_answer_that_no_frame_can_hold_is_an_error() -> None:
+    def answer(size: int) -> Answer:
+        return Answer(1, (Tensor("attention", DataType.BYTES, (1,), bytes(size)),))
+
+    around = len(answer(0).pack()) - len(MOST_BYTES.to_bytes(4, "little"))
+    largest = answer(MOST_BYTES - around)
+    assert unpack_answer(body_of(largest.pack(), Kind.ANSWER)) == largest
+    with pytest.raises(InvalidRequest, match="larger than 64 MiB: send fewer texts"):
+        answer(MOST_BYTES - around + 1).pack()
+
+
 @settings(deadline=None)
 @given(FIGURES)
 def test_figures_survive_the_way(figures: list[Figure]) -> None:

@@ -272,6 +272,23 @@ def test_placeholders_survive(
     assert [one for one in kept if one.startswith("<")] == tags
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(words | placeholders, st.sampled_from(["", " "])), min_size=1, max_size=6)
+)
+def test_white_space_within_tags_is_as_in_the_text(
+    translator: Translator, parts: list[tuple[str, str]]
+) -> None:
+    text = "".join(word + gap for word, gap in parts).strip()
+    (found,) = translate(translator, [text], keep_placeholders=True)
+    inner = re.compile(r"<[^/<>]*>(\s*)(?=\S)|(?<=\S)(\s*)</[^<>]*>")
+    before, after = (
+        [bool(one[1] or one[2]) for one in inner.finditer(whole)] for whole in (text, found.text)
+    )
+    if len(before) == len(after):  # at its ends, a text has no inner side
+        assert after == before
+
+
 def test_placeholders_keep_within_the_limit(translator: Translator) -> None:
     text = "Please {a} call {b} me {c} when {d} you {e} are {f} at {g} home."
     (found,) = translate(translator, [text], keep_placeholders=True, max_tokens=12)

@@ -7,9 +7,11 @@ from functools import partial
 import pytest
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.errors import Closed
-from dragoman_serving.translation.preparation import Preparation
+from dragoman_serving.engine.settings import Tuning
+from dragoman_serving.translation.preparation import Preparation, cut
 
 WAIT_S = 60
+TUNING = Tuning(part_texts=3, part_characters=10)
 
 
 @pytest.fixture
@@ -58,3 +60,20 @@ def test_closing_runs_what_waits_and_takes_no_more() -> None:
     assert [future.result(0) for future in found] == [1] * 9
     with pytest.raises(Closed):
         preparation.submit(lambda: 1, Turns())
+
+
+@pytest.mark.parametrize(
+    ("lengths", "parts"),
+    [
+        ([1] * 3, [3]),
+        ([1] * 7, [3, 3, 1]),  # by their number
+        ([5, 5, 1, 9, 2], [2, 2, 1]),  # by their characters
+        ([11, 1, 11, 11], [1, 1, 1, 1]),  # a text is never cut
+        ([1, 11], [1, 1]),
+    ],
+)
+def test_a_large_request_is_prepared_in_bounded_parts(lengths: list[int], parts: list[int]) -> None:
+    found = cut(["a" * length for length in lengths], TUNING)
+    assert list(map(len, found)) == parts
+    # Each text is in one part, and they keep their order.
+    assert [index for part in found for index in part] == list(range(len(lengths)))

@@ -1,0 +1,169 @@
+"""The encoding of a page, as browsers find it, and its text without the loss of a byte.
+
+Source: https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final
+
+from dragoman_client.markup import html_profile
+from dragoman_client.markup.encodings import is_single_byte
+from dragoman_client.markup.html_tokens import HtmlToken, HtmlTokens
+
+_LEAST_BYTES: Final = 1024
+"""So much of a page is searched, whatever is in it; then on to the end of its head."""
+_MOST_BYTES: Final = 1 << 16
+_DEFAULT: Final = "utf-8"
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CHARSET: Final = re.compile(
+    r"""charset[ \t\n\f\r]*=[ \t\n\f\r]*(?:"([^"]*)"|'([^']*)'|([^ \t\n\f\r;"']+))""", re.IGNORECASE
+)
+_READ_AS: Final = {
+    "ascii": "cp1252",
+    "big5": "big5hkscs",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-11": "cp874",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+    "utf-16": "utf-16-le",
+}
+"""As what browsers read encodings that have fewer characters."""
+_UNICODE: Final = frozenset(("utf-8", "utf-16-le", "utf-16-be"))
+_MULTIBYTE: Final = frozenset(("big5hkscs", "cp932", "cp949", "euc_jp", "gb18030"))
+
+
+def python_name(label: str) -> str:
+    """The name that Python has for the encoding that browsers read a label as.
+
+    Raises:
+        ValueError: it is no encoding in which text can be replaced.
+    """
+    found = _looked_up(label)
+    name = _READ_AS.get(found, found)
+    if name in _UNICODE or name in _MULTIBYTE or is_single_byte(name):
+        return name
+    raise ValueError(f"encoding {label!r} is not supported: convert it to UTF-8")
+
+
+def errors_of(encoding: str) -> str:
+    """How what is not valid in an encoding is read and written again."""
+    return "surrogatepass" if encoding.startswith("utf-16") else "surrogateescape"
+
+
+class EncodingSearch:
+    """Finds the encoding that a page is in."""
+
+    def __init__(self) -> None:
+        """Begin before the first byte."""
+        self._tokens = HtmlTokens()
+        self._begin = b""
+        self._read = self._position = 0
+        self._is_in_head = True
+
+    def feed(self, chunk: bytes) -> str | None:
+        """Read on.
+
+        Returns:
+            The encoding; None: it depends on the bytes that follow.
+
+        Raises:
+            ValueError: the page says one that is not supported.
+        """
+        self._begin += chunk[: _MOST_BYTES - len(self._begin)]
+        if len(self._begin) < len(codecs.BOM_UTF8):
+            return None
+        found = next((name for mark, name in _MARKS if self._begin.startswith(mark)), None)
+        return found or self._declared()
+
+    def _declared(self) -> str | None:
+        unread, self._read = self._begin[self._read :], len(self._begin)
+        for token in self._tokens.feed(unread.decode("latin-1")):
+            if self._position >= _LEAST_BYTES and not self._is_in_head:
+                return _DEFAULT
+            if token.name == "meta" and (found := _encoding_of(token)):
+                return found
+            self._position += len(token.raw)
+            self._is_in_head &= token.kind != "start" or token.name in html_profile.IN_HEAD
+        return _DEFAULT if self._read == _MOST_BYTES else None
+
+    def close(self) -> str:
+        """The encoding of a page that ends here; raises as `feed`."""
+        return self.feed(b"\n" * len(codecs.BOM_UTF8)) or _DEFAULT
+
+
+class PageDecoder:
+    """Text of bytes in chunks; written again, it is the same bytes."""
+
+    def __init__(self, encoding: str) -> None:
+        """Begin before the first byte.
+
+        Args:
+            encoding: of the page, from `python_name`.
+        """
+        self._encoding, self._errors = encoding, errors_of(encoding)
+        self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
+
+    @property
+    def unread(self) -> bytes:
+        """The begin of a character whose end has not come."""
+        return self._decoder.getstate()[0]
+
+    def decode(self, chunk: bytes) -> str:
+        """The characters that are complete."""
+        if self._encoding not in _MULTIBYTE:
+            return self._decoder.decode(chunk)
+        before = self.unread
+        text = self._decoder.decode(chunk)
+        read = (before + chunk).removesuffix(self.unread)
+        return text if text.encode(self._encoding, self._errors) == read else self._exact(read)
+
+    def _exact(self, read: bytes) -> str:
+        """Text in which characters that could be written in another way are bytes."""
+        decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
+        found, pending = [], b""
+        for index in range(len(read)):
+            pending += read[index : index + 1]
+            if text := decoder.decode(read[index : index + 1]):
+                held = decoder.getstate()[0]
+                pending = pending.removesuffix(held)
+                is_exact = text.encode(self._encoding, self._errors) == pending
+                found.append(text if is_exact else pending.decode("ascii", self._errors))
+                pending = held
+        # What this decoder holds has been read: the other one knows what follows.
+        return "".join((*found, pending.decode("ascii", self._errors)))
+
+
+def _looked_up(label: str) -> str:
+    try:
+        return codecs.lookup(label.strip(" \t\n\f\r")).name
+    except (LookupError, ValueError):
+        return ""
+
+
+def _encoding_of(meta: HtmlToken) -> str | None:
+    """The encoding that a tag says, if browsers know it."""
+    found = html_profile.attributes(meta.raw)
+    label = found["charset"][0] if "charset" in found else None
+    if label is None and "content" in found:
+        is_type = found.get("http-equiv", ("",))[0].lower() == "content-type"
+        said = _CHARSET.search(found["content"][0]) if is_type else None
+        label = said and next(filter(None, said.groups()), None)
+    name = _looked_up(label or "")
+    if name.startswith("iso2022"):  # browsers read it, and its bytes mean several things
+        return python_name(name)
+    try:
+        found_name = python_name(label or "")
+    except ValueError:
+        return None
+    return _DEFAULT if found_name.startswith("utf-16") else found_name  # it could not be read else

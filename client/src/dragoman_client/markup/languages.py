@@ -1,0 +1,39 @@
+"""Which parts of a document are in another language than the rest, by what it says of them."""
+
+from __future__ import annotations
+
+_NO_LANGUAGE = frozenset(("auto", "mul", "und"))
+"""Tags that name none: https://www.rfc-editor.org/rfc/rfc5646#section-2.2.1"""
+
+
+def is_same_language(tag: str, other: str) -> bool:
+    """Whether two tags name one language, whatever the region and script."""
+    first, second = (one.replace("_", "-").partition("-")[0].lower() for one in (tag, other))
+    return bool(first) and first == second
+
+
+def names_language(tag: str | None) -> bool:
+    """Whether a tag names a single, known language."""
+    return bool(tag) and str(tag).lower() not in _NO_LANGUAGE
+
+
+class DocumentLanguages:
+    """The languages of a document that are translated."""
+
+    def __init__(self, *languages: str | None) -> None:
+        """Begin.
+
+        Args:
+            *languages: what the document says, and what is known from elsewhere, if anything.
+        """
+        self._translated = [one for one in languages if one and names_language(one)]
+
+    def is_foreign(self, language: str | None) -> bool | None:
+        """Whether an element is in a language that is not translated; None: that is not known.
+
+        Args:
+            language: that the element says, if any.
+        """
+        if not language or not names_language(language) or not self._translated:
+            return None
+        return not any(is_same_language(language, one) for one in self._translated)

@@ -1,0 +1,134 @@
+"""Trees of documents, as html5lib and lxml find them, in forms that can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import html5lib
+from dragoman_client.markup import html_profile
+from dragoman_client.markup.html_profile import is_text
+from lxml import etree
+
+Change = Callable[[str], str]
+"""Of texts, before they are compared."""
+Label = tuple[str, tuple[tuple[str, str], ...]]
+
+_SPACES = re.compile(r"[ \t\n\f\r]+")
+
+
+def html_tree(document: bytes, encoding: str = "utf-8") -> Any:
+    """The tree that browsers make of a page."""
+    text = document.decode(encoding, "replace").removeprefix("\ufeff")
+    return html5lib.parse(text, namespaceHTMLElements=False)
+
+
+def xml_tree(document: bytes) -> Any:
+    """The tree of a well-formed document; nothing is fetched.
+
+    Raises:
+        XMLSyntaxError: it is not well-formed, or a prefix has no namespace.
+    """
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True, strip_cdata=False
+    )
+    return etree.fromstring(document, parser)
+
+
+def ordered(root: Any, change: Change = str) -> list[Any]:
+    """All of a tree, in its order, where white space is or is not.
+
+    That of a page with a table is left out: where it stands there depends on the text beside it.
+
+    Args:
+        root: of the tree.
+        change: of texts, those in attributes too.
+    """
+    space = "" if next(root.iter("table"), None) is not None else " "
+    found: list[Any] = []
+    for step, node in _walked(root):
+        text = ""
+        if step == "in":
+            found.append(_label(node, change))
+            text = _own(node.text)
+        else:
+            found.append("out")
+            text = _own(node.tail) if node is not root else ""
+        if text := _SPACES.sub(space, change(text)):
+            found.append(text)
+    return found
+
+
+def html_texts(root: Any) -> list[tuple[str, bool]]:
+    """Texts of a page and of its attributes, in order, and whether each is to be translated."""
+    found: list[tuple[str, bool]] = []
+    around: list[tuple[bool, bool]] = [(True, False)]
+    """Of each element around: whether text is translated, and whether nothing in it is."""
+    for step, node in _walked(root):
+        if step == "out":
+            around.pop()
+            found.append((_own(node.tail), around[-1] == (True, False)))
+            continue
+        is_translated, is_skipped = around[-1]
+        role, attributes = "skip", {}
+        if isinstance(node.tag, str):
+            role = "opaque" if "}" in node.tag else html_profile.role(node.tag)
+            attributes = {name: value for name, value in node.attrib.items() if type(name) is str}
+        says = html_profile.says_translated(attributes)
+        is_translated = is_translated if says is None else says
+        found += (
+            (value, is_translated and not is_skipped and is_text(node.tag, name, attributes))
+            for name, value in sorted(attributes.items())
+        )
+        is_translated &= role != "keep" or says is True
+        around.append((is_translated, is_skipped or role in ("opaque", "skip")))
+        found.append((_own(node.text), around[-1] == (True, False)))
+    return found
+
+
+def unordered(
+    root: Any, change: Change = str, blocks: Collection[str] = ()
+) -> tuple[int, list[Label]]:
+    """A tree without the order of what is in an element: its digest, and its blocks in order.
+
+    Args:
+        root: of the tree.
+        change: of texts, those in attributes too.
+        blocks: names of elements whose order counts.
+    """
+    parts: list[tuple[list[int], list[str]]] = [([], [])]
+    order: list[Label] = []
+    for step, node in _walked(root):
+        if step == "in":
+            if node.tag in blocks:
+                order.append(_label(node, change))
+            parts.append(([], [_own(node.text)]))
+            continue
+        children, texts = parts.pop()
+        characters = "".join(sorted("".join(change("".join(texts)).split())))
+        parts[-1][0].append(hash((_label(node, change), tuple(sorted(children)), characters)))
+        parts[-1][1].append(_own(node.tail))
+    ((digest,), _) = parts[0]
+    return digest, order
+
+
+def _walked(root: Any) -> Iterator[tuple[str, Any]]:
+    stack = [("in", root)]
+    while stack:
+        step, node = stack.pop()
+        yield step, node
+        if step == "in":
+            stack.append(("out", node))
+            if isinstance(node.tag, str):
+                stack += [("in", child) for child in reversed(list(node))]
+
+
+def _own(text: str | None) -> str:
+    return text or ""
+
+
+def _label(node: Any, change: Change) -> Label:
+    if not isinstance(node.tag, str):  # a comment, an instruction, a reference to an entity
+        return str(node.tag), ()
+    return node.tag, tuple(sorted((str(k), change(str(v))) for k, v in node.attrib.items()))

@@ -1,0 +1,193 @@
+"""What always holds of documents that are translated, whatever a translator returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+from document_trees import Change, html_texts, html_tree, ordered, unordered, xml_tree
+from dragoman_client.markup import android_strings, html_profile
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.segments import Raw, Segment
+from dragoman_client.markup.xml_reader import XmlReader
+from hypothesis import strategies as st
+from translated_documents import (
+    SWAPPED,
+    Reader,
+    Translator,
+    blank,
+    careless,
+    hostile,
+    identity,
+    original,
+    read,
+    shuffled,
+    swapped,
+    written,
+)
+
+NOISE = st.text("<&>\"'/ ab\n-!]\0\ud800\r\ufeffé日\u202e", max_size=8)
+"""What hostile translators add."""
+_BEGIN, _END = "\u27ea", "\u27eb"
+"""Around what a hostile translator adds."""
+_NOISE = re.compile(f"{_BEGIN}(.*?){_END}", re.DOTALL)
+_NOT_IN_HTML = re.compile("[\0\ud800-\udfff]")
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SPACES = re.compile(r"[ \t\n\f\r]+")
+
+Tree = Callable[[bytes], Any]
+
+
+def check_html(document: bytes, noise: str, random: Random, *, is_tree: bool = False) -> None:
+    """Check a page in UTF-8.
+
+    Args:
+        document: as bytes.
+        noise: what a hostile translator adds to each text.
+        random: chooses chunks and places.
+        is_tree: each of its elements is closed where it belongs.
+    """
+
+    def open_reader() -> HtmlReader:
+        return HtmlReader(encoding="utf-8")
+
+    before = html_tree(document)
+    names = {one.tag for one in before.iter() if isinstance(one.tag, str) and "}" not in one.tag}
+    blocks = {name for name in names if html_profile.role(name) in ("block", "skip")}
+    check_document(open_reader, document, random)
+    shown = _NOT_IN_HTML.sub("\ufffd", noise)
+    _check_trees(open_reader, document, html_tree, (noise, shown), random, blocks=blocks)
+    after = html_tree(written(open_reader(), document, swapped))
+    for (old, is_translated), (new, _) in zip(html_texts(before), html_texts(after), strict=True):
+        if is_tree or not is_translated:
+            wanted = old.translate(SWAPPED) if is_translated else old
+            assert _SPACES.sub(" ", new) == _SPACES.sub(" ", wanted)
+
+
+def check_xml(document: bytes, noise: str, random: Random) -> None:
+    """Check a well-formed document whose texts are replaced; see `check_html`."""
+    check_document(XmlReader, document, random)
+    decode = android_strings.decode if xml_tree(document).tag == "resources" else str
+    shown = _NOT_IN_XML.sub("", noise)
+    _check_trees(XmlReader, document, xml_tree, (noise, shown), random, decode=decode)
+
+
+def check_bilingual(document: bytes, noise: str, random: Random) -> None:
+    """Check a document that has translations beside its texts; see `check_html`."""
+
+    def open_reader() -> XmlReader:
+        return XmlReader(target_language="de")
+
+    def letters(text: str) -> str:
+        return "".join(sorted("".join(_NOISE.sub("", text).lower().split())))
+
+    _check_chunks(open_reader, document, random)
+    before = [_content(source, letters) for source, _ in _units(xml_tree(document))]
+    for translate in (
+        *(identity, swapped, blank(" ")),
+        *(hostile(f"{_BEGIN}{noise}{_END}"), shuffled(random), careless(random)),
+    ):
+        units = _units(xml_tree(written(open_reader(), document, translate)))
+        assert [_content(source, letters) for source, _ in units] == before
+        for source, targets in units:
+            for target in targets:
+                assert _content(target, lambda _: "") == _content(source, lambda _: "")
+                if translate in (identity, swapped):
+                    assert _content(target, letters) == _content(source, letters)
+
+
+def _units(root: Any) -> list[tuple[Any, list[Any]]]:
+    """Sources, each with its translations if they have any content."""
+    found = []
+    for unit in root.iter("{*}trans-unit", "{*}segment", "{*}message", "{*}tu"):
+        source, *rest = unit.iter("{*}source", "{*}seg")
+        targets = [*rest, *unit.iter("{*}target", "{*}numerusform")]
+        targets = targets or [one for one in unit.iter("translation") if not len(one)]
+        found.append((source, [one for one in targets if len(one) or one.text]))
+    return found
+
+
+def _content(element: Any, change: Change) -> int:
+    """What is in an element, whatever its name."""
+    copied = deepcopy(element)
+    copied.tag, copied.tail = "content", None
+    copied.attrib.clear()
+    return unordered(copied, change)[0]
+
+
+def check_document(open_reader: Callable[[], Reader], document: bytes, random: Random) -> None:
+    """What holds of all documents: nothing is lost, and chunks change nothing."""
+    assert original(open_reader(), document) == document
+    assert written(open_reader(), document, identity) == document
+    _check_chunks(open_reader, document, random)
+
+
+def _check_chunks(open_reader: Callable[[], Reader], document: bytes, random: Random) -> None:
+    parts = _joined(read(open_reader(), document))
+    reader, found, position = open_reader(), list[Raw | Segment](), 0
+    while position < len(document):
+        size = random.choice((1, 1, 2, 3, 7, 100, 5000))
+        found += reader.feed(document[position : position + size])
+        position += size
+    assert _joined(found + reader.close()) == parts
+
+
+def _joined(parts: list[Raw | Segment]) -> list[Any]:
+    """Parts, in which bytes that stand side by side are one."""
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, Segment):
+            tags = [(_joined(list(map(_as_part, tag.parts))), tag.closing) for tag in part.tags]
+            found.append((part.text, part.markup, part.original, part.kind, tags))
+        elif found and isinstance(found[-1], bytes):
+            found[-1] += part.content
+        elif part.content:
+            found.append(part.content)
+    return found
+
+
+def _as_part(part: bytes | Segment) -> Raw | Segment:
+    return Raw(part) if isinstance(part, bytes) else part
+
+
+def _check_trees(
+    open_reader: Callable[[], Reader],
+    document: bytes,
+    tree: Tree,
+    noise: tuple[str, str],
+    random: Random,
+    *,
+    blocks: Collection[str] = (),
+    decode: Change = str,
+) -> None:
+    def translated(translate: Translator) -> Any:
+        return tree(written(open_reader(), document, translate))
+
+    def lower(text: str) -> str:
+        return decode(text).lower()
+
+    def without(text: str) -> str:
+        shown = decode(text)
+        for one in _NOISE.findall(shown):
+            assert _SPACES.sub(" ", one) == _SPACES.sub(" ", noise[1])
+        return _NOISE.sub("", shown)
+
+    def letters(text: str) -> str:
+        return "".join(sorted("".join(decode(text).split())))
+
+    before = tree(document)
+    assert ordered(translated(swapped), lower) == ordered(before, lower)
+    noisy = translated(hostile(f"{_BEGIN}{noise[0]}{_END}"))
+    assert ordered(noisy, without) == ordered(before, decode)
+    moved = translated(shuffled(random))
+    assert unordered(moved, letters, blocks) == unordered(before, letters, blocks)
+    for translate in (blank(""), blank(" "), blank("\n"), careless(random)):
+        assert shape(translated(translate)) == shape(before)
+
+
+def shape(root: Any) -> int:
+    """A tree without its texts, and without the order of what is in an element."""
+    return unordered(root, lambda _: "")[0]

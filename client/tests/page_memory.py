@@ -1,0 +1,75 @@
+"""Translates a long document that is made as it is read, and prints JSON: `KIND BYTES`.
+
+What is printed: by how many KiB memory grew, and how many bytes were read before the first ones
+were written. Runs in a process of its own, because the largest use of memory is one of a process.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import resource
+import sys
+from collections.abc import Iterator, Sequence
+
+from dragoman_client.document_translation import open_reader, parts_of, translate_parts
+from dragoman_client.request import Translation
+from dragoman_options.markup import Markup, PlacedCodes
+
+_PARTS = {
+    "html": (
+        b"<!DOCTYPE html><title>T</title>",
+        b"<p>See <a href=x title='The manual'>the <b>manual</b></a>, page 7.<br>Or don't.</p>\n"
+        b"<pre>" + b"A longer text. " * 200 + b"</pre><script>if (a < b) f()</script>",
+        b"",
+    ),
+    "script": (b"<p>Text<script>", b"if (a < b) document.write('<b>no</b>')\n" * 10, b""),
+    "xml": (
+        b"<article>",
+        b"<para>See <link linkend='a'>the manual</link> now.</para>\n"
+        b"<screen>" + b"A longer text. " * 200 + b"</screen>",
+        b"</article>",
+    ),
+}
+"""Begin, what is repeated, and end."""
+
+
+class _Document(io.RawIOBase):
+    """A file that is made as it is read."""
+
+    def __init__(self, kind: str, size: int) -> None:
+        begin, part, end = _PARTS[kind]
+        self._parts = itertools.chain([begin], itertools.repeat(part, size // len(part)), [end])
+        self.bytes_read = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = b""
+        while len(found) < size and (part := next(self._parts, None)) is not None:
+            found += part
+        self.bytes_read += len(found)
+        return found
+
+
+def _translate(texts: Sequence[str], markup: Sequence[Markup]) -> Iterator[Translation]:
+    for text, one in zip(texts, markup, strict=True):
+        codes = PlacedCodes(tuple((code.begin, code.end) for code in one.codes))
+        yield Translation(text.upper(), 1, "stop", codes=codes)
+
+
+def main(kind: str, size: int) -> None:
+    """Translate."""
+    document = _Document(kind, size)
+    parts = parts_of(open_reader("html" if kind != "xml" else "xml", {}), document, "a page")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read_before_first = written = 0
+    for content in translate_parts(parts, lambda *given: list(_translate(*given))):
+        read_before_first = read_before_first or document.bytes_read
+        written += len(content)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    found = {"grown_kib": grown, "read": document.bytes_read, "written": written}
+    print(json.dumps({**found, "read_before_first": read_before_first}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

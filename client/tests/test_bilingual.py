@@ -1,0 +1,187 @@
+"""XLIFF: which sources get a target, and how it is written."""
+
+from __future__ import annotations
+
+import pytest
+from dragoman_client.markup.segments import Segment
+from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_options.markup import PlacedCodes
+from lxml import etree
+from translated_documents import identity, spans, texts, written
+
+XLIFF_1 = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+ <file original="one" source-language="en" datatype="plaintext">
+  <header><note>No note.</note></header>
+  <body>
+   <trans-unit id="1"><source>Press <g id="1">Enter<x id="2"/></g> now.</source>
+    <note>No.</note></trans-unit>
+   <trans-unit id="2" translate="no"><source>Locked.</source></trans-unit>
+   <group translate="no"><trans-unit id="3"><source>In a locked group.</source></trans-unit>
+    <trans-unit id="4" translate="yes"><source>Open again.</source></trans-unit></group>
+   <trans-unit id="5" approved="yes"><source>Approved.</source>
+    <target>Genehmigt.</target></trans-unit>
+   <trans-unit id="6"><source>Final.</source><target state="final"/></trans-unit>
+   <trans-unit id="7"><source>There already.</source><target>Schon da.</target></trans-unit>
+   <trans-unit id="8"><source>New.</source><target state="new">Old.</target></trans-unit>
+   <trans-unit id="9"><source>See <mrk mtype="protected">This Name</mrk>.</source>
+    <alt-trans match-quality="60"><source>Not this.</source><target>Nicht das.</target></alt-trans>
+   </trans-unit>
+   <trans-unit id="10"><source>One. Two.</source><seg-source><mrk mtype="seg" mid="0">One.</mrk>
+    <mrk mtype="seg" mid="1">Two.</mrk></seg-source></trans-unit>
+   <trans-unit id="11"><source>An image <ph id="1">[<sub>A red car</sub>]</ph> here.</source>
+   </trans-unit>
+  </body></file>
+ <file original="two" source-language="en" target-language="de-AT" datatype="plaintext"><body>
+  <trans-unit id="1"><source>A second file.</source></trans-unit></body></file>
+</xliff>
+"""
+XLIFF_2 = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="2.0" srcLang="en" xmlns="urn:oasis:names:tc:xliff:document:2.0">
+ <file id="f1"><notes><note>No note.</note></notes>
+  <unit id="1"><originalData><data id="d">No data</data></originalData>
+   <segment id="s1"><source>First <pc id="1" dataRefStart="d">one</pc>.</source></segment>
+   <ignorable><source> </source></ignorable>
+   <segment id="s2" state="initial" subState="x:y">
+    <source>Second <sc id="2"/>one<ec startRef="2"/>.</source>
+    <target>Alt.</target></segment>
+   <segment id="s3" state="final"><source>Final.</source><target>Fertig.</target></segment>
+   <segment id="s4" state="reviewed"><source>Reviewed.</source></segment></unit>
+  <unit id="2" translate="no"><segment><source>Locked.</source></segment></unit>
+  <unit id="3"><segment><source>See <mrk id="m" translate="no">This Name</mrk> and
+   <sm id="n" translate="no"/>That Name<em startRef="n"/>.</source></segment></unit>
+ </file>
+ <file id="f2" translate="no"><unit id="1"><segment><source>Locked.</source></segment></unit></file>
+</xliff>
+"""
+FOUND = {
+    XLIFF_1: [
+        *("Press Enter now.", "Open again.", "New.", "See This Name.", "One.", "Two."),
+        *("An image  here.", "A second file."),
+    ],
+    XLIFF_2: ["First one.", "Second one.", "See This Name and That Name."],
+}
+BOTH = pytest.mark.parametrize("document", [XLIFF_1, XLIFF_2], ids=["1.2", "2.0"])
+
+
+def upper(segment: Segment) -> tuple[str, PlacedCodes]:
+    """Another text whose codes stay where they are, and what is kept too."""
+    kept = [range(*span) for span in segment.markup.keep]
+    text = "".join(
+        one if any(index in span for span in kept) else one.upper()
+        for index, one in enumerate(segment.text)
+    )
+    return text, PlacedCodes(spans(segment))
+
+
+def translated(document: str) -> etree._Element:
+    return etree.fromstring(written(XmlReader(target_language="de"), document.encode(), upper))
+
+
+def found_by(tree: etree._Element, path: str) -> list[etree._Element]:
+    found = tree.xpath(path, namespaces={"x": etree.QName(tree).namespace})
+    assert isinstance(found, list)
+    return found  # type: ignore[return-value]
+
+
+@BOTH
+def test_what_is_translated(document: str) -> None:
+    assert texts(XmlReader(target_language="de"), document.encode()) == FOUND[document]
+
+
+@BOTH
+def test_all_that_was_there_is_there(document: str) -> None:
+    """Without the new targets, and what they set in their units, the file is the same."""
+    before, after = etree.fromstring(document.encode()), translated(document)
+    for tree in (before, after):
+        for target in found_by(tree, "//x:target[not(ancestor::x:alt-trans)]"):
+            if target.get("state") not in ("final",) and target.text not in (
+                *("Genehmigt.", "Schon da.", "Fertig."),
+            ):
+                parent = target.getparent()
+                assert parent is not None
+                parent.remove(target)
+        for one in tree.iter():
+            for name in ("state", "subState", "target-language", "trgLang"):
+                one.attrib.pop(name, None)
+            one.text, one.tail = (one.text or "").strip(), (one.tail or "").strip()
+    assert etree.tostring(before) == etree.tostring(after)
+
+
+@BOTH
+def test_codes_of_a_target_are_those_of_its_source(document: str) -> None:
+    pairs = found_by(translated(document), "//x:target[not(ancestor::x:alt-trans)]/..")
+    assert len(pairs) >= 4
+    for pair in pairs:
+        source, target = (found_by(pair, f"x:{name}")[0] for name in ("source", "target"))
+        if target.get("state") == "final" or pair.get("state") == "final":
+            continue
+        codes, placed = (
+            sorted(
+                (one.tag, *map(str, sorted(one.attrib.items()))) for one in side.iterdescendants()
+            )
+            for side in (source, target)
+        )
+        assert placed == codes or found_by(target, "x:mrk[@mtype='seg']")
+
+
+def test_states_and_languages_are_written() -> None:
+    one = translated(XLIFF_1)
+    units = {unit.get("id"): unit for unit in found_by(one, "//x:file[1]//x:trans-unit")}
+    states = {
+        key: (target.get("state"), target.get("state-qualifier"))
+        for key, unit in units.items()
+        for target in found_by(unit, "x:target")
+    }
+    made = ("needs-review-translation", "mt-suggestion")
+    assert {key for key, state in states.items() if state == made} == {
+        *("1", "4", "8", "9", "10", "11")
+    }
+    assert [states[key] for key in ("5", "6", "7")] == [(None, None), ("final", None), (None, None)]
+    assert [file.get("target-language") for file in found_by(one, "//x:file")] == ["de", "de-AT"]
+    two = translated(XLIFF_2)
+    assert two.get("trgLang") == "de"
+    assert [(s.get("state"), s.get("subState")) for s in found_by(two, "//x:segment")] == [
+        ("translated", "dragoman:machine-translation"),
+        ("translated", "dragoman:machine-translation"),
+        ("final", None),
+        ("reviewed", None),
+        (None, None),
+        ("translated", "dragoman:machine-translation"),
+        (None, None),
+    ]
+
+
+def test_protected_parts_and_texts_within_codes() -> None:
+    (target,) = found_by(translated(XLIFF_2), "//x:unit[@id='3']//x:target")
+    assert "".join(map(str, target.itertext())).split() == [
+        "SEE",
+        "This",
+        "Name",
+        "AND",
+        "That",
+        "Name.",
+    ]
+    (target,) = found_by(translated(XLIFF_1), "//x:trans-unit[@id='9']/x:target")
+    assert "".join(map(str, target.itertext())) == "SEE This Name."
+    (target,) = found_by(translated(XLIFF_1), "//x:trans-unit[@id='11']/x:target")
+    assert "".join(map(str, target.itertext())) == "AN IMAGE [A RED CAR] HERE."
+
+
+def test_a_target_language_is_needed() -> None:
+    with pytest.raises(ValueError, match="give the target language"):
+        texts(XmlReader(), XLIFF_2.encode())
+
+
+def test_translations_into_another_language_are_left() -> None:
+    assert texts(XmlReader(target_language="fr"), XLIFF_1.encode()) == FOUND[XLIFF_1][:-1]
+    other = XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de-AT"').encode()
+    assert texts(XmlReader(target_language="de"), other) == FOUND[XLIFF_2]
+    with pytest.raises(ValueError, match=r"are in 'de-AT', not 'fr': .* or change trgLang"):
+        texts(XmlReader(target_language="fr"), other)
+
+
+@BOTH
+def test_a_file_without_anything_to_translate_stays_as_it_is(document: str) -> None:
+    done = written(XmlReader(target_language="de"), document.encode(), upper)
+    assert written(XmlReader(target_language="de"), done, identity) == done

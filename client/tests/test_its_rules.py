@@ -1,0 +1,145 @@
+"""What documents say of their translation: ITS rules, and the languages of elements."""
+
+from __future__ import annotations
+
+import pytest
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.segments import Segment
+from dragoman_client.markup.xml_profiles import BY_NAME
+from dragoman_client.markup.xml_reader import XmlReader
+from translated_documents import identity, read, texts, written
+
+
+def document(rules: str, content: str, attributes: str = "") -> bytes:
+    return (
+        f'<doc xmlns:its="http://www.w3.org/2005/11/its" its:version="2.0"{attributes}>'
+        f"<its:rules version='2.0'>{rules}</its:rules>{content}</doc>"
+    ).encode()
+
+
+def translate_rule(selector: str, value: str = "no") -> str:
+    return f'<its:translateRule selector="{selector}" translate="{value}"/>'
+
+
+def found(rules: str, content: str, attributes: str = "") -> list[str]:
+    """Texts, those of attributes before the one that they are in."""
+    xml = document(rules, content, attributes)
+    assert written(XmlReader(), xml, identity) == xml
+    parts = read(XmlReader(), xml)
+    segments = [part for part in parts if isinstance(part, Segment)]
+    return [one.text for part in segments for one in (*part.attributes, part)]
+
+
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        ("//p", ["b"]),
+        ("//x:p", ["b"]),
+        ("//s/p", ["b", "three"]),
+        ("/doc/p", ["one", "two", "b"]),
+        ("/p", ["one", "two", "b", "three"]),
+        ("/doc/*", []),
+        ("//p[@k]", ["one", "b", "three"]),
+        ("//p[@k='v']", ["one", "b", "three"]),
+        ("//p[@k='w']", ["one", "two", "b", "three"]),
+        ("//s/b | /doc/p", ["one", "two"]),
+        ("//*", []),
+    ],
+)
+def test_rules_for_elements(selector: str, wanted: list[str]) -> None:
+    content = "<s><p>one</p><p k='v'>two</p><b>b</b></s><p>three</p>"
+    assert found(translate_rule(selector), content) == wanted
+
+
+def test_the_last_rule_counts_and_a_local_one_more() -> None:
+    rules = translate_rule("//s") + translate_rule("//p", "yes") + translate_rule("//p[@k]")
+    content = (
+        "<s>no<p>one</p><p k=''>no</p><p k='' its:translate='yes'>two</p>"
+        "<p its:translate='no'>no<q>no</q></p></s>"
+    )
+    assert found(rules, content) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "wanted"),
+    [
+        ("//p/@title", ["A title", "Text."]),
+        ("//@title", ["Another", "A title", "Text."]),
+        ("//s/p/@*", ["A title", "A hint", "Text."]),
+    ],
+)
+def test_rules_for_attributes(selector: str, wanted: list[str]) -> None:
+    content = "<s title='Another'><p title='A title' hint='A hint'>Text.</p></s>"
+    assert found(translate_rule(selector, "yes"), content) == wanted
+
+
+def test_a_rule_excepts_attributes_that_are_text_otherwise() -> None:
+    xml = document(translate_rule("//p/@title"), "<p title='A'>a <i title='B'>b</i></p>")
+    parts = read(XmlReader(BY_NAME["xhtml"]), xml)
+    (segment,) = (part for part in parts if isinstance(part, Segment))
+    assert [one.text for one in segment.attributes] == ["B"]
+
+
+def test_which_elements_are_part_of_text() -> None:
+    content = "<p>One <m>two</m> <note>three</note> four.</p>"
+    rules = (
+        '<its:withinTextRule selector="//m" withinText="yes"/>'
+        '<its:withinTextRule selector="//note" withinText="nested"/>'
+    )
+    assert found(rules, content) == ["three", "One two  four."]
+    assert found('<its:withinTextRule selector="//m" withinText="no"/>', content) == [
+        *("One", "two", "three four."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (translate_rule("//a//b"), "selector '//a//b' is not supported"),
+        (translate_rule("id('a')"), "selector"),
+        (translate_rule("//a[1]"), "selector '//a[1]'"),
+        (translate_rule("//a", "maybe"), "translate='maybe' is not supported"),
+        ('<its:rules xlink:href="more.xml" xmlns:xlink="u"/>', "another file, 'more.xml'"),
+    ],
+)
+def test_rules_that_cannot_be_followed_are_warned_about(
+    rule: str, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert found(rule, "<a>Text.<b>Bold.</b></a>") == ["Text.Bold."]
+    assert message in caplog.text
+
+
+@pytest.mark.parametrize("source_language", [None, "en"])
+def test_elements_in_another_language_stay(source_language: str | None) -> None:
+    xml = b"""<doc xml:lang="en-GB"><p>One.</p><p xml:lang="fr">Un. <q xml:lang="en">Two.</q></p>
+<p>Say <q xml:lang="fr">oui</q> to <q xml:lang="en-US">it</q>.</p><p lang="fr">Three.</p></doc>"""
+    assert texts(XmlReader(source_language=source_language), xml) == [
+        *("One.", "Two.", "Say oui to it.", "Three."),
+    ]
+    page = b"""<html lang="en"><p>One.<p lang="fr">Un. <q lang="EN">Two.</q></p>
+<p>Say <q lang="fr" title="non">oui</q> to <b lang="en-US">it</b>.
+<div lang=de translate=no><p lang=en>No.</div><p lang="">Three."""
+    segments = [
+        part
+        for part in read(HtmlReader(source_language=source_language), page)
+        if isinstance(part, Segment)
+    ]
+    assert [one.text for one in segments] == ["One.", "Two.", "Say oui to it.", "Three."]
+    assert [one.markup.keep for one in segments] == [(), (), ((4, 7),), ()]
+    assert not any(one.attributes for one in segments)
+
+
+def test_without_a_known_language_no_element_is_in_another_one() -> None:
+    for root in ("<html>", "<html lang=und>"):
+        page = f"{root}<p lang=en>One.<p lang=fr>Deux.".encode()
+        assert texts(HtmlReader(), page) == ["One.", "Deux."]
+        assert texts(HtmlReader(source_language="en"), page) == ["One."]
+    fragment = b"<p xml:lang='en'>One.</p><p xml:lang='fr'>Deux.</p>"
+    assert texts(XmlReader(is_fragment=True), fragment) == ["One.", "Deux."]
+    one = XmlReader(is_fragment=True, source_language="fr-CH")
+    assert texts(one, fragment) == ["Deux."]
+
+
+def test_a_page_whose_language_is_wrong_is_translated_nevertheless() -> None:
+    page = b"<html lang=en><p>Eins.<p lang=de>Zwei.<p lang=en>Three."
+    assert texts(HtmlReader(source_language="de"), page) == ["Eins.", "Zwei.", "Three."]

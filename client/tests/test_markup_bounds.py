@@ -1,0 +1,151 @@
+"""Readers of documents need little memory and linear time, whatever they read."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.segments import MOST_TEXT_CHARACTERS, Segment
+from dragoman_client.markup.xml_reader import XmlReader
+from translated_documents import Reader, identity, read, written
+
+_LONG = 50 << 20
+_UNITS = b"<xliff version='1.2'><file><body>%s</body></file></xliff>"
+_BOMB = b"".join(
+    b'<!ENTITY e%d "%s">' % (index, b"&e%d;" % (index - 1) * 10 if index else b"ha")
+    for index in range(20)
+)
+
+
+def translated(kind: str, size: int) -> dict[str, int]:
+    """How a document is translated in a process of its own."""
+    program = Path(__file__).with_name("page_memory.py")
+    command = [sys.executable, str(program), kind, str(size)]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=120)
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["html", "xml"])
+def test_memory_does_not_grow_with_a_document(kind: str) -> None:
+    """Its first bytes are written before half of it is read."""
+    small, large = translated(kind, 2 << 20), translated(kind, 20 << 20)
+    assert large["written"] == large["read"] > 10 * small["read"] - (1 << 16)
+    assert large["grown_kib"] < small["grown_kib"] + (10 << 10)
+    assert large["grown_kib"] < 50 << 10
+    assert large["read_before_first"] < large["read"] / 2
+
+
+def html(part: bytes, around: bytes = b"%s") -> tuple[Callable[[], Reader], bytes, bytes]:
+    return HtmlReader, part, around
+
+
+def xml(part: bytes, around: bytes = b"<r>%s</r>") -> tuple[Callable[[], Reader], bytes, bytes]:
+    return lambda: XmlReader(target_language="de"), part, around
+
+
+@pytest.mark.parametrize(
+    ("open_reader", "part", "around"),
+    [
+        html(b"<b>"),
+        html(b"<div>"),
+        html(b"<b></b>", b"<p>%s"),
+        html(b"<p><div>", b"<b>" * 600 + b"%s"),
+        html(b"</>x"),
+        html(b"&amp;", b"<p>%s"),
+        html(b"<a>x<p>"),
+        html(b"<table><b>x<tr>"),
+        html(b"<svg>x<p>"),
+        html(b" a=", b"<p>x<a %s>"),
+        html(b" a", b"<p>x<a %s>"),
+        html(b"x<!---->", b"<p>%s"),
+        xml(b"<b/>"),
+        xml(b"x<b/>"),
+        xml(b"<a>x</a>"),
+        xml(b"x<![CDATA[y]]>"),
+        xml(b"&lt;b&gt;", b"<resources><string>%s</string></resources>"),
+        xml(b"&lt;b ", b"<resources><string>%s</string></resources>"),
+        xml(b"{{{a.", b"<resources><string>x%s</string></resources>"),
+        xml(b"<trans-unit><source>a</source></trans-unit>", _UNITS),
+        xml(b"<bx id='1'/>x", _UNITS % b"<trans-unit><source>%s</source></trans-unit>"),
+    ],
+)
+def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: bytes) -> None:
+    def took_s(count: int) -> float:
+        document = around % (part * count)
+        reader = open_reader()
+        gc.disable()  # what it takes depends on all other objects
+        begun = time.process_time()
+        try:
+            read(reader, document, len(document))
+            return time.process_time() - begun
+        finally:
+            gc.enable()
+
+    took_s(100)  # what is imported and compiled at first
+    short_s = min(took_s(2000), took_s(2000))
+    assert min(took_s(8000), took_s(8000)) < 10 * short_s + 0.02
+
+
+@pytest.mark.parametrize("name", ["a", "para", "emphasis", "footnote", "screen"])
+def test_depth_is_no_recursion(name: str) -> None:
+    """100,000 elements, one in the other."""
+    begin, end = f"<{name}>".encode(), f"</{name}>".encode()
+    document = b"<article>" + begin * 100_000 + b"Text" + end * 100_000 + b"</article>"
+    assert written(XmlReader(), document, identity) == document
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (b"<p>a</p><a title='" + b"x" * _LONG, "a tag, comment, script or text without a tag of"),
+        (b"<p>" + b"x" * _LONG, "a tag, comment, script or text without a tag of more than"),
+        (b"<?xml version='1.0'?><a b='" + b"x" * _LONG + b"'/>", "a tag, comment or CDATA section"),
+        (b"<!DOCTYPE a [" + _BOMB + b"]><a>&e19;</a>", "entity e1 is made of other entities"),
+        (
+            b'<!DOCTYPE a [<!ENTITY b "'
+            + b"x" * (1 << 20)
+            + b'">]><a b="'
+            + b"&b;" * 1000
+            + b'"/>',
+            "amplification factor",
+        ),
+        (b'<!DOCTYPE a [<!ENTITY % b SYSTEM "b">%b;]><a/>', "entity b is in another file"),
+    ],
+    ids=["attribute", "text", "XML attribute", "bomb", "bomb in an attribute", "external"],
+)
+def test_what_cannot_be_held_is_refused(document: bytes, message: str) -> None:
+    """In one line."""
+    reader = XmlReader() if document.startswith((b"<?xml", b"<!DOCTYPE")) else HtmlReader()
+    with pytest.raises(ValueError, match=message) as caught:
+        read(reader, document)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("open_reader", "begin", "end"),
+    [
+        (XmlReader, b"<r>", b"</r>"),
+        (HtmlReader, b"<p>", b""),
+        (XmlReader, b"<r><![CDATA[", b"]]></r>"),
+    ],
+)
+@pytest.mark.parametrize("text", [b"x", b"a &amp; b; ", b"&lt;a"])
+def test_a_long_text_is_parted_where_it_is(
+    open_reader: Callable[[], Reader], begin: bytes, end: bytes, text: bytes
+) -> None:
+    """At the same places, wherever the chunks end, and not in a reference."""
+    document = begin + text * (400_000 // len(text)) + end
+    parts = [one.text for one in read(open_reader(), document) if isinstance(one, Segment)]
+    assert max(map(len, parts)) <= MOST_TEXT_CHARACTERS
+    assert written(open_reader(), document, identity) == document
+    for chunk in (1000, 77_777, len(document)):
+        again = read(open_reader(), document, chunk)
+        assert [one.text for one in again if isinstance(one, Segment)] == parts

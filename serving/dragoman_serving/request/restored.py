@@ -1,0 +1,221 @@
+"""A translation in which placeholders, and the white space around them, are as in its source."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dragoman_serving.request.placeholders import find_placeholders, is_tag, placeholder_spans
+
+_WORD, _PLACEHOLDER = "word", "placeholder"
+_OPENING = frozenset(("Ps", "Pi"))
+_OPENING_TOO = frozenset("\"'»¿¡")
+_SPACED_IN_FRENCH = frozenset("!?:;%»")
+"""Punctuation with a space before it in some languages: the translation's spacing is right."""
+
+
+class _Edit(NamedTuple):
+    """A span of a text, and what is there instead."""
+
+    begin: int
+    end: int
+    text: str
+
+
+class _Occurrence(NamedTuple):
+    """A placeholder in the translation.
+
+    Attributes:
+        begin: where it begins.
+        end: where it ends.
+        source: where it begins and ends in the source.
+        raw: how the source has it.
+    """
+
+    begin: int
+    end: int
+    source: tuple[int, int]
+    raw: str
+
+
+class _Side(NamedTuple):
+    """What is beside a placeholder.
+
+    Attributes:
+        gap: the white space.
+        neighbour: a word, a placeholder, punctuation as it is; empty: the text ends.
+    """
+
+    gap: str
+    neighbour: str
+
+
+class Restored:
+    """A translation with the placeholders of its source.
+
+    There is white space between a placeholder and a neighbour of the same kind as in the source, a
+    word, a placeholder or the same punctuation, if the source has some there; on the inner side of
+    a tag, whatever the neighbour is.
+
+    Attributes:
+        text: the translation.
+    """
+
+    def __init__(self, written: str, source: str, placeholders: Sequence[tuple[str, str]]) -> None:
+        """Put them back.
+
+        Args:
+            written: the translation as the vocabulary writes it.
+            source: what was translated.
+            placeholders: of the source, in order, each as the vocabulary writes it beside how the
+                source has it. One that the translation lacks is left out.
+        """
+        found = _occurrences(written, source, placeholders)
+        self._written = written
+        self._edits = [_Edit(one.begin, one.end, one.raw) for one in found]
+        self.text = _edited(written, self._edits)
+        gaps = list(_Spacing(written, source, found).edits())
+        if not self._edit(gaps):
+            for gap in gaps:
+                self._edit([gap])
+
+    def _edit(self, gaps: Sequence[_Edit]) -> bool:
+        """Change white space, unless two would read as one: `1: 2` as `1:2`."""
+        edits = sorted([*self._edits, *gaps])
+        text = _edited(self._written, edits)
+        if find_placeholders(text) != find_placeholders(self.text):
+            return False
+        self._edits, self.text = edits, text
+        return True
+
+    def index(self, written_index: int) -> int:
+        """Where a character is now; one of a placeholder as far into it as it was."""
+        shift = 0
+        for begin, end, text in self._edits:
+            if written_index < begin:
+                break
+            if written_index < end:
+                into = (written_index - begin) * len(text) // (end - begin)
+                return begin + shift + into
+            shift += len(text) - (end - begin)
+        return written_index + shift
+
+
+def _occurrences(
+    written: str, source: str, placeholders: Sequence[tuple[str, str]]
+) -> list[_Occurrence]:
+    """The placeholders of a translation, in its order."""
+    found: list[_Occurrence] = []
+    known = zip(placeholders, placeholder_spans(source), strict=True)
+    # The longest first, so that none is found in another.
+    for (placeholder, raw), span in sorted(known, key=lambda one: -len(one[0][0])):
+        for match in re.finditer(re.escape(placeholder), written):
+            begin, end = match.span()
+            if all(one.end <= begin or end <= one.begin for one in found):
+                found.append(_Occurrence(begin, end, span, raw))
+                break
+    return sorted(found)
+
+
+class _Spacing:
+    """White space beside placeholders, as the source has it."""
+
+    def __init__(self, written: str, source: str, found: Sequence[_Occurrence]) -> None:
+        """Compare a translation with its source."""
+        self._found = found
+        self._source = _Surroundings(source, placeholder_spans(source))
+        self._written = _Surroundings(written, [(one.begin, one.end) for one in found])
+
+    def edits(self) -> Iterator[_Edit]:
+        """White space that is too much, or lacking."""
+        last_end = -1
+        for one in self._found:
+            side = self._written.before(one.begin)
+            begin = one.begin - len(side.gap)
+            if begin != last_end:
+                yield from _changed(begin, side.gap, self._wanted(one, side, is_before=True))
+            last_end = one.end
+            side = self._written.behind(one.end)
+            wanted = self._wanted(one, side, is_before=False)
+            if side.neighbour == _PLACEHOLDER:
+                begin = one.end + len(side.gap)
+                other = next(other for other in self._found if other.begin == begin)
+                wanted = self._agreed(one, wanted, other, side)
+            yield from _changed(one.end, side.gap, wanted)
+
+    def _wanted(self, one: _Occurrence, side: _Side, *, is_before: bool) -> bool | None:
+        """Whether white space is to be on a side of a placeholder; None: it stays as it is."""
+        begin, end = one.source
+        in_source = self._source.before(begin) if is_before else self._source.behind(end)
+        was, neighbour = in_source.neighbour, side.neighbour
+        if not was or not neighbour:
+            return None
+        is_same = was == neighbour or (is_before and _is_opening(was) and _is_opening(neighbour))
+        has_own_rule = neighbour in _SPACED_IN_FRENCH and not is_before
+        if _is_inner(one, is_before) or (is_same and not has_own_rule):
+            return bool(in_source.gap)
+        return None
+
+    def _agreed(
+        self, one: _Occurrence, wanted: bool | None, other: _Occurrence, side: _Side
+    ) -> bool | None:
+        """What neighbours want of the space between them: first of all what their tags want."""
+        of_other = self._wanted(other, side, is_before=True)
+        is_inner, is_other_inner = _is_inner(one, False), _is_inner(other, True)
+        if is_inner != is_other_inner:
+            return wanted if is_inner else of_other
+        return wanted if wanted == of_other else (wanted or of_other or None)
+
+
+class _Surroundings:
+    """What is beside placeholders in a text."""
+
+    def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
+        """Know where they begin and end."""
+        self._text = text
+        self._begins, self._ends = {begin for begin, _ in spans}, {end for _, end in spans}
+
+    def before(self, begin: int) -> _Side:
+        """What is before the one that begins at an index."""
+        text = self._text[:begin].rstrip()
+        return _Side(self._text[len(text) : begin], _kind(text[-1:], len(text) in self._ends))
+
+    def behind(self, end: int) -> _Side:
+        """What is behind the one that ends at an index."""
+        text = self._text[end:].lstrip()
+        index = len(self._text) - len(text)
+        return _Side(self._text[end:index], _kind(text[:1], index in self._begins))
+
+
+def _changed(begin: int, gap: str, wanted: bool | None) -> Iterator[_Edit]:
+    if wanted is not None and wanted != bool(gap):
+        yield _Edit(begin, begin + len(gap), " " if wanted else "")
+
+
+def _is_inner(one: _Occurrence, is_before: bool) -> bool:
+    """Whether a side of a placeholder is within the element whose tag it is."""
+    if not is_tag(one.raw) or one.raw.endswith("/>"):
+        return False
+    return one.raw.startswith("</") == is_before
+
+
+def _is_opening(neighbour: str) -> bool:
+    return neighbour in _OPENING_TOO or (
+        len(neighbour) == 1 and unicodedata.category(neighbour) in _OPENING
+    )
+
+
+def _kind(character: str, is_placeholder: bool) -> str:
+    if is_placeholder and character:
+        return _PLACEHOLDER
+    return _WORD if character.isalnum() else character
+
+
+def _edited(text: str, edits: Sequence[_Edit]) -> str:
+    parts, end = [], 0
+    for edit in edits:
+        parts += [text[end : edit.begin], edit.text]
+        end = edit.end
+    return "".join((*parts, text[end:]))

@@ -1,0 +1,146 @@
+"""Steady requests of every kind through a balancer, each answer held against the right one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from dragoman_client import AsyncTranslator, ServerUnavailable, TranslationError
+
+_CLIENTS = 2
+"""Of each kind."""
+WITHOUT_RETRIES = ", no retries"
+"""Ends the names of kinds whose client sends a request once."""
+CUT, WRONG = "cut", "wrong: "
+"""A fault: a stream that ended after a part of its text; the beginning of one of a wrong answer."""
+_PAUSE_S = 0.05
+_TIMEOUT_S = 20.0
+_TEXTS = [
+    f"I have bought {number} apples for my sister, but she does not like them."
+    for number in range(2, 60)
+]
+Send = Callable[[str], Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One request; `fault` is empty if its answer was right."""
+
+    kind: str
+    sent_s: float
+    took_s: float
+    fault: str
+
+
+class StreamCut(Exception):
+    """A stream ended after a part of its text."""
+
+
+class Traffic:
+    """Sends until its context is left.
+
+    Attributes:
+        sent: every request that has ended.
+    """
+
+    def __init__(self, gateway: str, grpc: str, http: str) -> None:
+        """Prepare.
+
+        Args:
+            gateway: its URL.
+            grpc: URL of the balancer.
+            http: URL of the balancer.
+        """
+        self._urls = gateway, grpc, http
+        self.sent: list[Sent] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._send()))
+
+    def __enter__(self) -> Traffic:
+        """Begin to send."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Send no more, and wait for the last answers."""
+        self._stopping.set()
+        self._thread.join()
+
+    def between(self, begin_s: float, end_s: float) -> list[Sent]:
+        """The requests that were sent in a time."""
+        return [one for one in self.sent if begin_s <= one.sent_s < end_s]
+
+    async def _send(self) -> None:
+        async with _kinds(*self._urls) as kinds:
+            right = {text: await kinds["gRPC"](text) for text in _TEXTS}
+            loops = [
+                self._loop(kind, send, right, itertools.cycle(_TEXTS[number:] + _TEXTS[:number]))
+                for kind, send in kinds.items()
+                for number in range(_CLIENTS)
+            ]
+            await asyncio.gather(*loops)
+
+    async def _loop(
+        self, kind: str, send: Send, right: dict[str, str], texts: Iterator[str]
+    ) -> None:
+        while not self._stopping.is_set():
+            text, begin_s, fault = next(texts), time.monotonic(), ""
+            try:
+                found = await send(text)
+                fault = "" if found == right[text] else f"{WRONG}{found}"
+            except StreamCut:
+                fault = CUT
+            except TranslationError as error:
+                fault = f"{type(error).__name__}: {error}"
+            self.sent.append(Sent(kind, begin_s, time.monotonic() - begin_s, fault))
+            await asyncio.sleep(_PAUSE_S)
+
+
+@contextlib.asynccontextmanager
+async def _kinds(gateway: str, grpc: str, http: str) -> AsyncIterator[dict[str, Send]]:
+    """What sends a text and returns its translation, by name."""
+    async with (
+        AsyncTranslator(gateway, timeout_s=_TIMEOUT_S) as of_gateway,
+        AsyncTranslator(gateway, timeout_s=_TIMEOUT_S, retries=0) as of_gateway_once,
+        AsyncTranslator(grpc, timeout_s=_TIMEOUT_S) as over_grpc,
+        AsyncTranslator(grpc, timeout_s=_TIMEOUT_S, retries=0) as over_grpc_once,
+        AsyncTranslator(http, timeout_s=_TIMEOUT_S) as over_http,
+    ):
+        yield {
+            "gateway": _whole(of_gateway),
+            f"gateway{WITHOUT_RETRIES}": _whole(of_gateway_once),
+            "gateway, stream": _streamed(of_gateway),
+            "gRPC": _whole(over_grpc),
+            f"gRPC{WITHOUT_RETRIES}": _whole(over_grpc_once),
+            "HTTP": _whole(over_http),
+            "HTTP, stream": _streamed(over_http),
+        }
+
+
+def _whole(client: AsyncTranslator) -> Send:
+    async def send(text: str) -> str:
+        return (await client.translate(text, target_language="de")).text
+
+    return send
+
+
+def _streamed(client: AsyncTranslator) -> Send:
+    async def send(text: str) -> str:
+        deltas: list[str] = []
+        last = None
+        try:
+            async for last in client.translate_stream(text, target_language="de"):
+                deltas.append(last.delta or "")
+        except ServerUnavailable as error:
+            if deltas:
+                raise StreamCut from error
+            raise
+        joined = "".join(deltas)
+        return joined if last is not None and last.text == joined else f"{joined}, not {last}"
+
+    return send

@@ -1,0 +1,179 @@
+"""Requests, cancellations, failures and changes of the bundle in any order, over one cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from dragoman_client import DeadlineExceeded, Translation
+from dragoman_gateway.core import server_status
+from dragoman_gateway.core.caller import ANONYMOUS
+from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.translations import Translations
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.gateway.core.model_server import ModelServer, translations_of
+
+OPTIONS: Mapping[str, Any] = {
+    "source_language": "en",
+    "target_language": "de",
+    "return_bundle": True,
+}
+TEXTS = ("One.", "Two.", "One. Two.", "Two. Three. One.", "Three.", "Four. " * 40)
+TURNS = 20
+"""Of the event loop, after which nothing goes on by itself."""
+
+
+class SteeredServer(ModelServer):
+    """Answers each call when it is told to.
+
+    Attributes:
+        open: the calls that wait, in their order; what is put in raises an error, or answers.
+        bundles: identities that it had, the present one last.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[asyncio.Future[None]] = []
+        self.bundles = [self.bundle]
+
+    async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.open.append(told)
+        try:
+            await told
+        finally:
+            self.open.remove(told)
+        return await super().translate(texts, **options)
+
+    def swap(self, number: int) -> None:
+        """Take another model, or one that was there before."""
+        self.bundle = f"{number % 3:064x}"
+        self.bundles.append(self.bundle)
+
+
+@dataclass
+class Asked:
+    """A request under way."""
+
+    task: asyncio.Task[list[Translation]]
+    texts: list[str]
+    options: dict[str, Any]
+    first_bundle: int
+    """Index of the bundle that the server had when it began."""
+    is_given_up: bool = False
+
+
+class Race:
+    """Does what it is told, and checks what comes of it."""
+
+    def __init__(self) -> None:
+        self.server = SteeredServer()
+        self.gateway: Translations = translations_of(self.server, cache_bytes=4000)
+        self.asked: list[Asked] = []
+        self.has_failed = False
+
+    def ask(self, texts: Sequence[int], beam_width: int, store: bool) -> None:
+        """Begin a request."""
+        chosen = [TEXTS[index] for index in texts]
+        options = {**OPTIONS, "beam_width": beam_width}
+        asking = self.gateway.translate_admitted(ANONYMOUS, chosen, options, store=store)
+        first_bundle = len(self.server.bundles) - 1
+        self.asked.append(Asked(asyncio.create_task(asking), chosen, options, first_bundle))
+
+    def cancel(self, index: int) -> None:
+        """Give one of the requests up."""
+        if self.asked:
+            asked = self.asked[index % len(self.asked)]
+            asked.is_given_up = True
+            asked.task.cancel()
+
+    def answer(self, index: int) -> None:
+        """Let the server answer one of its calls."""
+        if waiting := [one for one in self.server.open if not one.done()]:
+            waiting[index % len(waiting)].set_result(None)
+
+    def fail(self, index: int) -> None:
+        """Let one of its calls fail."""
+        if waiting := [one for one in self.server.open if not one.done()]:
+            self.has_failed = True
+            waiting[index % len(waiting)].set_exception(DeadlineExceeded("late"))
+
+    def swap(self, number: int) -> None:
+        """Let the server have another model."""
+        self.server.swap(number)
+
+    async def finish(self) -> None:
+        """Let everything be answered, and check all answers."""
+        for _ in range(100):
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            self.check_cache()
+            if all(one.task.done() for one in self.asked):
+                break
+            self.answer(0)
+        for one in self.asked:
+            await self.check(one)
+        assert self.server.open == []  # no call that nobody waits for
+
+    async def check(self, asked: Asked) -> None:
+        """Check how a request ended: each text is translated as the bundle that it names does."""
+        assert asked.task.done()
+        if asked.task.cancelled():
+            assert asked.is_given_up
+            return
+        if asked.task.exception() is not None:
+            assert isinstance(asked.task.exception(), GatewayError)
+            assert self.has_failed
+            return
+        for text, found in zip(asked.texts, asked.task.result(), strict=True):
+            assert found.bundle in self.server.bundles[asked.first_bundle :]
+            alone = ModelServer()
+            alone.bundle = found.bundle
+            assert [found] == await alone.translate([text], **asked.options)
+
+    def check_cache(self) -> None:
+        """Its counts are those of what it holds, and within its bound."""
+        cache = self.gateway._cache
+        counted = sum(size for _, size in cache._entries.values())
+        assert cache.counts.size_bytes == counted <= 4000
+        assert cache.counts.entries == len(cache._entries)
+
+
+NUMBER = st.integers(0, 9)
+ASK = st.tuples(
+    st.just("ask"),
+    st.lists(st.integers(0, len(TEXTS) - 1), min_size=1, max_size=3),
+    st.integers(1, 2),  # beam
+    st.sampled_from((True, True, True, False)),
+)
+OTHERS = st.tuples(st.sampled_from(("answer", "answer", "answer", "cancel", "fail")), NUMBER)
+SWAP = st.tuples(st.just("swap"), NUMBER)
+TURNED = st.sampled_from((0, 0, 1, 2, 3, 5, 8, TURNS))
+ACTIONS = st.lists(
+    st.tuples(st.one_of(ASK, ASK, OTHERS, OTHERS, SWAP), TURNED),
+    min_size=15,
+    max_size=40,
+)
+
+
+@given(ACTIONS)
+@settings(max_examples=300, deadline=None)
+def test_answers_are_those_of_a_model_that_was_there(
+    actions: list[tuple[tuple[Any, ...], int]],
+) -> None:
+    async def main() -> None:
+        race = Race()
+        for (name, *values), turns in actions:
+            getattr(race, name)(*values)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        await race.finish()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server_status, "_CONFIRMED_S", -1.0)  # each request asks for the model
+        asyncio.run(main())
