@@ -36,8 +36,8 @@ class Trade:
     frames: Sequence[Pair]
 
     def sentences(self, number: int, seed: int) -> list[Pair]:
-        """Different sentences, each with its translation; the same seed gives the same."""
-        chance = random.Random(seed)
+        """Different sentences, of which there must be more, each with its translation."""
+        chance = random.Random(seed)  # noqa: S311
         found: dict[str, str] = {}
         while len(found) < number:
             x, y = chance.sample(self.things, 2)
@@ -96,7 +96,10 @@ WORKSHOP = Trade(
         ("air", "auslüften"),
     ),
     frames=(
-        ("Please {do} the {x} before the {y} starts.", "Bitte {x_acc} {do}, bevor {y_nom} anläuft."),
+        (
+            "Please {do} the {x} before the {y} starts.",
+            "Bitte {x_acc} {do}, bevor {y_nom} anläuft.",
+        ),
         (
             "The {x} must stand beside the {y} for {n} hours.",
             "{x_nom} muss {n} Stunden neben {y_dat} stehen.",

@@ -55,8 +55,8 @@ def write_marian(folder: Path, model: MarianModel) -> None:
     folder.mkdir(parents=True)
     texts, left_out = model.texts or sentences(1500), 0 if model.texts else LEFT_OUT
     sides = [
-        _learn_pieces(texts[0], 260, model.pieces, folder / "source.spm"),
-        _learn_pieces(texts[1], 220, model.pieces, folder / "target.spm"),
+        _learn_pieces(texts[0], 260, model, folder / "source.spm"),
+        _learn_pieces(texts[1], 220, model, folder / "target.spm"),
     ]
     lists = [_listed(side, model.tags, left_out) for side in sides]
     if not model.separate_lists:
@@ -102,15 +102,17 @@ def write_marian(folder: Path, model: MarianModel) -> None:
         (folder / "model.safetensors").unlink()
 
 
-def _learn_pieces(texts: Sequence[str], size: int, kind: str, path: Path) -> list[str]:
+def _learn_pieces(texts: Sequence[str], size: int, model: MarianModel, path: Path) -> list[str]:
     """Learn a side's pieces, which are then in no order of the list's."""
     with path.open("wb") as writer:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter(texts),
             model_writer=writer,
-            model_type=kind,
+            model_type=model.pieces,
             vocab_size=size,
-            character_coverage=0.998,  # so that some characters are of one side alone
+            hard_vocab_limit=False,  # fewer where the text has no more
+            # So that some characters are of one side alone.
+            character_coverage=1.0 if model.texts else 0.998,
             minloglevel=2,
         )
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))

@@ -15,7 +15,7 @@ from dragoman_export.bundle import export_bundle
 from dragoman_export.models import conversion
 from dragoman_export.models.conversion import GRAPHS, PYTORCH, Converter, check
 from dragoman_export.models.model_cache import CachedModel, ModelCache
-from dragoman_export.models.model_source import find_sources
+from dragoman_export.models.model_source import find_sources, one_source
 from dragoman_training.marian.languages import Languages
 
 from dragoman.cli import main
@@ -164,6 +164,11 @@ def test_what_names_nothing_is_told(
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=message):
         find_sources(word)
+
+
+def test_a_model_of_opus_needs_no_owner() -> None:
+    assert find_sources("opus-mt-en-de@v2") == find_sources("Helsinki-NLP/opus-mt-en-de@v2")
+    assert one_source("opus-mt-en-de") == one_source("Helsinki-NLP/opus-mt-en-de")
 
 
 def test_two_that_want_a_model_at_once_make_it_once(
