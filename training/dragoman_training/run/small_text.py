@@ -161,7 +161,7 @@ def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
                 f"{text.prefix}: every pair has an empty side; give text in both files"
             )
     tgt_tokens = math.ceil(tgt_characters / _CHARACTERS_A_TOKEN)
-    return TextSize(math.ceil(pairs), tgt_tokens, len(characters))
+    return TextSize(max(1, round(pairs)), tgt_tokens, len(characters))
 
 
 def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, int]]:
