@@ -218,6 +218,6 @@ def test_fine_tuning_brings_a_domain_and_forgets_nothing(tmp_path: Path) -> None
 @pytest.mark.timeout(900)
 def test_a_random_model_learns_two_trades(tmp_path: Path) -> None:
     trades = {"kitchen": KITCHEN, "workshop": WORKSHOP}
-    models = trained(tmp_path, trades, pairs=1500, test=200, steps=500)
+    models = trained(tmp_path, trades, pairs=1000, test=100, steps=300)
     words = ("training.optimizer=muon", "training.peak_learning_rate=4e-3")
     check_fine_tuning(models, tmp_path / "run", *words)
