@@ -27,7 +27,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from dragoman_serving.scoring.alignment import Linked, Words, moses_pairs
+from dragoman_serving.scoring.alignment import Linked, Words, word_links
 from dragoman_serving.scoring.pair import Pair, attention_of_tokens
 from dragoman_serving.scoring.score_graphs import ScoreGraph, mean_of_heads
 from dragoman_training.text.parallel_text import Side, read_directions, read_pairs
@@ -142,8 +142,8 @@ def model_links(
                         mean = mean_of_heads(of_pair, heads)
                         weights = attention_of_tokens(mean, heads, len(mean) - 1)
                         weights = weights[:, tokenizer.tags : -1]
-                    links = moses_pairs(source, target, [Linked(src, tgt, weights)])
-                    found[name].append(_links(links))
+                    links = word_links(source, target, [Linked(src, tgt, weights)])
+                    found[name].append(_links(str(links)))
                 advance(language)
     yield from found.items()
 

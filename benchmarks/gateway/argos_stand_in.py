@@ -28,6 +28,8 @@ TRITON = "DRAGOMAN_BENCHMARK_TRITON"
 """Variable with host and port of Triton's HTTP."""
 MODEL, TOKENIZER = "DRAGOMAN_BENCHMARK_CTRANSLATE2", "DRAGOMAN_BENCHMARK_TOKENIZER"
 """Variables with a model's folder and its vocabulary's file."""
+LENGTH_PENALTY = "DRAGOMAN_BENCHMARK_LENGTH_PENALTY"
+"""Variable with that of the search of CTranslate2."""
 MADE_UP = "DRAGOMAN_BENCHMARK_MADE_UP"
 """Variable with the name of a translator of `made_up_translators`."""
 _END = "</s>"
@@ -81,7 +83,9 @@ def _by_triton(text: str, src: str, tgt: str) -> str:
 def _by_ctranslate2(text: str, src: str, tgt: str) -> str:
     translator, pieces = _loaded()
     (found,) = translator.translate_batch(
-        [[f"<2{tgt}>", *pieces.EncodeAsPieces(text), _END]], beam_size=4, length_penalty=0.6
+        [[f"<2{tgt}>", *pieces.EncodeAsPieces(text), _END]],
+        beam_size=4,
+        length_penalty=float(os.environ[LENGTH_PENALTY]),
     )
     return str(pieces.DecodePieces(found.hypotheses[0]))
 

@@ -33,6 +33,7 @@ from benchmarks.gateway.raw_http import Run, post, run_load
 from benchmarks.gateway.running import REPOSITORY, running
 from benchmarks.peers.ctranslate2_model import convert
 from benchmarks.report import markdown_table, spread
+from dragoman.kernel.manifest import Manifest
 
 _MODULE = "benchmarks.gateway.libretranslate"
 _WARM_UP_S = 0.7
@@ -80,6 +81,7 @@ def main() -> None:
             "CTranslate2": {
                 argos_stand_in.MODEL: str(model),
                 argos_stand_in.TOKENIZER: str(_BUNDLE / "tokenizer.model"),
+                argos_stand_in.LENGTH_PENALTY: str(Manifest.read(_BUNDLE).limits.length_penalty),
                 # By itself it chooses AVX2 on some CPUs where this is faster.
                 **({"CT2_FORCE_CPU_ISA": arguments.isa} if arguments.isa else {}),
             },

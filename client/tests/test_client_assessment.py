@@ -189,8 +189,8 @@ def test_options_are_checked_before_they_are_sent() -> None:
         check({"return_alignments": True})
     with pytest.raises(TypeError, match="return_confidence"):
         check({"return_confidence": 1})
-    with pytest.raises(ValueError, match="return_token_scores: not taken in a stream"):
-        check(ALL, STREAM)
+    with pytest.raises(ValueError, match="return_attention: not taken in a stream"):
+        check({**ALL, "return_attention": True}, STREAM)
 
 
 ATTENTION: dict[str, Any] = {

@@ -18,6 +18,7 @@ from dragoman_client import (
     InvalidRequest,
     ServerError,
     ServerUnavailable,
+    Translation,
     Translator,
     own_wire,
 )
@@ -249,3 +250,16 @@ def test_the_stand_in_of_a_gateway_answers_like_that_of_triton() -> None:
             assert seen[0].keys() == seen[1].keys()
         assert gateway.score("a", "b").score == triton.score("a", "b").score
         assert gateway.info() == triton.info()
+
+
+def test_the_pivot_language_is_told_in_every_transport() -> None:
+    def through_english(text: str) -> Translation:
+        return Translation(text.upper(), 1, "stop", via="en" if "b" in text else None)
+
+    with FakeServer(through_english) as server:
+        for url in (server.gateway_url, server.grpc_url, server.http_url):
+            with Translator(url) as translator:
+                found = translator.translate(["a", "b"])
+                assert [(one.text, one.via) for one in found] == [("A", None), ("B", "en")]
+                *_, last = translator.translate_stream("b")
+                assert last.via == "en"

@@ -221,7 +221,7 @@ def test_the_examples_of_the_readme_run(
     assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
     assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
     assert printed[103] == "< "
-    assert printed[-19:] == [
+    assert printed[-21:] == [
         "<I WOULD LIKE A CUP OF COFFEE.> stop",
         '1 0 {"id": 1, "text": "Good morning.", "translation": "<GOOD MORNING.>", '
         '"output_tokens": 13, "finish_reason": "stop"}',
@@ -229,7 +229,8 @@ def test_the_examples_of_the_readme_run(
         f"-13.0 {np.float32(-1.3)} {math.exp(-float(np.float32(-1.3)))} 0-0",
         *("<GOOD MORNING.>", "", "    <I AM HUNGRY. I HAVE TIME.>", ""),
         "Health(ready=True, reason=None) ('en', 'de')",
-        "0.1.0 (('en', 'de'), ('de', 'en')) {'least': 1, 'most': 8, 'above': False}",
+        "0.1.0 {'least': 1, 'most': 8, 'above': False}",
+        *("en de () None", "de en () None"),
         *("<PAGE 1.>", "<PAGE 2.>", "<PAGE 3.>"),
         *("<HELLO.>", "Guten Abend."),
         "{'text_input': ['Good evening.'], 'beam_width': [2]}",

@@ -69,7 +69,7 @@ def _list(arguments: argparse.Namespace) -> None:
 def _described(model: CachedModel) -> dict[str, Any]:
     from dragoman.kernel.manifest import CheckedPrecision, Manifest
 
-    manifest = Manifest.load(model.bundle)
+    manifest = Manifest.read(model.bundle)  # the cache has checked its files
     precisions: tuple[CheckedPrecision, ...] = ("int8", "fp32")
     return {
         "model": model.record.model,

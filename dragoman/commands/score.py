@@ -167,7 +167,8 @@ def _requested(options: ScoringArguments, found: Assessment, bundle: str) -> dic
         requested["token_scores"] = json.loads(found.token_scores)
     if found.alignment is not None:
         soft = options.get("return_alignments") == "soft"
-        requested["alignments"] = json.loads(found.alignment) if soft else found.alignment
+        written = str(found.alignment)
+        requested["alignments"] = json.loads(written) if soft else written
     if found.attention is not None:
         requested["attention"] = json.loads(found.attention.to_json())
     if "return_bundle" in options:

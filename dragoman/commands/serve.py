@@ -125,6 +125,7 @@ def _options(resolved: Resolved, repository: Path | None, bundles: Sequence[Path
             bundles=tuple(map(str, bundles)),
             preload=tuple(settings["preload"]),
             memory_bytes=settings["memory"] and read_bytes("--memory", settings["memory"]),
+            pivot=settings["pivot"],
         ),
     )
 

@@ -141,6 +141,11 @@ SETTINGS = (
         [],
     ),
     Setting(
+        "pivot",
+        "language, such as en, over which two directions are joined where no model has a direct "
+        "one (default: none)",
+    ),
+    Setting(
         "on_failure",
         "when Triton or the engine ends by itself, or the engine hangs",
         default="restart",

@@ -50,9 +50,6 @@ class Tokenizer:
     """A SentencePiece vocabulary shared by all languages of one model, or its source side's.
 
     Tags and other specials are control symbols, so text that spells one out does not become one.
-
-    Attributes:
-        target: the tokenizer of target text; the same one, unless the sides differ.
     """
 
     def __init__(self, path: Path, tgt_path: Path | None = None) -> None:
@@ -86,7 +83,14 @@ class Tokenizer:
         self._is_part = end != UNKNOWN_ID
         """Whether the file holds other entries than its own side's pieces."""
         self._size = end if self._is_part else int(self._pieces.GetPieceSize())
-        self.target = Tokenizer(tgt_path) if tgt_path else self
+        self._target = Tokenizer(tgt_path) if tgt_path else None
+
+    @property
+    def target(self) -> Tokenizer:
+        """The tokenizer of target text; the same one, unless the sides differ."""
+        # It does not hold itself: so a dropped model's vocabulary is freed without the garbage
+        # collector, whose runs hold up all threads.
+        return self._target or self
 
     @property
     def vocab_size(self) -> int:

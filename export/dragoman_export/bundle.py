@@ -19,6 +19,7 @@ from dragoman_training.run.checkpoint_folder import (
     TGT_TOKENIZER,
     TOKENIZER,
     WEIGHTS,
+    Described,
     tokenizer_files,
 )
 from safetensors.numpy import save_file
@@ -74,7 +75,7 @@ def export_bundle(
         raise UsageError(f"{bundle} is to be read and to be written: name another folder")
     check_folder(bundle, force, lambda folder: Manifest.load(folder).own_files)
     described = checkpoint_folder.describe(source)
-    config, tokenizer = described.config, described.tokenizer
+    config = described.config
     limits = _with_defaults(limits or described.limits, length_penalty, max_sentence_tokens)
     if limits.top_k > config.model.vocab_size:
         raise UsageError(
@@ -87,24 +88,18 @@ def export_bundle(
     partial.mkdir(parents=True)
     save_file(weights, partial / WEIGHTS)
     (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
-    files = [
-        WEIGHTS,
-        CONFIG,
-        *tokenizer_files(config),
-    ]
     for name in tokenizer_files(config):
         shutil.copyfile(source / name, partial / name)
     graphs = all_graphs(config.model, limits, WeightsFile(partial / WEIGHTS))
     for graph in graphs.values():
         _write(graph, partial)
-    targets = {target for _, target in config.directions} if tokenizer.tags else set()
-    tagged = [language for language in config.languages if language in targets]
+    files = (WEIGHTS, CONFIG, *tokenizer_files(config))
     sizes = {field.name: getattr(config.model, field.name) for field in fields(Dimensions)}
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         dimensions=Dimensions(**sizes),
         languages=config.languages,
-        special_ids=SpecialIds(tags={name: tokenizer.tag_id(name) for name in tagged}),
+        special_ids=_special_ids(described),
         limits=limits,
         tokenizer=TOKENIZER,
         weights=WEIGHTS,
@@ -119,6 +114,14 @@ def export_bundle(
     manifest.write(partial)
     replace_folder(partial, bundle)
     return manifest
+
+
+def _special_ids(described: Described) -> SpecialIds:
+    """Those of a checkpoint; tags only of languages that it translates into."""
+    config, tokenizer = described.config, described.tokenizer
+    targets = {target for _, target in config.directions} if tokenizer.tags else set()
+    tagged = [language for language in config.languages if language in targets]
+    return SpecialIds(tags={name: tokenizer.tag_id(name) for name in tagged})
 
 
 def _with_defaults(

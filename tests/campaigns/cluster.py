@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import struct
@@ -19,7 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,12 +148,10 @@ class Balancer:
     def requests(self) -> dict[str, int]:
         """How many each server got, by its address, over all protocols."""
         found = dict.fromkeys(ADDRESSES, 0)
-        for cluster in self._admin("/clusters?format=json")["cluster_statuses"]:
-            for host in cluster.get("host_statuses", ()):
+        for address, host in self._hosts():
+            if address in found:
                 stats = {one["name"]: int(one.get("value", 0)) for one in host["stats"]}
-                address = host["address"]["socket_address"]["address"]
-                if address in found:
-                    found[address] += stats["rq_total"]
+                found[address] += stats["rq_total"]
         return found
 
     def counter(self, name: str) -> int:
@@ -167,13 +164,17 @@ class Balancer:
         """Addresses of the servers that get requests over every protocol."""
         sick: set[str] = set()
         seen: dict[str, int] = {}
+        for address, host in self._hosts():
+            seen[address] = seen.get(address, 0) + 1
+            if host["health_status"].get("failed_active_health_check"):
+                sick.add(address)
+        return {one for one in ADDRESSES if seen.get(one) == 2} - sick
+
+    def _hosts(self) -> Iterator[tuple[str, Any]]:
+        """Address and state of each server, once for each protocol."""
         for cluster in self._admin("/clusters?format=json")["cluster_statuses"]:
             for host in cluster.get("host_statuses", ()):
-                address = host["address"]["socket_address"]["address"]
-                seen[address] = seen.get(address, 0) + 1
-                if host["health_status"].get("failed_active_health_check"):
-                    sick.add(address)
-        return {one for one in ADDRESSES if seen.get(one) == 2} - sick
+                yield host["address"]["socket_address"]["address"], host
 
     def _admin(self, path: str) -> Any:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=10) as got:
@@ -281,7 +282,7 @@ def with_ports(
         if cluster["type"] == "STATIC":
             address["port_value"] = admin_port
             continue
-        protocol = re.sub("^triton_", "", cluster["name"])
+        protocol = cluster["name"].removeprefix("triton_")
         address["port_value"] = getattr(ports, protocol)
         one["endpoint"]["health_check_config"]["port_value"] = ports.http
         cluster["typed_dns_resolver_config"] = {
@@ -299,7 +300,7 @@ def _answers(admin_port: int) -> bool:
         return False
 
 
-def _wait_for(condition: Any) -> None:
+def _wait_for(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + _START_S
     while not condition():
         if time.monotonic() > deadline_s:

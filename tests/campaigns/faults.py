@@ -43,6 +43,8 @@ _MOST_LOG_BYTES_PER_S = 100_000
 _LINES, _DISK_S = 3000, 120.0
 _NOTICED_S = 0.2
 """A killed process no longer answers after this."""
+_OWN_MOUNTS = ("unshare", "--map-root-user", "--mount")
+_NO_MOUNTS = f"`{' '.join(_OWN_MOUNTS)}` does not work here"
 
 Fault = Callable[[CampaignServer], None]
 
@@ -165,7 +167,7 @@ def _full_disk_of_the_client(outcome: Outcome, server: CampaignServer) -> None:
     """`dragoman translate` onto a full disk says so in one line, and resumes on a larger one."""
     prefix = _own_mounts()
     if prefix is None:
-        outcome.figures["full disk of the client"] = "not run: no mount namespace"
+        outcome.not_run["full disk of the client"] = _NO_MOUNTS
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -206,7 +208,7 @@ def _full_shared_memory(outcome: Outcome) -> None:
     """With a full `/dev/shm` the server starts, serves, and comes back after Triton was killed."""
     prefix = _own_mounts()
     if prefix is None:
-        outcome.figures["full /dev/shm"] = "not run: no mount namespace"
+        outcome.not_run["full /dev/shm"] = _NO_MOUNTS
         return
     fill = "mount -t tmpfs -o size=64k x /dev/shm && head -c 65536 /dev/zero > /dev/shm/full"
     with CampaignServer([*prefix, "sh", "-c", f'{fill}; exec "$@"', "sh"]) as server:
@@ -241,8 +243,7 @@ def _few_descriptors(outcome: Outcome) -> None:
     ]
 
 
-def _own_mounts() -> list[str] | None:
+def _own_mounts() -> tuple[str, ...] | None:
     """A command before a command that gives it mounts of its own; None if there is no way."""
-    prefix = ["unshare", "--map-root-user", "--mount"]
-    usable = shutil.which("unshare") and subprocess.run([*prefix, "true"]).returncode == 0
-    return prefix if usable else None
+    usable = shutil.which("unshare") and subprocess.run([*_OWN_MOUNTS, "true"]).returncode == 0
+    return _OWN_MOUNTS if usable else None

@@ -53,6 +53,7 @@ class Outcome:
         lost: requests that ended with neither an answer nor an error.
         longest_outage_s: the longest time in which good sentences failed.
         figures: what else was measured, by name.
+        not_run: parts of the subject that this machine cannot run, and why.
         bounds: limits beyond zero crashes, hangs, wrong answers and lost requests.
     """
 
@@ -68,6 +69,7 @@ class Outcome:
     longest_outage_s: float = 0.0
     took_s: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
+    not_run: dict[str, str] = field(default_factory=dict)
     bounds: list[Bound] = field(default_factory=list)
 
     @property
@@ -109,6 +111,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     for outcome in outcomes:
         lines += ["", f"{outcome.subject} ({outcome.took_s:.0f} s)"]
         lines += [f"  {name}: {_rounded(value)}" for name, value in outcome.figures.items()]
+        lines += [f"  NOT RUN {name}: {reason}" for name, reason in outcome.not_run.items()]
         lines += [f"  {bound}" for bound in outcome.all_bounds]
     return "\n".join(lines)
 
@@ -122,7 +125,7 @@ def _row(outcome: Outcome) -> list[str]:
         return f"{past.get(name, 0) // unit} -> {now.get(name, 0) // unit}"
 
     return [
-        outcome.subject,
+        ", not run: ".join(filter(None, (outcome.subject, ", ".join(outcome.not_run)))),
         *map(str, (outcome.requests, outcome.crashes, outcome.upstream_restarts)),
         *map(str, (outcome.hangs, outcome.wrong, outcome.lost)),
         change(before.memory_bytes, after.memory_bytes, "triton", _MIB),

@@ -275,12 +275,6 @@ def test_a_compressed_body_is_refused(proxy: Proxy) -> None:
     assert "send it uncompressed" in json.loads(answer)["error"]
 
 
-def test_the_deepest_json_that_gets_through_does_not_end_triton(proxy: Proxy) -> None:
-    depth = (8 << 20) // 2 - 100
-    body = b'{"text_input":' + b"[" * depth + b"]" * depth + b"}"
-    assert proxy.ask(GENERATE, body) == 400
-
-
 def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
     with proxy.grpc() as client:
         found = client.infer("translate", [tensor(["Good morning."])], headers=TOKEN)

@@ -20,6 +20,7 @@ import pytest
 from dragoman_client import TranslationError, Translator
 
 from tests.conftest import REPOSITORY
+from tests.integration.test_proxy import GENERATE, SENTENCE, running_site
 from tests.integration.test_serve_command import READY, SERVE
 
 GUARD_S = 60
@@ -27,6 +28,9 @@ GUARD_S = 60
 DRAIN_S = 30
 """For which Triton itself waits for idle connections."""
 HALF_SENT = b"POST /v2/models/translate/generate HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n"
+MOST_BYTES = 8 << 20
+"""Of a body, for the proxy."""
+DEEPEST = b'{"text_input":%b1%b}' % (b"[" * (MOST_BYTES // 2 - 10), b"]" * (MOST_BYTES // 2 - 10))
 HEAVY = [f"I have {number} old books about the history of this town." for number in range(20_000)]
 
 
@@ -165,13 +169,21 @@ def test_a_gateway_that_ends_is_started_again(server: Server, number: signal.Sig
     assert {**after, "gateway": 0} == {**before, "gateway": 0}
 
 
-def test_a_gateway_that_hangs_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("who", "noticed"),
+    [("gateway", "the gateway has hung for"), ("triton", "Triton has hung for")],
+)
+def test_what_hangs_is_replaced_and_the_engine_stays(
+    tmp_path: Path, who: str, noticed: str
+) -> None:
     with serving(tmp_path, "--engine-timeout=2.5") as server:
         before = server.pids()
-        os.kill(before["gateway"], signal.SIGSTOP)
-        server.wait_for(lambda: "the gateway has hung for" in server.log)
+        os.kill(before[who], signal.SIGSTOP)
+        server.wait_for(lambda: noticed in server.log)
         server.wait_for(server.gateway_translates)
-        assert server.pids()["engine"] == before["engine"]
+        after = server.pids()
+        assert after[who] != before[who]
+        assert {**after, who: 0} == {**before, who: 0}
 
 
 def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
@@ -196,6 +208,22 @@ def test_a_triton_that_has_grown_is_replaced_in_a_pause(tmp_path: Path) -> None:
             half_sent.sendall(bytes(12 << 20))
             server.wait_for(lambda: "MiB more than at its start; starting again" in server.log)
         server.wait_for(server.translates)
+        after = server.pids()
+        assert after["triton"] != before["triton"]
+        assert after["engine"] == before["engine"]
+
+
+def test_deeply_nested_json_costs_one_restart_of_triton(tmp_path: Path) -> None:
+    """The proxy lets it through: only Triton reads a body's JSON, on a stack that it keeps."""
+    with serving(tmp_path) as server:
+        before, port = server.pids(), f"127.0.0.1:{server.port}"
+        # The site's other address is not asked for.
+        addresses = (("triton:8000", port), ("triton:8001", port))
+        with running_site("triton", "/v2/health/ready", tmp_path, *addresses) as proxy:
+            # Refused, or broken off by the restart.
+            assert proxy.ask(GENERATE, DEEPEST) in (400, 502)
+            server.wait_for(lambda: "MiB more than at its start; starting again" in server.log)
+            server.wait_for(lambda: proxy.ask(GENERATE, SENTENCE) == 200)
         after = server.pids()
         assert after["triton"] != before["triton"]
         assert after["engine"] == before["engine"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dragoman_client import Translator
+from dragoman_client import LanguagePair, Translator
 from dragoman_client.errors import InvalidRequest
 from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
@@ -29,7 +29,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def served(folders: list[Path]) -> Iterator[Served]:
-    to_serve = ModelsToServe(tuple(map(str, folders)), memory_bytes=1 << 30)
+    to_serve = ModelsToServe(tuple(map(str, folders)), memory_bytes=1 << 30, pivot="en")
     options = ServeOptions(None, http_port=0, grpc_port=0, metrics_port=0, to_serve=to_serve)
     with (
         TritonServer(options) as server,
@@ -65,10 +65,28 @@ def test_a_pair_that_there_is_not_is_refused_with_those_that_there_are(served: S
             client.translate("red", source_language="fr", target_language="de")
 
 
+def test_clients_see_what_went_through_a_pivot(served: Served, folders: list[Path]) -> None:
+    engines = Engine(folders[0]), Engine(folders[2])
+    between = engines[0].translate(TEXTS, {"source_language": "de", "target_language": "en"})
+    expected = engines[1].translate([one.text for one in between])
+    for engine in engines:
+        engine.close()
+    pair: dict[str, Any] = {"source_language": "de", "target_language": "fr"}
+    for client in (served.grpc, served.http):
+        found = client.translate(TEXTS, **pair)
+        assert [(one.text, one.via) for one in found] == [(one.text, "en") for one in expected]
+        events = list(client.translate_stream(TEXTS[0], **pair))
+        assert events[-1].via == "en"
+        assert events[-1].text == "".join(one.delta or "" for one in events)
+        assert client.translate(TEXTS[0]).via is None
+        assert LanguagePair("de", "fr", ("first", "french"), "en") in client.info().pairs
+    wait_for(lambda: served.metric("bundle_pivoted_sentences_total", bundle="french") >= 4)
+
+
 def test_the_server_tells_of_all(served: Served) -> None:
     info = served.grpc.info()
     assert [one["name"] for one in info.bundles] == ["first", "second", "french"]
-    assert info.directions == (("en", "de"), ("de", "en"), ("en", "fr"))
+    assert info.directions == (("en", "de"), ("de", "en"), ("en", "fr"), ("de", "fr"))
 
 
 def test_metrics_tell_of_each_bundle(served: Served) -> None:

@@ -40,6 +40,28 @@ def test_the_stream_grows_to_the_unary_answer(
         assert messages[-1][name] == whole[name]
 
 
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"return_token_scores": True, "return_alignments": "hard", "return_confidence": True},
+        {"return_alignments": "soft"},
+        {"return_scores": True, "split_sentences": False},
+    ],
+)
+def test_the_last_event_has_what_else_was_asked_for(
+    shipped: Served, width: int, asked: dict[str, Any]
+) -> None:
+    body = {"text_input": TWO, "beam_width": width, **asked}
+    _, whole = shipped.generate({**body, "repair": False})  # as streams are
+    *messages, last = shipped.events(**body)
+    names = {"token_scores", "alignments", "confidences", "scores"} & whole.keys()
+    assert names
+    for name in names:
+        assert last[name] == whole[name]
+        assert not any(name in one for one in messages)
+
+
 def test_greedy_comes_token_by_token(shipped: Served) -> None:
     """As far as the reader keeps up: the model goes on with this one to the limit."""
     text = "Tom and Mary and John " * 20
@@ -53,10 +75,7 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
         ({"text_input": "a", "beam_width": 99}, "INVALID_ARGUMENT: beam_width is 99: give 1 to 8"),
         ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
         ({"text_input": "a", "num_return_sequences": 2}, "num_return_sequences: not taken"),
-        ({"text_input": "a", "return_scores": True}, "return_scores: not taken in a stream"),
-        ({"text_input": "a", "return_token_scores": True}, "return_token_scores: not taken in a"),
-        ({"text_input": "a", "return_alignments": "hard"}, "return_alignments: not taken"),
-        ({"text_input": "a", "return_confidence": True}, "return_confidence: not taken"),
+        ({"text_input": "a", "return_attention": True}, "return_attention: not taken in a stream"),
         ({"text_input": "a", "colour": 1}, "unknown option 'colour'"),
     ],
 )

@@ -20,7 +20,7 @@ from dragoman_client.health import Health
 from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
 from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
-from dragoman_client.server_info import ServerInfo
+from dragoman_client.server_info import LanguagePair, ServerInfo
 from dragoman_client.translator import Translator
 from dragoman_client.version import __version__
 
@@ -34,6 +34,7 @@ __all__ = [
     "Health",
     "InvalidRequest",
     "JsonLines",
+    "LanguagePair",
     "PairScore",
     "PlainLines",
     "PlainLinesToJson",

@@ -143,6 +143,8 @@ def _answer(translation: Translation) -> dict[str, Any]:
         found["confidence"] = translation.confidence
     if translation.warnings:
         found["warnings"] = list(translation.warnings)
+    if translation.via is not None:
+        found["via"] = translation.via
     found |= requested_as_json(translation)
     if translation.alternatives:
         found["alternatives"] = list(map(_answer, translation.alternatives))

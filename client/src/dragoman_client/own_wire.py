@@ -234,7 +234,13 @@ def _outputs(answers: Iterable[dict[str, Any]]) -> dict[str, Array | None]:
     return {name: _column([row.get(name, _ABSENT.get(name)) for row in rows]) for name in names}
 
 
-_ABSENT = {"detected_language": "", "detected_probability": 0.0, "warnings": "", "delta": ""}
+_ABSENT = {
+    "detected_language": "",
+    "detected_probability": 0.0,
+    "warnings": "",
+    "delta": "",
+    "via": "",
+}
 """Outputs of one translation that others lack."""
 _WRITTEN = {
     "text": "text_output",
@@ -245,6 +251,7 @@ _WRITTEN = {
     "detected_language": "detected_language",
     "detected_probability": "detected_probability",
     "bundle": "bundle",
+    "via": "via",
     "delta": "delta",
 }
 """Outputs by the fields of an answer."""

@@ -61,13 +61,15 @@ class Translation:
         alignments: links between words, or the weights behind them.
         confidence: the log-probability of a token on average, the end symbol included.
         attention: the weights of every head.
-        bundle: identity of the bundle that translated.
+        bundle: identity of the bundle that translated; of both, with a comma, through a pivot
+            language.
         detected_language: that of the text, with a `source_language` of "auto"; None as well for a
             text without any.
         detected_probability: of that language, from 0 to 1.
         warnings: of "repetition", "short", "long", "untranslated", what its sentences' translations
             are; docs/options.md has the rules.
         codes: where the codes of the text's markup are.
+        via: the pivot language, such as "en"; None: the translation is a direct one.
         delta: in a stream, what this part adds to the text of the one before.
     """
 
@@ -86,6 +88,7 @@ class Translation:
     detected_probability: float | None = None
     warnings: tuple[str, ...] = ()
     codes: PlacedCodes | None = None
+    via: str | None = None
     delta: str | None = dataclasses.field(default=None, compare=False)
 
 
@@ -131,8 +134,10 @@ def read_outputs(
     """
     each = options.get("num_return_sequences", 1)
     columns = _columns(outputs, ALWAYS, count * each)
-    given = outputs.get("warnings")
-    warnings = [b""] * (count * each) if given is None else given.reshape(-1)
+    warnings, pivots = (
+        [b""] * (count * each) if given is None else given.reshape(-1)
+        for given in (outputs.get("warnings"), outputs.get("via"))
+    )
     assessments = read_assessments(outputs, count * each, options)
     with _faults():
         found = [
@@ -142,10 +147,11 @@ def read_outputs(
                 reason.decode("utf-8"),
                 elapsed_s=elapsed_s,
                 warnings=tuple(filter(None, names.decode("utf-8").split(","))),
+                via=pivot.decode("utf-8") or None,
                 **assessment,
             )
-            for text, tokens, reason, names, assessment in zip(
-                *columns, warnings, assessments, strict=True
+            for text, tokens, reason, names, pivot, assessment in zip(
+                *columns, warnings, pivots, assessments, strict=True
             )
         ]
     if each == 1:

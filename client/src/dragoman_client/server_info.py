@@ -17,6 +17,24 @@ _DAMAGED = (AssertionError, AttributeError, LookupError, RecursionError, TypeErr
 
 
 @dataclass(frozen=True)
+class LanguagePair:
+    """A direction of a server.
+
+    Attributes:
+        source: language.
+        target: language.
+        models: names of the bundles that translate it, the preferred one first; with `via`, that of
+            each leg.
+        via: the pivot language; None: the direction is a direct one.
+    """
+
+    source: str
+    target: str
+    models: tuple[str, ...]
+    via: str | None = None
+
+
+@dataclass(frozen=True)
 class ServerInfo:
     """What a server says of itself.
 
@@ -24,12 +42,13 @@ class ServerInfo:
         version: of Dragoman.
         models: Triton's models, such as "translate".
         languages: between which it translates, such as "en" and "de".
-        directions: pairs of source and target language.
+        directions: pairs of source and target language, direct ones first.
         bundles: the models that translate: each one's `name`, which the option `model` takes,
             `identity`, `precision`, `runtime`, `instruction_set` and `directions`.
         options: what a request may ask, by name: its `type`, `range`, `default`, `help`, and more.
         limits: numbers by name, such as `request_sentences`.
         metrics_port: of Triton's metrics; None: unknown.
+        pairs: the directions, in the same order, with the models that translate them.
     """
 
     version: str
@@ -40,6 +59,7 @@ class ServerInfo:
     options: Mapping[str, Mapping[str, Any]]
     limits: Mapping[str, float]
     metrics_port: int | None
+    pairs: tuple[LanguagePair, ...] = ()
 
     @classmethod
     def of(cls, outputs: Mapping[str, Array | None]) -> Self:
@@ -60,6 +80,7 @@ class ServerInfo:
                 models=tuple(map(str, found["models"])),
                 languages=tuple(map(str, found["languages"])),
                 directions=tuple((str(src), str(tgt)) for src, tgt in found["directions"]),
+                pairs=tuple(map(_pair, found["pairs"])),
                 bundles=tuple(map(dict, found["bundles"])),
                 options={str(one["name"]): dict(one) for one in found["options"]},
                 limits=dict(found["limits"]),
@@ -67,3 +88,13 @@ class ServerInfo:
             )
         except _DAMAGED as error:
             raise ServerError(f"the server does not say what it is: {error!r}") from error
+
+
+def _pair(found: Mapping[str, Any]) -> LanguagePair:
+    via = found["via"]
+    return LanguagePair(
+        str(found["source"]),
+        str(found["target"]),
+        tuple(map(str, found["models"])),
+        None if via is None else str(via),
+    )

@@ -13,6 +13,10 @@ _BOUNDS = {
     "most_text_tokens": "what the model takes whole",
     "vocabulary": "the vocabulary's size",
 }
+_LEGS = {
+    "last": "through a pivot language: for the second leg",
+    "none": "not through a pivot language",
+}
 _HEAD = """\
 | option | type | default | range | taken by | what it does |
 |---|---|---|---|---|---|
@@ -70,6 +74,8 @@ def _meaning(option: Option) -> Iterator[str]:
         yield f"not with {', '.join(excluded)}"
     if option.at_most:
         yield f"at most `{option.at_most}`"
+    if option.legs in _LEGS:
+        yield _LEGS[option.legs]
     if option.output and SCORE in OUTPUTS[option.output].always:
         yield "`score` always returns it"
 

@@ -15,6 +15,8 @@ Kind = Literal["text", "texts", "terms", "markup", "whole number", "number", "sw
 """`texts` are one or several, `terms` target terms by source term, `markup` one for each text."""
 Datatype = Literal["BOOL", "BYTES", "FP32", "INT32", "INT64"]
 """Triton's names of tensors' types."""
+Legs = Literal["both", "last", "none"]
+"""Which legs of a translation through a pivot language have an option; with none it is refused."""
 Limits = Mapping[str, float]
 """A model's numbers by name, as ranges name them."""
 
@@ -85,6 +87,7 @@ class Option:
         needs_beam: whether it is refused with a `beam_width` of 1.
         only_with: an option without which it cannot be given.
         at_most: an option whose number it must not exceed.
+        legs: which legs of a translation through a pivot language have it.
         aliases: former flags of the command line.
     """
 
@@ -105,6 +108,7 @@ class Option:
     needs_beam: bool = False
     only_with: str | None = None
     at_most: str | None = None
+    legs: Legs = "both"
     aliases: tuple[str, ...] = ()
 
     @property
@@ -177,6 +181,7 @@ class Option:
             "needs_beam": self.needs_beam,
             "only_with": self.only_with,
             "at_most": self.at_most,
+            "legs": self.legs,
         }
 
     def elements(self, value: Any) -> list[Any]:

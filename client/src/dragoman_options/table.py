@@ -17,10 +17,13 @@ TRANSLATE: Final = "translate"
 STREAM: Final = "translate_stream"
 SCORE: Final = "score"
 """Names of Triton's models that take options."""
+_ALL: Final = (TRANSLATE, STREAM, SCORE)
 INFO: Final = "info"
 """Name of the one that says what the server is, and of its output."""
 AUTO: Final = "auto"
 """The source language of texts whose languages are to be detected."""
+DETECTED_OUTPUTS: Final = ("detected_language", "detected_probability")
+"""Outputs of a request with that source language."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
@@ -59,6 +62,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "most tokens of a sentence's translation, end symbol included",
             range=Range(1, "max_target_tokens"),
             unset="in proportion to the sentence",
+            legs="last",
         ),
         Option(
             "beam_width",
@@ -112,6 +116,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             streams=False,
             not_with=("split_sentences", "keep_placeholders"),
             aliases=("--alternatives",),
+            legs="last",
         ),
         Option(
             "return_alternatives",
@@ -124,6 +129,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
                 *SAMPLING,
             ),
             only_with="num_return_sequences",
+            legs="last",
         ),
         Option(
             "prefix",
@@ -131,6 +137,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "how a translation begins: one for all texts, or one for each",
             unset="none",
             not_with=("split_sentences", "keep_placeholders"),
+            legs="last",
         ),
         Option(
             "min_tokens",
@@ -139,6 +146,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, "max_target_tokens"),
             default=0,
             at_most="max_tokens",
+            legs="last",
         ),
         Option(
             "max_length_ratio",
@@ -147,6 +155,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 100, above=True),
             unset="as max_tokens",
             not_with=("max_tokens",),
+            legs="none",
         ),
         Option(
             "min_length_ratio",
@@ -155,6 +164,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 100),
             default=0.0,
             at_most="max_length_ratio",
+            legs="none",
         ),
         Option(
             "temperature",
@@ -162,6 +172,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "sample; divides the logits: above 1 flattens the distribution, below 1 sharpens it",
             range=Range(0.001, 100),
             unset="1 with sampling",
+            legs="last",
         ),
         Option(
             "top_k",
@@ -169,6 +180,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "sample from the k most probable tokens",
             range=Range(1, "vocabulary"),
             unset="all",
+            legs="last",
         ),
         Option(
             "top_p",
@@ -177,6 +189,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(0, 1, above=True),
             unset="1 with sampling",
             source="[Holtzman et al. 2020](https://arxiv.org/abs/1904.09751)",
+            legs="last",
         ),
         Option(
             "seed",
@@ -186,6 +199,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             unset="random",
             source="[Salmon et al. 2011](https://doi.org/10.1145/2063384.2063405)",
             aliases=("--sampling-seed",),
+            legs="last",
         ),
         Option(
             "repetition_penalty",
@@ -208,6 +222,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "words that no translation contains; case-sensitive",
             items=Items(100, 100, "word"),
             default=(),
+            legs="last",
         ),
         Option(
             "glossary",
@@ -217,6 +232,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default={},
             not_with=SAMPLING,
             needs_beam=True,
+            legs="none",
         ),
         Option(
             "keep_placeholders",
@@ -238,6 +254,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
                 *("num_return_sequences", "return_alternatives", "prefix", "keep_placeholders"),
                 *SAMPLING,
             ),
+            legs="none",
         ),
         Option(
             "shortlist",
@@ -273,21 +290,21 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "switch",
             "return the translations' scores",
             default=False,
-            streams=False,
             scores=True,
             output="scores",
             not_with=("split_sentences",),
             aliases=("--scores",),
+            legs="last",
         ),
         Option(
             "return_token_scores",
             "switch",
             "return the log-probabilities of the translations' tokens",
             default=False,
-            streams=False,
             scores=True,
             output="token_scores",
             aliases=("--token-scores",),
+            legs="last",
         ),
         Option(
             "return_alignments",
@@ -295,7 +312,6 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "return links between words (hard), or the weights behind them (soft)",
             choices=("hard", "soft"),
             unset="none",
-            streams=False,
             scores=True,
             output="alignments",
             aliases=("--alignments",),
@@ -305,10 +321,10 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "switch",
             "return the mean log-probability of a translation's tokens",
             default=False,
-            streams=False,
             scores=True,
             output="confidences",
             aliases=("--confidence",),
+            legs="last",
         ),
         Option(
             "return_attention",
@@ -319,6 +335,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             scores=True,
             output="attention",
             not_with=("split_sentences",),
+            legs="none",
         ),
         Option(
             "return_bundle",
@@ -364,16 +381,16 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             "`repetition`, `short`, `long`, `untranslated`, with commas; left out if there is none",
             (TRANSLATE, STREAM),
         ),
-        Output("scores", "FP32", "score of the translation", (TRANSLATE, SCORE), (SCORE,)),
+        Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),
         Output(
             "confidences",
             "FP32",
             "mean log-probability of a token",
-            (TRANSLATE, SCORE),
+            _ALL,
             (SCORE,),
         ),
-        Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", (TRANSLATE, SCORE)),
-        Output("alignments", "BYTES", "links of words, or weights in JSON", (TRANSLATE, SCORE)),
+        Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", _ALL),
+        Output("alignments", "BYTES", "links of words, or weights in JSON", _ALL),
         Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
         Output(
             "codes",
@@ -388,7 +405,18 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             (TRANSLATE, STREAM),
         ),
         Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
-        Output("bundle", "BYTES", "identity of the bundle", (TRANSLATE, STREAM, SCORE)),
+        Output(
+            "bundle",
+            "BYTES",
+            "identity of the bundle; of both, with a comma, through a pivot language",
+            _ALL,
+        ),
+        Output(
+            "via",
+            "BYTES",
+            "the pivot language; left out if the translation is a direct one",
+            (TRANSLATE, STREAM),
+        ),
     )
 }
 """By name; each has an element for each translation."""
@@ -409,7 +437,7 @@ def requested_outputs(options: Mapping[str, Any]) -> list[str]:
     """Names of the outputs that options, by name, ask for."""
     found = [output for name in options if (output := OPTIONS[name].output) is not None]
     if str(options.get("source_language")).lower() == AUTO:
-        found += ("detected_language", "detected_probability")
+        found += DETECTED_OUTPUTS
     return found
 
 
@@ -426,8 +454,7 @@ def takes(model: str, option: Option) -> bool:
 def describe(limits: Limits) -> list[dict[str, Any]]:
     """All options as JSON has them, with the bounds of a model and the models that take them."""
     return [
-        option.describe(limits)
-        | {"models": [model for model in (TRANSLATE, STREAM, SCORE) if takes(model, option)]}
+        option.describe(limits) | {"models": [model for model in _ALL if takes(model, option)]}
         for option in OPTIONS.values()
     ]
 

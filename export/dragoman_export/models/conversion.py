@@ -206,7 +206,7 @@ def verify_cached(model: CachedModel) -> Report:
         UsageError: it is damaged.
     """
     report = check(model.bundle, model.record.fp32_tokens)
-    report.record(Manifest.load(model.bundle), model.bundle)
+    report.record(Manifest.read(model.bundle), model.bundle)  # `check` has checked its files
     return report
 
 

@@ -113,8 +113,14 @@ class CacheKeys:
 
 
 def fingerprint(info: ServerInfo) -> bytes:
-    """What of a server changes its answers: its bundles, with what runs them, and its version."""
-    described = [info.version, [dict(bundle) for bundle in info.bundles], dict(info.limits)]
+    """What of a server changes its answers: its bundles, with what runs them, and its version.
+
+    So do the pivot languages of its pairs.
+    """
+    described = [
+        *(info.version, [dict(bundle) for bundle in info.bundles], dict(info.limits)),
+        [dataclasses.astuple(pair) for pair in info.pairs],
+    ]
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).digest()
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from babel import Locale, UnknownLocaleError
+from dragoman_client import ServerInfo
 from dragoman_options.languages import fold_language
 
 from dragoman_gateway.core.errors import InvalidInput
@@ -19,10 +21,18 @@ class Languages:
     Attributes:
         codes: of its languages.
         directions: pairs of source and target language.
+        direct: those without a pivot language, in which glossaries can be used.
     """
 
     codes: tuple[str, ...]
     directions: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    direct: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(cls, info: ServerInfo) -> Self:
+        """As the server tells."""
+        direct = frozenset((one.source, one.target) for one in info.pairs if one.via is None)
+        return cls(info.languages, frozenset(info.directions), direct)
 
     @property
     def sources(self) -> list[str]:

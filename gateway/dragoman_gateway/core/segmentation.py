@@ -59,6 +59,7 @@ def joined(text: str, found: Sequence[Translation]) -> Translation:
         "length" if is_cut else "stop",
         elapsed_s=max((one.elapsed_s for one in found), default=0.0),
         bundle=found[0].bundle if found else None,
+        via=found[0].via if found else None,
         warnings=tuple(sorted({name for one in found for name in one.warnings})),
     )
 

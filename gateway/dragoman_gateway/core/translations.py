@@ -96,8 +96,7 @@ class Translations:
 
     async def languages(self) -> Languages:
         """What the server translates."""
-        info = await self.info()
-        return Languages(info.languages, frozenset(info.directions))
+        return Languages.of(await self.info())
 
     async def translate(
         self,
@@ -422,7 +421,7 @@ class Translations:
         if keeps:
             bundles = {bundle["identity"] for bundle in info.bundles}
             for unit, one in zip(units, found, strict=True):
-                if one.bundle not in bundles:
+                if not bundles.issuperset((one.bundle or "").split(",")):
                     self._server.forget()  # another model has taken its place meanwhile
                 elif _FAULTS.isdisjoint(one.warnings) and one.attention is None:
                     self._cache.put(unit.key, one)

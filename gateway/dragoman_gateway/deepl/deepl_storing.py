@@ -43,7 +43,7 @@ class Glossaries:
 
     async def directions(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
         """Directions in which a glossary can have a dictionary."""
-        pairs = sorted((await self._gateway.translations.languages()).directions)
+        pairs = sorted((await self._gateway.translations.languages()).direct)
         return json_response(
             {
                 "supported_languages": [

@@ -5,11 +5,12 @@ All but the last are open without a key, so that a client can find out that it n
 
 from __future__ import annotations
 
+from dragoman_client import ServerInfo
 from starlette.responses import Response
 
 from dragoman_gateway.core.errors import Unavailable
 from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.languages import name_of
+from dragoman_gateway.core.languages import Languages, name_of
 from dragoman_gateway.own.answers import usage_answer
 from dragoman_gateway.own.callers import caller_of
 from dragoman_gateway.own.replies import reply
@@ -19,6 +20,7 @@ from dragoman_gateway.own.shapes import (
     InfoAnswer,
     LanguageAnswer,
     LanguagesAnswer,
+    PairAnswer,
 )
 from dragoman_gateway.web.requests import GatewayRequest
 
@@ -51,6 +53,7 @@ class About:
                 models=list(found.models),
                 languages=list(found.languages),
                 directions=[list(pair) for pair in found.directions],
+                pairs=_pairs(found),
                 bundles=[dict(one) for one in found.bundles],
                 options=[dict(one) for one in found.options.values()],
                 limits=dict(found.limits),
@@ -61,11 +64,12 @@ class About:
 
     async def languages(self, request: GatewayRequest) -> Response:
         """The languages that the server translates from, and into which."""
-        served = await self._gateway.translations.languages()
+        info = await self._gateway.translations.info()
+        served = Languages.of(info)
         found = [
             LanguageAnswer(code, name_of(code), served.targets_of(code)) for code in served.sources
         ]
-        return reply(LanguagesAnswer(found, request.request_id))
+        return reply(LanguagesAnswer(found, _pairs(info), request.request_id))
 
     async def health(self, request: GatewayRequest) -> Response:
         """Whether the server can translate now."""
@@ -84,3 +88,7 @@ class About:
     async def keys_required(self) -> bool:
         """Whether requests need an API key."""
         return not await self._gateway.access.needs_no_key()
+
+
+def _pairs(info: ServerInfo) -> list[PairAnswer]:
+    return [PairAnswer(one.source, one.target, list(one.models), one.via) for one in info.pairs]

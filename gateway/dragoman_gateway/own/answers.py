@@ -128,6 +128,7 @@ def _translation_fields(found: Translation) -> dict[str, Any]:
         "alignments": alignment_answer(found.alignments),
         "attention": _attention(found.attention),
         "bundle": _set(found.bundle),
+        "via": _set(found.via),
         "codes": _codes(found.codes),
     }
 

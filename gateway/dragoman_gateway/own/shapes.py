@@ -177,7 +177,18 @@ class TranslationAnswer(Struct, kw_only=True):
     attention: AttentionAnswer | UnsetType = UNSET
     codes: CodesAnswer | UnsetType = UNSET
     bundle: (
-        Annotated[str, Meta(description="identity of the model, with `return_bundle`")] | UnsetType
+        Annotated[
+            str,
+            Meta(
+                description="identity of the model, with `return_bundle`; through a pivot language "
+                "of both, with a comma"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    via: (
+        Annotated[str, Meta(description="the pivot language; left out: the translation is direct")]
+        | UnsetType
     ) = UNSET
 
 
@@ -217,10 +228,23 @@ class LanguageAnswer(Struct):
     targets: Annotated[list[str], Meta(description="codes of the languages it is translated into")]
 
 
+class PairAnswer(Struct):
+    """A direction."""
+
+    source: str
+    target: str
+    models: Annotated[
+        list[str],
+        Meta(description="that translate it, the preferred one first; with `via`, of each leg"),
+    ]
+    via: Annotated[str | None, Meta(description="the pivot language; null: it is direct")]
+
+
 class LanguagesAnswer(Struct):
     """What the server translates."""
 
     languages: list[LanguageAnswer]
+    pairs: Annotated[list[PairAnswer], Meta(description="directions, direct ones first")]
     request_id: _RequestId
 
 
@@ -241,6 +265,7 @@ class InfoAnswer(Struct):
     models: list[str]
     languages: list[str]
     directions: Annotated[list[list[str]], Meta(description="pairs of source and target language")]
+    pairs: Annotated[list[PairAnswer], Meta(description="the same, with their models")]
     bundles: Annotated[list[dict[str, Any]], Meta(description="models that are loaded")]
     options: Annotated[
         list[dict[str, Any]], Meta(description="options of a request, with ranges and defaults")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from dragoman.kernel.errors import DragomanError
-from dragoman_serving.engine.batching.heap import give_back
+from dragoman_serving.engine.batching.heap import trim
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, ModelUnavailable, Overloaded
 from dragoman_serving.models.footprint import Footprint
 from dragoman_serving.models.residency import Decision, Holding, State, decide
@@ -51,6 +51,8 @@ class Record:
     evictions: int = 0
     load_s: float = 0.0
     """Time that the loads took."""
+    pivoted: int = 0
+    """Sentences that it translated into a pivot language, or from it, for another one."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Keeper(Generic[_Loaded]):
         measure: Callable[[Bundle], Footprint],
         most_bytes: int | None = None,
         most_waiting: int = 40_000,
+        pivot: str | None = None,
     ) -> None:
         """Begin with nothing loaded.
 
@@ -140,11 +143,12 @@ class Keeper(Generic[_Loaded]):
             measure: tells what a bundle takes, before it is loaded.
             most_bytes: bound on what is loaded; None: there is none.
             most_waiting: texts that may wait for bundles to be loaded.
+            pivot: see `Routes`.
 
         Raises:
             DragomanError: a bundle cannot be measured, or two have the same name.
         """
-        self.routes = Routes(bundles)
+        self.routes, self._pivot = Routes(bundles, pivot), pivot
         """Which bundle translates what; replaced as a whole where the bundles change."""
         self.most_bytes = most_bytes
         self._load, self._measure = load, measure
@@ -242,6 +246,11 @@ class Keeper(Generic[_Loaded]):
             self._route()
             self._changed.notify_all()
 
+    def count_pivoted(self, name: str, sentences: int) -> None:
+        """Count sentences of one of the two legs of a request through a pivot language."""
+        with self._changed:
+            self._records[name].pivoted += sentences
+
     @property
     def residents(self) -> list[Resident]:
         """The models at this moment, in the order of preference; also those that were removed."""
@@ -326,7 +335,8 @@ class Keeper(Generic[_Loaded]):
         self._route()
 
     def _route(self) -> None:
-        self.routes = Routes([version.bundle for version in self._current.values()])
+        bundles = [version.bundle for version in self._current.values()]
+        self.routes = Routes(bundles, self._pivot)
 
     def _run(self) -> None:
         """Look after those who wait, and let decisions be carried out."""
@@ -421,7 +431,7 @@ class Keeper(Generic[_Loaded]):
         assert loaded is not None
         loaded.close()
         del loaded
-        give_back()
+        trim()
         with self._changed:
             version.state = State.ABSENT
             version.record.evictions += 1

@@ -1,17 +1,20 @@
-"""Which of several bundles translates a request: by its languages, or by the name that it gives."""
+"""Which of several bundles translates a request: by its languages, or by the name that it gives.
+
+Between languages that no bundle joins, two do, over a pivot language if there is one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any
 
 from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
+from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.models.directions import Directions
 
@@ -47,46 +50,85 @@ class Bundle:
         return None
 
 
+@dataclass(frozen=True)
+class Route:
+    """What translates a request.
+
+    Attributes:
+        bundles: one; through a pivot language that of each leg, which may be the same.
+        languages: source, pivot and target language; empty: the route is a direct one.
+        detected: the language of each text, where a request through a pivot language lets it be
+            detected.
+    """
+
+    bundles: tuple[Bundle, ...]
+    languages: tuple[str, ...] = ()
+    detected: tuple[Detected | None, ...] = ()
+
+    @property
+    def via(self) -> str | None:
+        """The pivot language."""
+        return self.languages[1] if self.languages else None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A direction, with the bundles that translate it, or that of each leg over a language."""
+
+    source: str
+    target: str
+    models: tuple[str, ...]
+    via: str | None = None
+
+
+def _any(bundle: Bundle) -> bool:
+    return True
+
+
 class Routes:
     """The bundles of a server, in the order in which they were given. It does not change."""
 
-    def __init__(self, bundles: Sequence[Bundle]) -> None:
+    def __init__(self, bundles: Sequence[Bundle], pivot: str | None = None) -> None:
         """Take the bundles, the first of which is the default.
+
+        Args:
+            bundles: of the server.
+            pivot: the language over which two directions are joined; None: none are.
 
         Raises:
             UsageError: two have the same name.
         """
         self.bundles = tuple(bundles)
+        self.languages = tuple(dict.fromkeys(one for b in bundles for one in b.manifest.languages))
+        """Of all bundles."""
+        self.pivot = fold_language(pivot, self.languages) if pivot else None
+        """The code of the pivot language; None as well if no bundle has it."""
         self._by_name = {bundle.name: bundle for bundle in bundles}
         if len(self._by_name) < len(self.bundles):
             names = [bundle.name for bundle in bundles]
             twice = next(name for name in names if names.count(name) > 1)
             folders = ", ".join(str(one.folder) for one in bundles if one.name == twice)
             raise UsageError(f"two models are named {twice!r}: rename a folder of {folders}")
+        direct = self._direct_pairs()
+        self.pairs = (*direct, *self._pivoted_pairs(direct))
+        """What is translated, direct pairs first."""
+        self.directions = tuple((pair.source, pair.target) for pair in self.pairs)
+        """Of all pairs."""
         self._together = Directions(self.languages, self.directions)
-        self._known: dict[tuple[Any, ...], tuple[Bundle, ...]] = {}
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Of all bundles."""
-        return tuple(dict.fromkeys(one for b in self.bundles for one in b.manifest.languages))
-
-    @property
-    def directions(self) -> tuple[tuple[str, ...], ...]:
-        """Of all bundles."""
-        return tuple(dict.fromkeys(one for b in self.bundles for one in b.manifest.all_directions))
+        self._known: dict[tuple[str | None, str | None], tuple[Route, ...]] = {}
+        self._of_name: dict[str, Routes] = {}
 
     def choose(
         self,
         source: str | None,
         target: str | None,
         name: str | None = None,
-        is_usable: Callable[[Bundle], bool] = lambda _: True,
-    ) -> Bundle:
-        """The bundle for a request.
+        is_usable: Callable[[Bundle], bool] = _any,
+    ) -> Route:
+        """The route of a request.
 
-        Of several with the direction, it is the one that is named, else the first that is usable,
-        else the first.
+        Of several bundles with the direction, it is the one that is named, else the first that is
+        usable, else the first. If none has it, it is that over the pivot language.
 
         Args:
             source: language that the request names.
@@ -97,14 +139,17 @@ class Routes:
         Raises:
             InvalidRequest: there is none.
         """
-        key = (source, target, name)
+        if name is not None:
+            return self._named(name).choose(source, target)
+        key = (source, target)
         fitting = self._known.get(key)
         if fitting is None:
-            fitting = self._fitting(source, target, name)
+            fitting = self._fitting(source, target)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = fitting
-        return next(filter(is_usable, fitting), fitting[0])
+        usable = (route for route in fitting if all(map(is_usable, route.bundles)))
+        return next(usable, fitting[0])
 
     def choose_for(
         self,
@@ -112,8 +157,8 @@ class Routes:
         source: str | None,
         target: str | None,
         name: str | None = None,
-        is_usable: Callable[[Bundle], bool] = lambda _: True,
-    ) -> Bundle:
+        is_usable: Callable[[Bundle], bool] = _any,
+    ) -> Route:
         """As `choose`, where the language of the texts may be to be detected.
 
         Raises:
@@ -121,48 +166,85 @@ class Routes:
         """
         if source is None or source.strip().lower() != AUTO:
             return self.choose(source, target, name, is_usable)
-        if len(self._named(name)) == 1:
-            return self._named(name)[0]
-        directions = self._together.of_texts(texts, AUTO, target)
-        found = {(src, tgt): found for src, tgt, found in directions if found and found.language}
-        chosen = {self.choose(src, target, name, is_usable) for src, _ in found}
+        if name is not None:
+            return self._named(name).choose_for(texts, source, target)
+        if len(self.bundles) == 1 and self.pivot is None:
+            return Route(self.bundles)
+        detected = [found for _, _, found in self._together.of_texts(texts, AUTO, target)]
+        sources = dict.fromkeys(one.language for one in detected if one and one.language)
+        chosen = {self.choose(src, target, None, is_usable) for src in sources}
         if len(chosen) > 1:
-            languages = ", ".join(src for src, _ in found)
             raise InvalidRequest(
-                f"the texts are of languages that different models translate ({languages}): "
-                "send those of each language in a request of their own"
+                "the texts are of languages that different models translate "
+                f"({', '.join(sources)}): send those of each language in a request of their own"
             )
-        return chosen.pop() if chosen else self.choose(None, target, name, is_usable)
+        if not chosen:
+            return self.choose(None, target, None, is_usable)
+        route = chosen.pop()
+        return replace(route, detected=tuple(detected)) if route.languages else route
 
-    def _named(self, name: str | None) -> tuple[Bundle, ...]:
-        if name is None:
-            return self.bundles
+    def _named(self, name: str) -> Routes:
+        """Those of one bundle."""
         if name not in self._by_name:
             raise InvalidRequest(f"model is {brief(name)}: there are {', '.join(self._by_name)}")
-        return (self._by_name[name],)
+        if name not in self._of_name:
+            self._of_name[name] = Routes((self._by_name[name],), self.pivot)
+        return self._of_name[name]
 
-    def _fitting(
-        self, source: str | None, target: str | None, name: str | None
-    ) -> tuple[Bundle, ...]:
-        candidates = self._named(name)
-        if len(candidates) == 1:  # it says itself what it lacks
-            return candidates
-        lengths = [bundle.direction_length(source, target) for bundle in candidates]
+    def _fitting(self, source: str | None, target: str | None) -> tuple[Route, ...]:
+        closest = self._closest(source, target)
+        if not closest and (joined := self._through_pivot(source, target)):
+            return joined
+        if len(self.bundles) == 1:  # it says itself what it lacks
+            closest = list(self.bundles)
+        if not closest:
+            raise self._unknown(source, target)
+        return tuple(Route((bundle,)) for bundle in closest)
+
+    def _closest(self, source: str | None, target: str | None) -> list[Bundle]:
+        """The bundles that have a direction, of these the ones whose codes fit best."""
+        lengths = [bundle.direction_length(source, target) for bundle in self.bundles]
         longest = max((length for length in lengths if length is not None), default=None)
         if longest is None:
-            raise self._unknown(source, target, name)
-        fits = zip(candidates, lengths, strict=True)
-        return tuple(bundle for bundle, length in fits if length == longest)
+            return []
+        fits = zip(self.bundles, lengths, strict=True)
+        return [bundle for bundle, length in fits if length == longest]
 
-    def _unknown(self, source: str | None, target: str | None, name: str | None) -> InvalidRequest:
+    def _through_pivot(self, source: str | None, target: str | None) -> tuple[Route, ...]:
+        if self.pivot is None or source is None or target is None:
+            return ()
+        if fold_language(source, self.languages) == fold_language(target, self.languages):
+            return ()
+        return tuple(
+            Route((first, second), (source, self.pivot, target))
+            for first in self._closest(source, self.pivot)
+            for second in self._closest(self.pivot, target)
+        )
+
+    def _direct_pairs(self) -> list[Pair]:
+        models: dict[tuple[str, str], list[str]] = {}
+        for bundle in self.bundles:
+            for source, target in bundle.manifest.all_directions:
+                models.setdefault((source, target), []).append(bundle.name)
+        return [Pair(*direction, tuple(names)) for direction, names in models.items()]
+
+    def _pivoted_pairs(self, direct: Sequence[Pair]) -> list[Pair]:
+        known = {(pair.source, pair.target) for pair in direct}
+        return [
+            Pair(first.source, second.target, (first.models[0], second.models[0]), self.pivot)
+            for first in direct
+            if first.target == self.pivot
+            for second in direct
+            if second.source == self.pivot
+            and first.source != second.target
+            and (first.source, second.target) not in known
+        ]
+
+    def _unknown(self, source: str | None, target: str | None) -> InvalidRequest:
         asked = f" from {brief(source)}" if source else ""
         asked += f" into {brief(target)}" if target else ""
-        known = dict.fromkeys(
-            "-".join(direction)
-            for bundle in self._named(name)
-            for direction in bundle.manifest.all_directions
-        )
-        return InvalidRequest(f"no model translates{asked}: there are {', '.join(known)}")
+        known = ", ".join(map("-".join, self.directions))
+        return InvalidRequest(f"no model translates{asked}: there are {known}")
 
 
 def read_bundles(folders: Sequence[Path]) -> list[Bundle]:

@@ -13,14 +13,14 @@ from dragoman.kernel.manifest import Limits
 
 
 def check_options(
-    given: Mapping[str, Any], model: str, limits: Limits, vocab_size: int | None = None
+    given: Mapping[str, Any], model: str, limits: Limits | None, vocab_size: int | None = None
 ) -> OptionArguments:
     """Refuse what cannot be asked for.
 
     Args:
         given: options of a request, by name.
         model: Triton's name of the model that is asked.
-        limits: of the bundle.
+        limits: of the bundle; None: what they bound is not checked.
         vocab_size: V; None: what it bounds is not checked.
 
     Returns:
@@ -31,7 +31,8 @@ def check_options(
             not go with another.
     """
     try:
-        return cast(OptionArguments, check(given, model, bounds(limits, vocab_size)))
+        known = bounds(limits, vocab_size) if limits else None
+        return cast(OptionArguments, check(given, model, known))
     except (TypeError, ValueError) as error:
         raise InvalidRequest(str(error)) from error
 

@@ -19,7 +19,7 @@ from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.request.restored import Restored
-from dragoman_serving.scoring.alignment import Linked, moses_pairs, soft_json
+from dragoman_serving.scoring.alignment import Alignment, Linked, piece_weights, word_links
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 
@@ -72,7 +72,7 @@ class Assessment:
 
     tokens: tuple[str, ...]
     log_probs: tuple[float, ...]
-    alignment: str | None = None
+    alignment: Alignment | None = None
     attention: Attention | None = None
 
     @property
@@ -255,7 +255,7 @@ class Assessor:
 
     def _alignment(
         self, candidate: Candidate, scored: Sequence[Scored], form: AlignmentForm
-    ) -> str:
+    ) -> Alignment:
         linked = []
         for pair, found in zip(candidate.sentences, scored, strict=True):
             assert found.attention is not None  # it was asked for
@@ -269,8 +269,8 @@ class Assessor:
                 )
             )
         if form == "soft":
-            return soft_json(linked)
-        return moses_pairs(candidate.source, candidate.target, linked)
+            return piece_weights(candidate.source, candidate.target, linked)
+        return word_links(candidate.source, candidate.target, linked)
 
     def _target_pieces(self, pair: SentencePair) -> list[Piece]:
         target = self._tokenizer.target

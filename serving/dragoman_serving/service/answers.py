@@ -34,7 +34,7 @@ _VALUES: dict[str, Callable[[Translation], Any]] = {
 """Outputs that a request may ask for, by name; None where the translation lacks one."""
 _OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
     "token_scores": lambda one: one.token_scores,
-    "alignments": lambda one: one.alignment or "",
+    "alignments": lambda one: str(one.alignment),
     "attention": lambda one: one.attention.to_json() if one.attention else "",
 }
 """Outputs that a request may ask for and that are read off the graphs."""
@@ -83,6 +83,8 @@ def of_translations(
             more[name] = values
     if any(one.warnings for one in all_of_them):
         more["warnings"] = [",".join(one.warnings).encode() for one in all_of_them]
+    if all_of_them[0].via is not None:
+        more["via"] = [(one.via or "").encode() for one in all_of_them]
     if wanted:
         assessments = [t.assessment for t in all_of_them if t.assessment is not None]
         more |= _assessed(assessments, wanted) | _named(len(all_of_them), wanted, bundle)

@@ -20,7 +20,7 @@ from dragoman_serving.models.changes import BundleWatch
 from dragoman_serving.models.footprint import Footprint, bounded, measure
 from dragoman_serving.models.keeper import Keeper, Lease
 from dragoman_serving.models.loading import Layout, choose_layout
-from dragoman_serving.models.routes import Bundle, Routes, read_bundles
+from dragoman_serving.models.routes import Bundle, Route, Routes, read_bundles
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.translation.translator import Load, Translator
@@ -70,8 +70,10 @@ class Bundles:
         self._keeper = Keeper(
             *(read_bundles(folders), self._load, self._measure, self._most_bytes),
             settings.max_waiting,
+            to_serve.pivot,
         )
         try:
+            self._tell_of_pivot(to_serve.pivot)
             self._preload(to_serve.preload)
         except BaseException:
             self._keeper.close()
@@ -119,12 +121,26 @@ class Bundles:
         except UsageError:
             return None
 
+    def route(self, asked: Asked) -> Route:
+        """What translates a request.
+
+        Raises:
+            InvalidRequest: nothing does.
+        """
+        routes = self._keeper.routes
+        options = asked.wanted.options
+        source, target, name = (
+            _text(options.get(option)) for option in ("source_language", "target_language", "model")
+        )
+        return routes.choose_for(asked.texts, source, target, name, self._keeper.is_usable)
+
     def start(
-        self, asked: Asked, begin: Callable[[Translator], Future[_Result]]
+        self, bundle: Bundle, asked: Asked, begin: Callable[[Translator], Future[_Result]]
     ) -> Future[_Result]:
-        """Begin to answer a request with the bundle that it is for, as soon as it is loaded.
+        """Begin to answer a request with a bundle, as soon as it is loaded.
 
         Args:
+            bundle: of its route.
             asked: the request.
             begin: begins; the bundle stays loaded until the future that it returns is done.
 
@@ -132,9 +148,9 @@ class Bundles:
             What that future will be. Cancelling it gives the request up.
 
         Raises:
-            DragomanError: no bundle fits, or what `begin` raises if the bundle is loaded.
+            DragomanError: the bundle cannot be used; or, if it is loaded, what `begin` raises.
         """
-        name = self._choose(asked)
+        name = bundle.name
         if lease := self._keeper.take(name):
             return _use(lease, begin)
         waiting = self._keeper.wait(name, asked.urgency.deadline_s, len(asked.texts))
@@ -151,15 +167,20 @@ class Bundles:
         self._watch.close()
         self._keeper.close()
 
-    def _choose(self, asked: Asked) -> str:
-        """The name of the bundle that a request is for."""
+    def _tell_of_pivot(self, pivot: str | None) -> None:
+        """Log what is translated through the pivot language.
+
+        Raises:
+            UsageError: no bundle has it.
+        """
         routes = self._keeper.routes
-        options = asked.wanted.options
-        source, target, name = (
-            _text(options.get(option)) for option in ("source_language", "target_language", "model")
-        )
-        chosen = routes.choose_for(asked.texts, source, target, name, self._keeper.is_usable)
-        return chosen.name
+        if pivot is None:
+            return
+        if routes.pivot is None:
+            known = ", ".join(routes.languages)
+            raise UsageError(f"--pivot {pivot}: no model has this language; known: {known}")
+        pairs = [f"{pair.source}-{pair.target}" for pair in routes.pairs if pair.via]
+        log.info("through %s: %s", routes.pivot, ", ".join(pairs) or "nothing, all is direct")
 
     def _settings_of(self, bundle: Bundle) -> EngineSettings:
         if self._most_bytes is None:
@@ -217,10 +238,12 @@ class Bundles:
         if any(bundle.name == name for bundle in routes.bundles):
             return name
         source, _, target = name.partition("-")
-        if (source, target) not in routes.directions:
+        if not any(
+            (one.source, one.target) == (source, target) for one in routes.pairs if not one.via
+        ):
             known = ", ".join(bundle.name for bundle in routes.bundles)
             raise UsageError(f"--preload {name}: neither a direction nor a model; models: {known}")
-        return routes.choose(source, target).name
+        return routes.choose(source, target).bundles[0].name
 
 
 def _use(

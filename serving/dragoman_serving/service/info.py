@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from dragoman_options.table import INFO
@@ -82,6 +83,7 @@ def describe(bundles: Bundles, metrics_port: int | None) -> dict[str, Any]:
         "loaded": [one.name for one in bundles.keeper.residents if one.is_loaded],
         "languages": routes.languages,
         "directions": routes.directions,
+        "pairs": [asdict(pair) for pair in routes.pairs],
         "options": options(limits),
         "limits": {
             **limits,

@@ -93,6 +93,11 @@ _OF_MODELS = (
         "dragoman_bundle_evictions_total", "Times it was dropped", lambda r: r.record.evictions
     ),
     _OfModel(
+        "dragoman_bundle_pivoted_sentences_total",
+        "Sentences translated as one of the two legs over a pivot language",
+        lambda r: r.record.pivoted,
+    ),
+    _OfModel(
         "dragoman_bundle_load_seconds_total", "Time that its loads took", lambda r: r.record.load_s
     ),
 )

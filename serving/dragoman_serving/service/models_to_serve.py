@@ -14,17 +14,24 @@ class ModelsToServe:
         bundles: their folders; the first one is the default.
         preload: names of bundles, or directions such as en-de, to be loaded at the start.
         memory_bytes: the most that the process may take; None: there is no bound.
+        pivot: the language over which two directions are joined; None: none are.
     """
 
     bundles: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     memory_bytes: int | None = None
+    pivot: str | None = None
 
     @classmethod
     def parse(cls, written: str) -> ModelsToServe:
         """From what `str` wrote."""
         found = json.loads(written)
-        return cls(tuple(found["bundles"]), tuple(found["preload"]), found["memory_bytes"])
+        return cls(
+            tuple(found["bundles"]),
+            tuple(found["preload"]),
+            found["memory_bytes"],
+            found["pivot"],
+        )
 
     def __str__(self) -> str:
         """As an argument of a process."""

@@ -10,7 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.models.routes import Bundle, Route
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
@@ -102,10 +104,11 @@ def parameters(hello: Hello) -> dict[str, str]:
     return {name: entry["string_value"] for name, entry in entries.items()}
 
 
-class _UnderWay:
+class UnderWay:
     """A request, and who answers it: `plan` and `bundle` are known when somebody does."""
 
     def __init__(self, form: Form) -> None:
+        """Begin with nobody who answers."""
         self.form = form
         self.plan: ScoringPlan | None = None
         self.bundle = ""
@@ -138,21 +141,38 @@ class OneAnswerModel(Model, Generic[_Found]):
         """See `Model`."""
         try:
             asked = self._reader.read(request)
-            under_way = _UnderWay(Form(request.number, asked.wanted.outputs, asked.shape))
+            under_way = UnderWay(Form(request.number, asked.wanted.outputs, asked.shape))
 
-            def begin(translator: Translator) -> Future[list[_Found]]:
-                begun = self.begin(translator, asked)
-                under_way.plan, under_way.bundle = begun.plan, translator.manifest.identity
-                return begun.future
-
-            future = self._bundles().start(asked, begin)
+            bundles = self._bundles()
+            route = bundles.route(asked)
+            if route.languages:
+                future = self._start_pivoted(bundles, route, asked, under_way)
+            else:
+                future = self._start(bundles, route.bundles[0], asked, under_way)
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number).pack())
             return
         self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._answer, under_way))
 
-    def _answer(self, under_way: _UnderWay, done: Future[list[_Found]]) -> None:
+    def _start(
+        self, bundles: Bundles, bundle: Bundle, asked: Asked, under_way: UnderWay
+    ) -> Future[list[_Found]]:
+        def begin(translator: Translator) -> Future[list[_Found]]:
+            begun = self.begin(translator, asked)
+            under_way.plan, under_way.bundle = begun.plan, translator.manifest.identity
+            return begun.future
+
+        return bundles.start(bundle, asked, begin)
+
+    def _start_pivoted(
+        self, bundles: Bundles, route: Route, asked: Asked, under_way: UnderWay
+    ) -> Future[list[_Found]]:
+        """Begin to answer a request through a pivot language."""
+        source, _, target = route.languages
+        raise InvalidRequest(f"no model translates from {source!r} into {target!r} directly")
+
+    def _answer(self, under_way: UnderWay, done: Future[list[_Found]]) -> None:
         number = under_way.form.number
         try:
             failure = outcome_error(done)

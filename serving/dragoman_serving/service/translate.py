@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from dragoman_options.table import DETECTED_OUTPUTS, TRANSLATE
 
 from dragoman_serving.engine.errors import EngineFailure
+from dragoman_serving.models.routes import Route
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
@@ -15,8 +21,9 @@ from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.service.pivoted_request import PivotedRequest
 from dragoman_serving.service.requests import Asked
-from dragoman_serving.service.served_model import OneAnswerModel, parameters
+from dragoman_serving.service.served_model import OneAnswerModel, UnderWay, parameters
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Submitted, Translator
 
@@ -65,6 +72,22 @@ class TranslateModel(OneAnswerModel[Translation]):
             if len(asked.texts) == 1 and not plan.draws_seed:
                 wanted.plan, wanted.planned_by = plan, translator
         return translator.begin(asked.texts, plan, asked.urgency)
+
+    def _start_pivoted(
+        self, bundles: Bundles, route: Route, asked: Asked, under_way: UnderWay
+    ) -> Future[list[Translation]]:
+        """See `OneAnswerModel`."""
+        pivoted = PivotedRequest(bundles, route, asked, TRANSLATE)
+
+        def begin(
+            translator: Translator, between: Asked, options: Mapping[str, Any]
+        ) -> Future[list[Translation]]:
+            begun = translator.submit(between.texts, options, between.urgency)
+            outputs = begun.plan.outputs | frozenset(DETECTED_OUTPUTS if route.detected else ())
+            under_way.plan, under_way.bundle = replace(begun.plan, outputs=outputs), pivoted.bundle
+            return begun.future
+
+        return pivoted.start(begin)
 
     def answer(
         self, found: list[Translation], plan: ScoringPlan, form: Form, bundle: str

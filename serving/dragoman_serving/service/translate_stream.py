@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
+
+from dragoman_options.table import DETECTED_OUTPUTS, STREAM
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import outcome_error
@@ -15,7 +18,8 @@ from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import Hello, Request
+from dragoman_serving.service.frames import Answer, Hello, Request
+from dragoman_serving.service.pivoted_request import PivotedRequest
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.service.served_model import Model, parameters
 from dragoman_serving.translation.streaming import TextStream
@@ -31,11 +35,23 @@ class _Growing:
         self.stream: TextStream | None = None
         self.bundle = ""
         """Its identity."""
+        self.pivoted: PivotedRequest | None = None
+        """Of a text that goes through a pivot language: the stream is that of the last leg."""
         self.sent: str | None = None
         """The beginning that was sent; the first event comes at once, without text."""
         self.has_begun = False
+        self.outputs: frozenset[str] = frozenset()
+        """Requested ones that the stream does not know of."""
         self.waits = False
         """To be looked at."""
+
+    def end(self, found: list[Translation], outputs: frozenset[str]) -> Answer:
+        """The last message, of the stream's translation."""
+        if self.pivoted is not None:
+            found = self.pivoted.joined(found)
+        return answers.of_translations(
+            *(found, outputs | self.outputs, self.form, self.bundle), sent=self.sent
+        )
 
 
 class TranslateStreamModel(Model):
@@ -69,19 +85,38 @@ class TranslateStreamModel(Model):
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
             growing = _Growing(Form(request.number, asked.wanted.outputs, asked.shape))
-            future = self._bundles().start(asked, lambda one: self._begin(one, asked, growing))
+            future = self._start(asked, growing)
         except Exception as error:  # one request's error must not reach the others
             self._connection.send(of_stream_error(error, request.number).pack())
             return
         self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._end, growing))
 
+    def _start(self, asked: Asked, growing: _Growing) -> Future[list[Translation]]:
+        bundles = self._bundles()
+        route = bundles.route(asked)
+        if route.languages:
+            growing.pivoted = PivotedRequest(bundles, route, asked, STREAM)
+            if route.detected:
+                growing.outputs = frozenset(DETECTED_OUTPUTS)
+            return growing.pivoted.start(
+                lambda one, between, options: self._begin(one, between, options, growing)
+            )
+        options = asked.wanted.options
+        return bundles.start(
+            route.bundles[0], asked, lambda one: self._begin(one, asked, options, growing)
+        )
+
     def _begin(
-        self, translator: Translator, asked: Asked, growing: _Growing
+        self,
+        translator: Translator,
+        asked: Asked,
+        options: Mapping[str, Any],
+        growing: _Growing,
     ) -> Future[list[Translation]]:
-        growing.bundle = translator.manifest.identity
+        growing.bundle = growing.pivoted.bundle if growing.pivoted else translator.manifest.identity
         stream = translator.stream(
-            *(asked.texts[0], asked.wanted.options),
+            *(asked.texts[0], options),
             *(lambda: self._look_at(growing), asked.urgency),
         )
         growing.stream, growing.has_begun = stream, True
@@ -129,10 +164,7 @@ class TranslateStreamModel(Model):
             answer = (
                 of_stream_error(failure, growing.form.number)
                 if failure
-                else answers.of_translations(
-                    *(stream.future.result(), stream.outputs, growing.form, growing.bundle),
-                    sent=growing.sent,
-                )
+                else growing.end(stream.future.result(), stream.outputs)
             )
             self._connection.send(answer.pack())
             return

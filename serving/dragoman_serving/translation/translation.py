@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from dragoman_options.markup import PlacedCodes
 
@@ -46,9 +46,13 @@ class Translation:
     """Where the codes of its text are, if the request has markup."""
     warnings: tuple[str, ...] = ()
     """Faults of its sentences' translations; see `faults`."""
+    sentences: int = field(default=1, compare=False)
+    """Of its text."""
+    via: str | None = None
+    """The pivot language, if it was translated through one."""
 
 
-_EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0)
+_EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0, sentences=0)
 """Of a text with nothing to translate, which no search sees."""
 
 
@@ -93,6 +97,7 @@ class Composer:
             confidence=_confidence(found),
             detected=text.detected,
             warnings=_warnings(text.sentences, found, translated),
+            sentences=len(text.sentences),
         )
 
     def candidates(

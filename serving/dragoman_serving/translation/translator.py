@@ -248,6 +248,7 @@ class Translator:
         (source,) = self._texts.pieces(request.texts, range(1), plan)
         stream = TextStream(source.pieces, self._tokenizer.target.decode, changed, plan.outputs)
         sentences = self._sentences(request, [source])
+        self._check_assessment(sentences, plan)
         self._engine.reserve(sentences, request.turns, len(sentences))
         try:
             futures = self._engine.submit(sentences, stream.reports(len(sentences)), request.turns)

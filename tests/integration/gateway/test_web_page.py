@@ -108,9 +108,20 @@ def test_a_text_is_translated_while_it_is_typed(page: Page, gateway: RunningGate
     parts = page.evaluate("[...seen].filter(one => one)")
     assert len(parts) > 2, "the translation did not grow"
     assert value(page, "getElementById('detected').textContent").startswith("English · ")
+    page.wait_for("document.getElementById('said').textContent")
     assert value(page, "getElementById('said').textContent") == translation
     counted = value(page, "getElementById('count').textContent")
     assert counted == f"{len(text):,} of 100,000 characters"
+
+
+def test_a_translation_is_asked_for_once(page: Page) -> None:
+    page.requests.clear()
+    translation = enter(page, TEXT)
+    page.wait_for(f"document.getElementById('said').textContent === {json.dumps(translation)}")
+    asked = [url.partition("/api/v1/")[2] for url in page.requests]
+    assert asked == ["detect", "translate/stream"]
+    page.point_at("#translation .word")
+    assert lit(page, "#shadow")
 
 
 def test_what_is_typed_later_aborts_what_came_before(page: Page) -> None:
@@ -354,6 +365,19 @@ def test_looking_inside_draws_attention_in_a_frame_that_can_do_nothing_else(page
     page.complaints.clear()  # of what was refused in the frame
 
 
+def test_looking_inside_on_a_phone_scrolls(page: Page) -> None:
+    page.resize(*PHONE)
+    enter(page, TEXT)
+    page.click("#inside-open")
+    page.wait_for("!document.getElementById('inside-frame').hidden")
+    assert value(page, "getElementById('inside-frame').clientWidth") >= 700
+    assert page.evaluate(
+        "(() => { const one = document.getElementById('inside-view');"
+        " return one.scrollWidth > one.clientWidth; })()"
+    )
+    page.complaints.clear()  # of what was refused in the frame
+
+
 def test_the_request_is_shown_as_a_program(page: Page) -> None:
     text = 'It\'s "nice" $HOME `id`.'
     enter(page, text)
@@ -475,6 +499,28 @@ def test_a_busy_server_is_asked_again(page: Page, gateway: RunningGateway) -> No
     assert value(page, "getElementById('notice').hidden")
 
 
+def test_a_refusal_is_in_sight_and_leaves_no_old_translation(
+    page: Page, gateway: RunningGateway
+) -> None:
+    with page.running_first(REFUSALS):
+        show(page, gateway)
+    page.resize(*PHONE)
+    enter(page, "We are going home. " * 60)
+    page.evaluate("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
+    page.evaluate(
+        "window.refuse = () => ({ code: 'invalid_input', message: 'no', status: 400, headers: {} })"
+    )
+    page.evaluate(
+        "(() => { const one = document.getElementById('source');"
+        " one.setSelectionRange(one.value.length, one.value.length); })()"
+    )
+    page.insert("More.")
+    page.wait_for("!document.getElementById('notice').hidden")
+    assert value(page, "getElementById('translation').textContent") == ""
+    assert page.evaluate("scrollY > 500")
+    assert 0 <= value(page, "getElementById('notice').getBoundingClientRect().top") < 50
+
+
 def test_a_key_is_asked_for_and_kept_for_the_tab(
     browser: Page, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
@@ -569,6 +615,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
     choose(page, "source", "en")
     enter(page, "The quaggle frobnicated the zorp of Blorptown.<br>")
     page.wait_for("document.querySelector('#format.hint')")
+    page.wait_for("getComputedStyle(document.getElementById('translation')).opacity === '1'")
     openings = {
         "": "",
         "documents": "document.getElementById('documents-open').click()",
@@ -654,6 +701,48 @@ def test_the_interface_speaks_the_readers_language(
         assert value(page, "documentElement.lang") == tag[:2]
     finally:
         page.speak("en-US")
+
+
+def test_texts_of_the_interface_that_do_not_come_stop_nothing(
+    page: Page, gateway: RunningGateway
+) -> None:
+    page.speak("de-DE")
+    broken = "const real = fetch; window.fetch = (url, how) => String(url).includes('/strings/')"
+    try:
+        for answer in ("Promise.reject(new TypeError())", "Promise.resolve(new Response('{'))"):
+            with page.running_first(f"{broken} ? {answer} : real(url, how)"):
+                show(page, gateway)
+                assert value(page, "querySelector('#glossary-open span').textContent") == "Glossary"
+                assert enter(page, "Good morning.") == "Guten Morgen."
+    finally:
+        page.speak("en-US")
+
+
+def test_it_fits_the_narrowest_phones(page: Page, gateway: RunningGateway) -> None:
+    page.resize(320, 640)
+    page.speak("de-DE")
+    try:
+        show(page, gateway)
+        page.evaluate("document.getElementById('key-open').hidden = false")
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
+        assert value(page, "getElementById('key-open').textContent") == "Schlüssel"
+        page.open(gateway.url + "/api/v1/docs")
+        assert page.evaluate("document.documentElement.scrollWidth") == 320
+    finally:
+        page.speak("en-US")
+
+
+def test_keys_are_drawn(page: Page) -> None:
+    caps: list[list[Any]] = page.evaluate(
+        "[...document.querySelectorAll('kbd')]"
+        ".map(one => [one.textContent, Boolean(one.querySelector('svg'))])"
+    )
+    assert all(name.isascii() or name == "⌘" for name, _ in caps)
+    assert [name for name, is_drawn in caps if is_drawn] == [
+        "Backspace",
+        "Left arrow",
+        "Right arrow",
+    ]
 
 
 def test_colours_and_language_of_the_page_are_kept(page: Page, gateway: RunningGateway) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from random import Random
 import pytest
 
 from tests.campaigns import __main__ as campaign
-from tests.campaigns import gateway_damage, grpc_damage, http2
+from tests.campaigns import faults, gateway_damage, grpc_damage, http2
 from tests.campaigns.http_damage import KINDS
 from tests.campaigns.http_fuzz import is_complete
 from tests.campaigns.inputs import statistic
@@ -59,6 +60,16 @@ def test_every_subject_must_be_without_crashes_hangs_wrong_and_lost(field: str) 
 
 def test_crashes_of_triton_itself_are_counted_apart() -> None:
     assert Outcome("x", upstream_restarts=3).holds()
+
+
+def test_the_table_names_what_was_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    outcome = Outcome("faults")
+    faults._full_shared_memory(outcome)
+    assert outcome.requests == 0
+    text = table([outcome])
+    assert "\n| faults, not run: full /dev/shm | 0 |" in text
+    assert "NOT RUN full /dev/shm: `unshare --map-root-user --mount` does not work here" in text
 
 
 def test_the_table_shows_usage_before_and_after() -> None:

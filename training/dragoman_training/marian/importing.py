@@ -84,10 +84,7 @@ def import_marian(
         ),
     )
     with writing(out), tempfile.TemporaryDirectory() as scratch:
-        paths = (
-            Path(scratch) / TOKENIZER,
-            Path(scratch) / TGT_TOKENIZER,
-        )
+        paths = Path(scratch) / TOKENIZER, Path(scratch) / TGT_TOKENIZER
         sides = (SOURCE_PIECES, src_entries), (TARGET_PIECES, tgt_entries)
         for path, (pieces, entries) in zip(paths, sides, strict=True):
             write_sentencepiece(source / pieces, entries, path)

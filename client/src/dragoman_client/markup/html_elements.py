@@ -190,7 +190,8 @@ class OpenElements:
             self._close(("head",), frozenset())
             self.is_in_body = True
         if name in NOT_IN_FOREIGN and name != "font":  # that one only with some attributes
-            self._close(("svg", "math"), _HTML_IN_FOREIGN)
+            while self._is_foreign:
+                self._close(("svg", "math"), _HTML_IN_FOREIGN)
         if self._is_foreign:
             return
         if name in _ENDING_P:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from html.entities import html5
 
 from dragoman_client.markup.html_encoding import errors_of
@@ -12,6 +13,7 @@ from dragoman_client.markup.segments import Spelling
 _SPACES = re.compile(r"[ \t\n\f\r]+")
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|([a-zA-Z][a-zA-Z0-9]*;?)(=?))")
 _LINE_END = re.compile(r"\r\n?")
+_ESCAPED = re.compile("[\udc80-\udcff]+")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _IN_TEXT = {
     ord("&"): "&amp;",
@@ -20,7 +22,6 @@ _IN_TEXT = {
     0xA0: "&nbsp;",
     0xFEFF: "&#xFEFF;",  # at a page's begin it would be a byte order mark
 }
-_IN_ATTRIBUTE = {**_IN_TEXT, ord("\r"): "&#13;"}
 
 
 def in_text(encoding: str, *, collapses: bool, is_title: bool = False) -> Spelling:
@@ -38,8 +39,7 @@ def in_text(encoding: str, *, collapses: bool, is_title: bool = False) -> Spelli
         return _readable(html.unescape(text if is_title else text.replace("\0", "")))
 
     def write(text: str) -> bytes:
-        escaped = _readable(text).translate(_IN_TEXT)
-        return re.sub(r"\r(?!\n)", "&#13;", escaped).encode(encoding, "xmlcharrefreplace")
+        return _written(text, _IN_TEXT).encode(encoding, "xmlcharrefreplace")
 
     return Spelling(encoding, read, write, errors_of(encoding))
 
@@ -51,17 +51,21 @@ def in_attribute(encoding: str, quote: str) -> Spelling:
         encoding: of the document.
         quote: around it; if there is none, one is put around what is written.
     """
-    table = {**_IN_ATTRIBUTE, ord(quote or '"'): "&#39;" if quote == "'" else "&quot;"}
+    table = {**_IN_TEXT, ord(quote or '"'): "&#39;" if quote == "'" else "&quot;"}
     added = "" if quote else '"'
 
     def read(written: str) -> str:
         return _readable(_REFERENCE.sub(_referenced, _LINE_END.sub("\n", written)))
 
     def write(text: str) -> bytes:
-        escaped = f"{added}{_readable(text).translate(table)}{added}"
-        return escaped.encode(encoding, "xmlcharrefreplace")
+        return f"{added}{_written(text, table)}{added}".encode(encoding, "xmlcharrefreplace")
 
     return Spelling(encoding, read, write, errors_of(encoding))
+
+
+def _written(text: str, table: Mapping[int, str]) -> str:
+    """Text with references; a carriage return by itself would be read as a line end."""
+    return re.sub(r"\r(?!\n)", "&#13;", _readable(text).translate(table))
 
 
 def _referenced(found: re.Match[str]) -> str:
@@ -73,4 +77,9 @@ def _referenced(found: re.Match[str]) -> str:
 
 def _readable(text: str) -> str:
     """Text without what no document can have: NUL, and bytes that are not of its encoding."""
-    return _UNWRITABLE.sub("\ufffd", text)
+    return _UNWRITABLE.sub("\ufffd", _ESCAPED.sub(_replaced, text))
+
+
+def _replaced(found: re.Match[str]) -> str:
+    """What browsers show for bytes that are not of the encoding."""
+    return found[0].encode("ascii", "surrogateescape").decode("utf-8", "replace")

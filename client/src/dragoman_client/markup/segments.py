@@ -23,7 +23,8 @@ MOST_TEXT_CHARACTERS: Final = 50_000
 MOST_KEPT_CHARACTERS: Final = 1000
 """Of what is kept that its sentence is translated with."""
 _MOST_REFERENCE_CHARACTERS: Final = 40
-_SPACE: Final = " \t\r\n\f"
+_SPACE: Final = " \t\r\n\f\0"
+"""What is left where it is at the ends of a text; browsers ignore NUL."""
 
 
 @dataclass(frozen=True, slots=True)

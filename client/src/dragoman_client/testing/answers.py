@@ -43,6 +43,10 @@ INFORMATION: dict[str, Any] = {
     "version": __version__,
     "languages": ["en", "de"],
     "directions": [["en", "de"], ["de", "en"]],
+    "pairs": [
+        {"source": "en", "target": "de", "via": None, "models": []},
+        {"source": "de", "target": "en", "via": None, "models": []},
+    ],
     "bundles": [{"identity": _BUNDLE, "precision": "int8"}],
     "models": ["translate", "translate_stream", "score", "info"],
     "options": describe(_LIMITS),
@@ -117,6 +121,8 @@ class Answers:
             outputs["text_output"] = [one.text for one in found]
             outputs["output_tokens"] = [one.output_tokens for one in found]
             outputs["finish_reason"] = [one.finish_reason for one in found]
+            if any(one.via for one in found):
+                outputs["via"] = [one.via or "" for one in found]
         if request.timeout_s is not None and time.monotonic() - begin_s > request.timeout_s:
             raise DeadlineExceeded("the deadline passed while it was being translated")
         return outputs | _requested(request.model, options, found)

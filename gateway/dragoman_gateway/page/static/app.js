@@ -19,8 +19,9 @@ import { detailedWords, sentencePairs, splitWords } from "./words.js";
 
 const AUTO = "auto";
 const PAUSE_MS = 250; // of typing, before the text is translated
-const DETAILS_PAUSE_MS = 500; // after that, before alignments and scores are requested
+const SETTLED_MS = 500; // after which a translation is read out and remembered
 const MOST_DETAILED = 5000; // characters of a text whose alignments and scores are requested
+const FAULTS = ["repetition", "short", "long"]; // after which the server searches again, but in no stream
 const ALTERNATIVES = 8;
 const MOST_SHOWN = 6;
 const LIKELY = 0.3; // that the text is in a language
@@ -158,7 +159,10 @@ async function translate() {
   const text = panes.sourceText();
   if (!text.trim()) return showNothing();
   clearNotice();
-  if (isTooLong(text)) return notify(say("error_characters", { most: number(most) }));
+  if (isTooLong(text)) {
+    panes.clearTranslation();
+    return notify(say("error_characters", { most: number(most) }));
+  }
   const mine = (running = new AbortController());
   showCode();
   panes.markOld();
@@ -168,7 +172,10 @@ async function translate() {
     if (source() === AUTO) await detect(wordsOf(text), mine.signal);
     const asked = request();
     if (knownSource()) asked.source_language = knownSource();
-    const found = await (isHtml() ? whole(asked, mine.signal) : follow(asked, mine.signal));
+    let found = await (isHtml() ? whole(asked, mine.signal) : follow(asked, mine.signal));
+    if (!isHtml() && found.warnings?.some((warning) => FAULTS.includes(warning))) {
+      found = await withDetails(asked, (body) => whole(body, mine.signal));
+    }
     if (source() === AUTO && !detected && found.detected_language) {
       detected = { language: found.detected_language, probability: found.detected_probability, of: "" };
       languagesChanged();
@@ -177,13 +184,13 @@ async function translate() {
     isDone = true;
     showActions();
     byId("busy").hidden = true;
-    await new Promise((done) => setTimeout(done, DETAILS_PAUSE_MS));
+    await new Promise((done) => setTimeout(done, SETTLED_MS));
     if (mine.signal.aborted) return;
     announce(panes.translation().text);
     remember({ source: knownSource() ?? AUTO, target: target(), format: formatPicker.value, text, translation: panes.translation().text });
-    if (!isHtml() && text.length <= MOST_DETAILED) await showDetails(asked, mine.signal);
   } catch (error) {
     if (mine.signal.aborted) return;
+    panes.clearTranslation();
     const isUnknown = error.code === "invalid_input" && source() === AUTO && !detected;
     if (isUnknown) notify(say("error_language", { message: error.message }));
     else failed(error, translate);
@@ -210,37 +217,42 @@ async function detect(text, signal) {
 }
 
 // Shows the translation as it grows, and returns the last event, which is complete.
-async function follow(asked, signal) {
-  let last = null;
-  for await (const part of stream(asked, signal)) {
-    last = part;
-    panes.showPart(part.text);
+function follow(asked, signal) {
+  return withDetails(asked, async (body) => {
+    let last = null;
+    for await (const part of stream(body, signal)) {
+      last = part;
+      panes.showPart(part.text);
+    }
+    if (!last) throw new Refused("unavailable", "");
+    show(last);
+    return last;
+  });
+}
+
+// Asks where words come from and how certain they are, unless the text is long.
+async function withDetails(asked, send) {
+  if (asked.text.length > MOST_DETAILED) return send(asked);
+  const scored = { ...asked, return_token_scores: true };
+  try {
+    return await send({ ...scored, return_alignments: "hard" });
+  } catch (error) {
+    // A model may have no heads that align.
+    if (error.code !== "invalid_input" || !error.message.startsWith("return_alignments")) throw error;
+    return send(scored);
   }
-  if (!last) throw new Refused("unavailable", "");
-  panes.showPlain(last.text);
-  return last;
+}
+
+function show(found) {
+  if (found.token_scores) panes.showWords(found.text, detailedWords(found.text, found));
+  else panes.showPlain(found.text);
 }
 
 // Tags are placed in a translation that is complete, so there is no stream of one with tags.
 async function whole(asked, signal) {
   const [found] = (await ask("translate", { body: asked, signal })).translations;
-  panes.showPlain(found.text);
+  show(found);
   return found;
-}
-
-// The answer as a whole has what streams have not: where words come from, and how certain they are.
-async function showDetails(asked, signal) {
-  const options = { return_alignments: "hard", return_token_scores: true };
-  let answer;
-  try {
-    answer = await ask("translate", { body: { ...asked, ...options }, signal });
-  } catch (error) {
-    // The translation is there. A model without heads that align has no details.
-    if (error.code !== "invalid_input") throw error;
-    answer = await ask("translate", { body: { ...asked, return_token_scores: true }, signal });
-  }
-  const [found] = answer.translations;
-  panes.showWords(found.text, detailedWords(found.text, found));
 }
 
 function showNothing() {

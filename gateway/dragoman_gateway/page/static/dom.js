@@ -17,10 +17,11 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-function icon(name) {
+export function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
   use.setAttribute("href", `#i-${name}`);
+  svg.setAttribute("aria-hidden", "true");
   svg.append(use);
   return svg;
 }

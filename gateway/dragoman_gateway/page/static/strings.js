@@ -1,17 +1,16 @@
 // The texts of the interface in the reader's language. A text that one lacks is shown in English.
 
 import { recall, keep } from "./storage.js";
+import { ENGLISH } from "./strings/en.js";
 
 const NAMES = { en: "English", de: "Deutsch", fr: "Français" };
-let strings = {};
+let strings = ENGLISH;
 let language = "en";
 let names;
 
 export async function loadStrings() {
   language = choose();
-  const wanted = [...new Set(["en", language])];
-  const loaded = await Promise.all(wanted.map(load));
-  strings = Object.assign({}, ...loaded);
+  if (language !== "en") strings = { ...ENGLISH, ...(await load(language)) };
   names = new Intl.DisplayNames([language], { type: "language" });
   document.documentElement.lang = language;
   for (const one of document.querySelectorAll("[data-string]")) one.textContent = say(one.dataset.string);
@@ -32,9 +31,14 @@ function choose() {
   return wanted.map((tag) => String(tag).slice(0, 2).toLowerCase()).find((tag) => known.includes(tag)) ?? "en";
 }
 
+// Without them the page is in English.
 async function load(code) {
-  const answer = await fetch(new URL(`strings/${code}.json`, import.meta.url));
-  return answer.ok ? answer.json() : {};
+  try {
+    const answer = await fetch(new URL(`strings/${code}.json`, import.meta.url));
+    return answer.ok ? await answer.json() : {};
+  } catch {
+    return {};
+  }
 }
 
 // A text, in which {name} stands for a value.

@@ -43,6 +43,12 @@ _READ_BYTES = 1 << 18
 _ABANDONED_S = 3600
 """Age of an unfinished file that nobody is writing any more."""
 _PARTIAL = ".partial"
+_SETTLED_NS = 1_000_000_000
+"""Age of a file from which on a change is certain to change its times too: clocks of file systems
+are coarse."""
+_whole: dict[bytes, tuple[int, ...]] = {}
+"""States of files in which they were found whole, by what they hold: a model that is dropped and
+loaded again is not hashed again, which would take all processors from those that are at work."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +168,13 @@ def _check(descriptor: int, recipe: Recipe) -> None:
     header = os.pread(descriptor, _HEADER_BYTES, 0)
     if not header.startswith(_MAGIC + recipe.identity):
         raise _UnusableFileError("it holds something else")
+    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    if _whole.get(recipe.identity) == state:
+        return
     if header != _header(recipe, _digest(descriptor, recipe.length)):
         raise _UnusableFileError("it is damaged")
+    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _SETTLED_NS:
+        _whole[recipe.identity] = state
 
 
 def _header(recipe: Recipe, digest: bytes) -> bytes:

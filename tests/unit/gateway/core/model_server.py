@@ -9,7 +9,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from dragoman_client import AsyncTranslator, InvalidRequest, ServerInfo, Translation, __version__
+from dragoman_client import (
+    AsyncTranslator,
+    InvalidRequest,
+    LanguagePair,
+    ServerInfo,
+    Translation,
+    __version__,
+)
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.settings import GatewaySettings
@@ -65,6 +72,7 @@ class ModelServer:
             options={},
             limits={"text_characters": 5000, "request_characters": 20_000},
             metrics_port=None,
+            pairs=tuple(LanguagePair(*pair, ()) for pair in DIRECTIONS),
         )
 
     async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:

@@ -6,7 +6,7 @@ import gc
 import tracemalloc
 from typing import Any
 
-from dragoman_client import ServerInfo, TokenScores, Translation
+from dragoman_client import LanguagePair, ServerInfo, TokenScores, Translation
 from dragoman_gateway.core.cache import Cache, CacheKeys, fingerprint
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,12 +55,33 @@ def test_each_part_of_a_request_counts(
 
 
 def test_what_runs_a_bundle_tells_servers_apart() -> None:
-    def server(version: str = "1", **bundle: Any) -> bytes:
+    def server(version: str = "1", via: str | None = None, **bundle: Any) -> bytes:
         known = {"identity": "x", "precision": "int8", **bundle}
-        info = ServerInfo(version, (), (), (), (known,), {}, {"max_beam_width": 8}, None)
+        info = ServerInfo(
+            version,
+            (),
+            (),
+            (),
+            (known,),
+            {},
+            {"max_beam_width": 8},
+            None,
+            (LanguagePair("de", "fr", ("a", "b"), via),),
+        )
         return fingerprint(info)
 
-    assert len({server(), server("2"), server(identity="y"), server(precision="fp32")}) == 4
+    assert (
+        len(
+            {
+                server(),
+                server("2"),
+                server(identity="y"),
+                server(precision="fp32"),
+                server(via="en"),
+            }
+        )
+        == 5
+    )
     assert server() == server()
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable
+from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable, Translation
 from dragoman_gateway.core import errors, server_status
 from dragoman_gateway.core.caller import ANONYMOUS, Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, Unavailable
@@ -143,6 +144,25 @@ def test_after_a_swap_of_the_model_nothing_stale_is_answered(
         assert found.bundle == "c" * 64
 
     run(work)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_answer_through_a_pivot_is_kept_if_both_models_are_known(replaced: bool) -> None:
+    class Pivoted(ModelServer):
+        async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
+            other = "c" * 64 if replaced else self.bundle
+            found = await super().translate(texts, **options)
+            return [replace(one, bundle=f"{self.bundle},{other}", via="en") for one in found]
+
+    async def main() -> None:
+        server = Pivoted()
+        of = translations_of(server)
+        for _ in range(2):
+            found = await of.translate_admitted(ANONYMOUS, ["One. Two."], TO_GERMAN)
+            assert [one.via for one in found] == ["en"]
+        assert len(server.asked) == 1 + replaced
+
+    asyncio.run(main())
 
 
 def test_an_answer_of_another_model_than_was_thought_is_not_kept() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import DeadlineExceeded, InvalidRequest, ServerUnavailable
+from dragoman_client.testing.answers import INFORMATION
 from dragoman_gateway.core.errors import GatewayError
 
 from tests.unit.gateway.asgi import Answer, Application
@@ -205,10 +206,12 @@ def test_head_answers_like_get(app: Application) -> None:
 
 
 def test_languages_have_names_and_targets(app: Application) -> None:
-    assert ask(app, "GET", "/languages").json["languages"] == [
+    found = ask(app, "GET", "/languages").json
+    assert found["languages"] == [
         {"code": "en", "name": "English", "targets": ["de"]},
         {"code": "de", "name": "German", "targets": ["en"]},
     ]
+    assert found["pairs"] == ask(app, "GET", "/info").json["pairs"] == INFORMATION["pairs"]
 
 
 def test_languages_are_detected(app: Application) -> None:

@@ -37,7 +37,12 @@ def client() -> TestClient:
 
 
 def strings(language: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads((STATIC / "strings" / f"{language}.json").read_text("utf-8"))
+    folder = STATIC / "strings"
+    if language == "en":  # a module, so that the page cannot lack it
+        text = (folder / "en.js").read_text("utf-8").partition("ENGLISH = ")[2]
+    else:
+        text = (folder / f"{language}.json").read_text("utf-8")
+    found: dict[str, str] = json.loads(text.rstrip().removesuffix(";"))
     return found
 
 
@@ -135,7 +140,9 @@ def test_every_text_is_used_and_every_used_text_is_there() -> None:
     known = set(strings("en"))
     page = (STATIC / "index.html").read_text("utf-8")
     code = "".join(
-        file.content.decode() for name, file in read_files().items() if name.endswith(".js")
+        file.content.decode()
+        for name, file in read_files().items()
+        if name.endswith(".js") and "/" not in name
     )
     used = set(re.findall(r'data-(?:string|label|hint)="(\w+)"', page))
     said = set(re.findall(r'say\("(\w+)"', code)) | set(re.findall(r'\btext: "(\w+)"', code))

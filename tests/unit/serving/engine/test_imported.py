@@ -159,7 +159,7 @@ def test_what_the_model_thinks_is_told_of_the_right_tokens(served: Served) -> No
             logits = model.project(model(src_ids, torch.ones_like(src_ids).bool(), prefix))[0]
         log_probs = logits.log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
         assert torch.tensor(sentence.log_probs) == pytest.approx(log_probs, abs=1e-4)
-        aligned = json.loads(sentence.alignment or "")
+        aligned = json.loads(str(sentence.alignment))
         assert aligned["source"] == [piece.text for piece in tokenizer.pieces(text)]
         assert len(aligned["weights"]) == len(right.ids)
 

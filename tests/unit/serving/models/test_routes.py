@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dragoman_serving.models.routes import Bundle, Routes, read_bundle, read_bundles
+from dragoman_serving.models.routes import Bundle, Pair, Route, Routes, read_bundle, read_bundles
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.manifest import Manifest
@@ -22,6 +22,10 @@ def bundle(name: str, *directions: str) -> Bundle:
     languages = tuple(dict.fromkeys(language for pair in pairs for language in pair))
     manifest = replace(Manifest.read(SHIPPED), languages=languages, directions=pairs)
     return Bundle(name, Path(name), manifest)
+
+
+def names(route: Route) -> str:
+    return " ".join(one.name for one in route.bundles)
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +59,16 @@ def routes() -> Routes:
 def test_the_first_that_fits_best_is_chosen(
     routes: Routes, source: str | None, target: str | None, name: str | None, found: str
 ) -> None:
-    assert routes.choose(source, target, name).name == found
-    assert routes.choose(source, target, name).name == found  # remembered
+    assert names(routes.choose(source, target, name)) == found
+    assert names(routes.choose(source, target, name)) == found  # remembered
 
 
 def test_one_that_cannot_be_loaded_is_passed_over_unless_it_is_the_only_one(
     routes: Routes,
 ) -> None:
-    assert routes.choose("en", "de", None, lambda one: one.name != "large").name == "small"
-    assert routes.choose("en", "fr", None, lambda one: one.name != "romance").name == "romance"
-    assert routes.choose("en", "de", "large", lambda one: one.name != "large").name == "large"
+    assert names(routes.choose("en", "de", None, lambda one: one.name != "large")) == "small"
+    assert names(routes.choose("en", "fr", None, lambda one: one.name != "romance")) == "romance"
+    assert names(routes.choose("en", "de", "large", lambda one: one.name != "large")) == "large"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +99,7 @@ def test_the_languages_are_those_of_all(routes: Routes) -> None:
 
 def test_a_detected_language_chooses_too(routes: Routes) -> None:
     def chosen(*texts: str, target: str | None = "en", name: str | None = None) -> str:
-        return routes.choose_for(texts, "Auto", target, name).name
+        return names(routes.choose_for(texts, "Auto", target, name))
 
     assert chosen(GERMAN) == chosen(GERMAN, "", GERMAN) == "large"
     assert chosen(FRENCH) == "romance"
@@ -105,6 +109,64 @@ def test_a_detected_language_chooses_too(routes: Routes) -> None:
         chosen(GERMAN, FRENCH)
     with pytest.raises(InvalidRequest, match="text 0: the model does not translate from 'fr' into"):
         chosen(FRENCH, target="de")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "name", "found", "via"),
+    [
+        ("de", "fr", None, "large romance", "en"),
+        ("fr", "DE-at", None, "romance large", "en"),
+        ("de", "pt_BR", None, "large brazil", "en"),
+        ("fr", "en", None, "romance", None),
+        ("en", "fr", None, "romance", None),
+        ("de", None, None, "large", None),
+        (None, "fr", None, "romance", None),
+        ("fr", "pt", "romance", "romance romance", "en"),
+        ("de", "fr", "large", "large", None),  # which says itself that it cannot
+        ("de", "de", "large", "large", None),
+    ],
+)
+def test_two_are_joined_where_none_is_direct(
+    routes: Routes,
+    source: str | None,
+    target: str | None,
+    name: str | None,
+    found: str,
+    via: str | None,
+) -> None:
+    route = Routes(routes.bundles, "EN").choose(source, target, name)
+    assert (names(route), route.via) == (found, via)
+
+
+def test_the_models_of_both_legs_are_usable_if_there_are_such() -> None:
+    both = Routes(
+        [bundle("large", "de>en"), bundle("small", "de>en"), bundle("french", "en>fr")], "en"
+    )
+    assert names(both.choose("de", "fr", None, lambda one: one.name != "large")) == "small french"
+    assert names(both.choose("de", "fr", None, lambda one: False)) == "large french"
+    with pytest.raises(InvalidRequest, match="from 'de' into 'de': there are de-en, en-fr, de-fr"):
+        both.choose("de", "de")
+
+
+def test_the_pairs_tell_which_way_they_go(routes: Routes) -> None:
+    assert Routes(routes.bundles, "xx").pairs == routes.pairs
+    found = Routes(routes.bundles, "en").pairs
+    assert found[: len(routes.pairs)] == routes.pairs
+    assert Pair("de", "fr", ("large", "romance"), "en") in found
+    assert len({(one.source, one.target) for one in found}) == len(found)
+
+
+def test_a_detected_language_goes_through_a_pivot_too(routes: Routes) -> None:
+    pivoted = Routes(routes.bundles, "en")
+    route = pivoted.choose_for([GERMAN, " "], "auto", "fr")
+    assert (names(route), route.languages) == ("large romance", ("de", "en", "fr"))
+    assert [one and one.language for one in route.detected] == ["de", ""]
+    one_bundle = Routes([bundle("all", "en>de", "de>en", "en>fr", "fr>en")], "en")
+    assert one_bundle.choose_for([FRENCH], "auto", "de").via == "en"
+    direct = one_bundle.choose_for([FRENCH], "auto", "en")
+    assert (direct.via, direct.detected) == (None, ())
+    with pytest.raises(InvalidRequest, match=r"different models translate \(de, fr\)"):
+        pivoted.choose_for([GERMAN, FRENCH], "auto", "pt")
 
 
 def test_names_are_those_of_folders_or_links(tmp_path: Path, random_bundle: Path) -> None:

@@ -7,12 +7,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dragoman_serving.scoring.alignment import Linked, Words, moses_pairs, soft_json
+from dragoman_serving.scoring.alignment import (
+    Linked,
+    WordLinks,
+    Words,
+    composed,
+    piece_weights,
+    word_links,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.sentences import split_sentences
-from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.text import Piece, Tokenizer
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
@@ -59,7 +66,7 @@ def test_words_are_those_of_split(text: str) -> None:
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_every_index_is_in_range(shipped: Tokenizer, source: str, given: str) -> None:
     target = shipped.decode(shipped.encode(given))
-    found = links(moses_pairs(source, target, [linked(shipped, source, given)]))
+    found = links(str(word_links(source, target, [linked(shipped, source, given)])))
     assert found == sorted(set(found))
     for src, tgt in found:
         assert 0 <= src < len(source.split())
@@ -90,7 +97,7 @@ def test_each_word_comes_from_itself_where_each_piece_does(
     text = space.join(words)
     pieces = shipped.pieces(text)
     same = Linked(pieces, pieces, np.eye(len(pieces), dtype=np.float32))
-    found = links(moses_pairs(text, text, [same]))
+    found = links(str(word_links(text, text, [same])))
     # What NFKC drops altogether has no piece, and so no link.
     assert all(source == target for source, target in found)
     plain = [index for index, word in enumerate(words) if word.isascii()]
@@ -105,7 +112,7 @@ def test_sentences_are_counted_in_their_texts(shipped: Tokenizer) -> None:
         weights = np.eye(len(pieces), dtype=np.float32)
         sentences.append(Linked(pieces, pieces, weights, at, at))
         at += len(part) + len(space)
-    assert moses_pairs(text, text, sentences) == "0-0 1-1 2-2 3-3 4-4"
+    assert str(word_links(text, text, sentences)) == "0-0 1-1 2-2 3-3 4-4"
 
 
 def test_a_link_is_what_a_piece_looked_at_most(shipped: Tokenizer) -> None:
@@ -115,12 +122,12 @@ def test_a_link_is_what_a_piece_looked_at_most(shipped: Tokenizer) -> None:
     for row, piece in enumerate(tgt):
         from_word = 0 if piece.begin >= len("bitte") else 1
         weights[row, [p.begin >= len("coffee") for p in src].index(bool(from_word))] = 1
-    assert moses_pairs(source, target, [Linked(src, tgt, weights)]) == "0-1 1-0"
+    assert str(word_links(source, target, [Linked(src, tgt, weights)])) == "0-1 1-0"
 
 
 def test_soft_weights_of_other_sentences_are_nothing(shipped: Tokenizer) -> None:
     one, two = linked(shipped, "red", "blue"), linked(shipped, "green white", "black")
-    soft = json.loads(soft_json([one, two]))
+    soft = json.loads(str(piece_weights("red green white", "blue black", [one, two])))
     weights = np.array(soft["weights"])
     assert weights.shape == (len(soft["target"]), len(soft["source"]))
     rows, columns = one.weights.shape
@@ -132,8 +139,8 @@ def test_soft_weights_of_other_sentences_are_nothing(shipped: Tokenizer) -> None
 
 def test_nothing_said_is_linked_to_nothing(shipped: Tokenizer) -> None:
     nothing = Linked(shipped.pieces("red"), [], np.zeros((0, 1), np.float32))
-    assert moses_pairs("red", "", [nothing]) == ""
-    assert json.loads(soft_json([nothing]))["weights"] == []
+    assert str(word_links("red", "", [nothing])) == ""
+    assert json.loads(str(piece_weights("red", "", [nothing])))["weights"] == []
 
 
 def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer) -> None:
@@ -144,5 +151,37 @@ def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer
     for row, piece in enumerate(tgt):
         word = words.get(piece.text.strip("▁"), "red")  # punctuation looks at the first word
         weights[row, [one.text.strip("▁") for one in src].index(word)] = 1
-    found = links(moses_pairs(source, target, [Linked(src, tgt, weights)]))
+    found = links(str(word_links(source, target, [Linked(src, tgt, weights)])))
     assert found == [(0, 2), (1, 0), (3, 1)]
+
+
+def test_links_are_composed_over_the_words_between() -> None:
+    first = WordLinks(frozenset({(0, 0), (1, 0), (2, 3)}))
+    second = WordLinks(frozenset({(0, 1), (3, 0), (4, 2)}))
+    assert str(second.after(first)) == "0-1 1-1 2-0"
+
+
+def test_weights_are_composed_whatever_the_pieces_and_line_breaks_between(
+    shipped: Tokenizer,
+) -> None:
+    """With one vocabulary of words, and another one of letters."""
+    between = "good morning all"
+    words = [
+        Piece(word, 0, begin, begin + len(word))
+        for word, begin in zip(between.split(), (0, 5, 13), strict=True)
+    ]
+    letters = [
+        Piece(one, 0, at, at + 1)
+        for at, one in enumerate(between.replace(" ", "\r\n", 1))
+        if one.strip()
+    ]
+    source, target = shipped.pieces("a b c"), shipped.pieces("a b c")
+    assert len(source) == len(target) == 3
+    into = piece_weights("a b c", between, [Linked(source, words, np.eye(3, dtype=np.float32))])
+    of_letters = np.repeat(np.eye(3, dtype=np.float32) / [[4], [7], [3]], (4, 7, 3), axis=1)
+    onward = piece_weights(
+        *(between.replace(" ", "\r\n", 1), "a b c"), [Linked(letters, target, of_letters)]
+    )
+    np.testing.assert_allclose(onward.after(into).weights, np.eye(3), atol=1e-6)
+    assert composed(into, onward) is not None
+    assert composed(None, onward) is None

@@ -68,7 +68,7 @@ def test_an_empty_text_has_no_alignment(shipped: Translator, form: str) -> None:
     first, second = shipped.translate(["", "I am hungry."], {"return_alignments": form})
     assert first.assessment is not None
     assert second.assessment is not None
-    assert first.assessment.alignment == nothing != second.assessment.alignment
+    assert str(first.assessment.alignment) == nothing != str(second.assessment.alignment)
 
 
 def test_a_stream_of_an_empty_text_ends_at_once(shipped: Translator) -> None:
@@ -83,6 +83,6 @@ def test_an_empty_translation_of_an_empty_text_is_scored_as_nothing(shipped: Tra
     empty, pair = shipped.score([" ", "Yes."], ["", "Ja."], options).future.result(60)
     (alone,) = shipped.score(["Yes."], ["Ja."], options).future.result(60)
     assert (empty.score(1.0), empty.confidence, empty.tokens) == (0.0, 0.0, ())
-    assert (empty.alignment, pair.tokens) == ("", alone.tokens)
+    assert (str(empty.alignment), pair.tokens) == ("", alone.tokens)
     assert empty.attention is not None
     assert empty.attention.encoder.shape[2:] == empty.attention.cross.shape[2:] == (0, 0)

@@ -189,7 +189,7 @@ def test_coverage_is_what_was_looked_at(translator: Translator, tokenizer: Token
         right = {}
         for one in (plain, *plain.others):
             assert one.assessment is not None
-            weights = np.array(json.loads(one.assessment.alignment or "")["weights"])
+            weights = np.array(json.loads(str(one.assessment.alignment))["weights"])
             coverage = np.log(np.clip(weights.sum(axis=0), 1e-6, 1.0)).sum()
             right[one.text] = (one.score or 0.0) + 2.0 * coverage
         ranked = [one.text for one in (found, *found.others)]

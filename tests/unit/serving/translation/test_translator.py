@@ -4,6 +4,7 @@ import gc
 import re
 import shutil
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, wait
 from dataclasses import replace
@@ -352,3 +353,24 @@ def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
     assert found.text[: len(found.text) - len(found.text.lstrip())].strip("- ") == (
         text[: len(text) - len(text.lstrip())].strip("- ")
     )
+
+
+def test_what_is_closed_is_freed_without_the_garbage_collector(random_bundle: Path) -> None:
+    """Its runs hold up all threads: a server that drops models often does without."""
+    translator = Translator(random_bundle)
+    for options in ({}, {"beam_width": 1}, {"return_token_scores": True}):
+        translator.translate(["red blue", "green. white"], options)
+    parts: dict[str, weakref.ref[Any]] = {
+        "translator": weakref.ref(translator),
+        "tokenizer": weakref.ref(translator._tokenizer),
+        "network": weakref.ref(translator._engine._network),
+        "scorer": weakref.ref(translator._scorer),
+    }
+    gc.collect()
+    gc.disable()
+    try:
+        translator.close()
+        del translator
+        assert [name for name, part in parts.items() if part() is not None] == []
+    finally:
+        gc.enable()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dragoman_serving.engine.compiled import kept_block
 from dragoman_serving.engine.compiled.kept_block import Recipe, Write, load_block, user_folder
 
 from dragoman.kernel.errors import UsageError
@@ -72,6 +73,30 @@ def test_it_is_made_once_and_mapped_after_that(tmp_path: Path) -> None:
         assert block.ctypes.data % 64 == 0
     assert maker.calls == 1
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
+
+
+def test_it_is_hashed_again_only_if_its_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker, hashed = Maker(), []
+
+    def noted(descriptor: int, length: int) -> bytes:
+        hashed.append(length)
+        return digest(descriptor, length)
+
+    digest = kept_block._digest
+    load_block(maker.recipe(), [tmp_path])
+    monkeypatch.setattr(kept_block, "_digest", noted)
+    load_block(maker.recipe(), [tmp_path])
+    assert len(hashed) == 1  # a change at once might not change the file's times
+    later_ns = time.time_ns() + 10**10
+    monkeypatch.setattr(time, "time_ns", lambda: later_ns)
+    for _ in range(3):
+        assert load_block(maker.recipe(), [tmp_path]).tobytes() == CONTENT
+    assert len(hashed) == 2
+    flip(tmp_path / NAME, HEADER)
+    assert load_block(maker.recipe(), [tmp_path]).tobytes() == CONTENT
+    assert maker.calls == 2
 
 
 def test_nobody_else_may_read_or_write_it(tmp_path: Path) -> None:

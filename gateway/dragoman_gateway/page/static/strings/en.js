@@ -1,4 +1,6 @@
-{
+// The texts of the interface in English, which the page has built in.
+
+export const ENGLISH = {
   "again": "Try again",
   "again_in": "Try now ({seconds} s)",
   "alternatives": "Instead of “{word}”",
@@ -56,9 +58,12 @@
   "job_sending": "Sending …",
   "job_translating": "Translating",
   "key": "Key",
+  "key_back": "Backspace",
   "key_enter": "Enter a key",
   "key_forget": "Forget the key",
   "key_label": "API key",
+  "key_left": "Left arrow",
+  "key_right": "Right arrow",
   "key_stays": "Remember it in this browser",
   "key_title": "API key",
   "key_use": "Use the key",
@@ -102,4 +107,4 @@
   "translation_help": "Arrow keys go from word to word and show where it comes from; Enter shows alternatives.",
   "translator": "Translator",
   "word_from": "from {from}"
-}
+};

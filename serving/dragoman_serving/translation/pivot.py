@@ -1,0 +1,38 @@
+"""Translations through a pivot language: that of each leg made one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dragoman.kernel.language import Detected
+from dragoman_serving.scoring.alignment import composed
+from dragoman_serving.translation.translation import Translation
+
+
+def joined(
+    first: Translation, last: Translation, via: str, detected: Detected | None
+) -> Translation:
+    """The translation of a text through a pivot language.
+
+    Text, tokens and scores are those of the last leg: what its model thinks of its translation,
+    given the text in the pivot language. Faults are those of both.
+
+    Args:
+        first: the text in the pivot language.
+        last: the translation of that one.
+        via: the pivot language.
+        detected: the language of the text, if it was to be detected.
+    """
+    assessment = last.assessment
+    if assessment is not None and assessment.alignment is not None:
+        before = first.assessment.alignment if first.assessment else None
+        assessment = replace(assessment, alignment=composed(before, assessment.alignment))
+    return replace(
+        last,
+        complete=first.complete and last.complete,
+        others=tuple(joined(first, other, via, detected) for other in last.others),
+        assessment=assessment,
+        detected=detected,
+        warnings=tuple(sorted({*first.warnings, *last.warnings})),
+        via=via,
+    )

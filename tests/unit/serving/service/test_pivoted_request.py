@@ -1,0 +1,325 @@
+"""Requests through a pivot language: two legs, of two bundles or of one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.request.urgency import DEFAULT_URGENCY
+from dragoman_serving.scoring.alignment import composed
+from dragoman_serving.service import bundles as bundles_module
+from dragoman_serving.service.bundles import Bundles
+from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
+from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.service.pivoted_request import PivotedRequest
+from dragoman_serving.service.requests import Asked, Wanted
+from dragoman_serving.translation.translation import Translation
+from dragoman_serving.translation.translator import Translator
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import AlignmentHeads, Manifest
+from tests.relay_frames import pack_cancel, pack_request, request_of
+from tests.small_bundles import make_bundles
+from tests.unit.serving.service.triton_side import Connect, Triton, hello, pairs, served
+
+DIRECTIONS = {"german": "en-de de-en", "french": "en-fr fr-en", "three": "en-de de-en en-fr"}
+TEXTS = ["red blue green", "white grey.\nPink brown", ""]
+GERMAN_TO_FRENCH = {"source_language": "de", "target_language": "fr"}
+TO_ENGLISH = {"source_language": "de", "target_language": "en"}
+TO_FRENCH = {"source_language": "en", "target_language": "fr"}
+WAIT_S = 60
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    made = make_bundles(tmp_path_factory.mktemp("pivot"), DIRECTIONS)
+    for folder in made:
+        replace(
+            Manifest.read(folder),
+            alignment=AlignmentHeads(((0, 1),), False, "anchors", 1.0, 1, "nothing"),
+        ).write(folder)
+    return made
+
+
+@pytest.fixture(scope="module")
+def connect(folders: list[Path]) -> Iterator[Connect]:
+    with served(to_serve=ModelsToServe(tuple(map(str, folders)), pivot="EN")) as connecting:
+        yield connecting
+
+
+def ready(connect: Connect, model: str = TRANSLATE) -> Triton:
+    triton = connect()
+    assert triton.introduce(hello(Path("nowhere"), model=model)) is None
+    return triton
+
+
+def ask(triton: Triton, texts: Sequence[str], **options: Any) -> None:
+    """A request for all outputs."""
+    inputs = Tensor.of("text_input", DataType.BYTES, (len(texts),), [t.encode() for t in texts])
+    triton.send(pack_request(request_of(1, 0, options, tuple(OUTPUTS), (inputs,))))
+
+
+def outputs(answer: Answer | Failure) -> dict[str, list[Any]]:
+    assert isinstance(answer, Answer), answer
+    return {
+        one.name: [v.decode() if isinstance(v, bytes) else v for v in one.values]
+        for one in answer.outputs
+    }
+
+
+def legs(
+    folders: Sequence[Path], texts: Sequence[str], of_first: Any = None, **options: Any
+) -> tuple[list[Translation], list[Translation]]:
+    """What two bundles by themselves make of texts, one after the other."""
+    found: list[list[Translation]] = []
+    each: list[dict[str, Any]] = [TO_ENGLISH | (of_first or {}), TO_FRENCH | options]
+    for folder, more in zip(folders, each, strict=True):
+        translator = Translator(folder)
+        found.append(translator.translate(texts, more))
+        translator.close()
+        texts = [one.text for one in found[-1]]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("name", [None, "three"])
+def test_two_legs_are_joined_where_no_bundle_is_direct(
+    connect: Connect, folders: list[Path], name: str | None
+) -> None:
+    first, last = (folders[2], folders[2]) if name else (folders[0], folders[1])
+    before, expected = legs((first, last), TEXTS, return_confidence=True)
+    model = ready(connect)
+    named = {"model": name} if name else {}
+    ask(model, TEXTS, **GERMAN_TO_FRENCH, return_bundle=True, return_confidence=True, **named)
+    found = outputs(model.answer())
+    assert found["text_output"] == [one.text for one in expected]
+    assert found["output_tokens"] == [one.output_tokens for one in expected]
+    assert found["confidences"] == pytest.approx([one.confidence for one in expected])
+    assert found["via"] == ["en"] * len(TEXTS)
+    identities = ",".join(Manifest.read(folder).identity for folder in (first, last))
+    assert found["bundle"] == [identities] * len(TEXTS)
+    faults = [
+        set(one.warnings) | set(two.warnings) for one, two in zip(before, expected, strict=True)
+    ]
+    assert [set(filter(None, one.split(","))) for one in found.get("warnings", [""] * 3)] == faults
+
+
+def test_direct_translations_name_no_pivot(connect: Connect) -> None:
+    model = ready(connect)
+    for options in ({}, TO_FRENCH, TO_ENGLISH, {"target_language": "fr"}):
+        ask(model, TEXTS, **options)
+        assert "via" not in outputs(model.answer())
+
+
+def test_options_of_the_translation_are_of_the_second_leg(
+    connect: Connect, folders: list[Path]
+) -> None:
+    options = {"num_return_sequences": 3, "return_scores": True, "max_tokens": 5}
+    _, expected = legs(folders[:2], TEXTS[:1], {"beam_width": 5}, beam_width=5, **options)
+    model = ready(connect)
+    ask(model, TEXTS[:1], **GERMAN_TO_FRENCH, beam_width=5, **options)
+    found = outputs(model.answer())
+    best = expected[0]
+    assert found["text_output"] == [one.text for one in (best, *best.others)]
+    assert found["scores"] == pytest.approx([one.score for one in (best, *best.others)])
+    assert found["finish_reason"] == [
+        "length" if not one.complete else "stop" for one in (best, *best.others)
+    ]
+
+
+@pytest.mark.parametrize("form", ["hard", "soft"])
+def test_alignments_are_composed(connect: Connect, folders: list[Path], form: str) -> None:
+    wanted = {"return_alignments": form}
+    expected = []
+    for one, two in zip(*legs(folders[:2], TEXTS, wanted, **wanted), strict=True):
+        assert one.assessment is not None
+        assert two.assessment is not None
+        expected.append(composed(one.assessment.alignment, two.assessment.alignment))
+    model = ready(connect)
+    ask(model, TEXTS, **GERMAN_TO_FRENCH, **wanted)
+    found = outputs(model.answer())["alignments"]
+    assert found == [str(one) for one in expected]
+    if form == "soft":
+        soft = json.loads(found[0])
+        assert "".join(soft["source"]).replace("▁", " ").strip() == TEXTS[0]
+        sums = np.array(soft["weights"]).sum(axis=1)
+        assert ((sums > 0) & (sums < 1.01)).all()
+
+
+def test_a_stream_is_that_of_the_second_leg(connect: Connect, folders: list[Path]) -> None:
+    _, expected = legs(folders[:2], TEXTS[1:2], repair=False)
+    stream = ready(connect, STREAM)
+    ask(stream, TEXTS[1:2], **GERMAN_TO_FRENCH, return_bundle=True)
+    texts, deltas = [], ""
+    while True:
+        answer = stream.answer()
+        found = outputs(answer)
+        texts += found["text_output"]
+        deltas += found["delta"][0]
+        assert isinstance(answer, Answer)
+        if answer.last:
+            break
+    assert texts[-1] == deltas == expected[0].text
+    assert all(texts[-1].startswith(text) for text in texts)
+    assert found["via"] == ["en"]
+    assert found["bundle"][0].count(",") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"glossary": '{"red": "rouge"}'}, "glossary: not through a pivot language"),
+        ({"markup": '{"codes": [[0, 3]]}'}, "markup: not through a pivot language"),
+        ({"return_attention": True}, "return_attention: not through a pivot language"),
+        ({"max_length_ratio": 2.0}, "max_length_ratio: not through a pivot language"),
+        ({"beam_width": "wide"}, "beam_width is 'wide': give a whole number"),
+        (
+            {"split_sentences": False},
+            "shorten it, or set split_sentences (in its translation into 'en')",
+        ),
+        ({"model": "french"}, "source_language 'de' is unknown; known: en, fr"),
+        ({"source_language": "fr"}, "no model translates from 'fr' into 'fr': there are en-de"),
+    ],
+)
+def test_what_cannot_go_through_a_pivot_is_refused_by_name(
+    connect: Connect, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = TEXTS[0]
+    if options == {"split_sentences": False}:
+        _lengthen(monkeypatch)
+    for model in (TRANSLATE, STREAM):
+        if options == {"return_attention": True} and model == STREAM:
+            message = "return_attention: not taken in a stream"
+        triton = ready(connect, model)
+        if name := next((one for one in ("glossary", "markup") if one in options), None):
+            _ask_with_input(triton, text, name, options[name])
+        else:
+            ask(triton, [text], **(GERMAN_TO_FRENCH | options))
+        failure = triton.answer()
+        while isinstance(failure, Answer) and not failure.last:
+            failure = triton.answer()
+        assert isinstance(failure, Failure), outputs(failure)
+        assert message in failure.message
+        assert failure.code is ErrorCode.INVALID_ARG
+        assert "\n" not in failure.message
+
+
+def _lengthen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let first legs make more of texts than a second one takes."""
+    submit = Translator.submit
+
+    def longer(self: Translator, texts: Sequence[str], options: Any, *more: Any) -> Any:
+        if options.get("target_language") == "en":
+            texts = ["red blue"]
+        begun = submit(self, texts, options, *more)
+        if options.get("target_language") == "en":
+            for one in begun.future.result(WAIT_S):
+                object.__setattr__(one, "text", "red " * 500)
+        return begun
+
+    monkeypatch.setattr(Translator, "submit", longer)
+
+
+def _ask_with_input(triton: Triton, text: str, name: str, value: str) -> None:
+    inputs = (
+        Tensor.of("text_input", DataType.BYTES, (1,), [text.encode()]),
+        Tensor.of(name, DataType.BYTES, (1,), [value.encode()]),
+    )
+    triton.send(pack_request(request_of(1, 0, GERMAN_TO_FRENCH, ("text_output",), inputs)))
+
+
+def test_scores_are_of_direct_models_alone(connect: Connect) -> None:
+    score = ready(connect, SCORE)
+    score.send(pairs(1, ["red"], ["blue"], **GERMAN_TO_FRENCH))
+    failure = score.answer()
+    assert isinstance(failure, Failure)
+    assert failure.message == "no model translates from 'de' into 'fr' directly"
+
+
+def test_info_tells_pairs_with_their_models(connect: Connect) -> None:
+    info = ready(connect, INFO)
+    info.send(pack_request(request_of(1, 0, {}, (INFO,), ())))
+    found = json.loads(outputs(info.answer())[INFO][0])
+    assert [
+        (one["source"], one["target"], one["via"], one["models"]) for one in found["pairs"]
+    ] == [
+        ("en", "de", None, ["german", "three"]),
+        ("de", "en", None, ["german", "three"]),
+        ("en", "fr", None, ["french", "three"]),
+        ("fr", "en", None, ["french"]),
+        ("de", "fr", "en", ["german", "french"]),
+        ("fr", "de", "en", ["french", "german"]),
+    ]
+    assert found["directions"] == [[one["source"], one["target"]] for one in found["pairs"]]
+
+
+class _Slow(Translator):
+    """Waits before the second leg is loaded."""
+
+    gate = threading.Event()
+    reached = threading.Event()
+
+    def __init__(self, bundle: Path, *more: Any, **named: Any) -> None:
+        if bundle.name == "french":
+            _Slow.reached.set()
+            _Slow.gate.wait(WAIT_S)
+        super().__init__(bundle, *more, **named)
+
+
+def test_cancellation_and_deadline_reach_the_second_leg_and_sentences_are_counted(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles_module, "Translator", _Slow)
+    _Slow.gate.clear()
+    to_serve = ModelsToServe(tuple(map(str, folders[:2])), pivot="en")
+    with served(to_serve=to_serve) as connect:
+        model, stream = ready(connect), ready(connect, STREAM)
+        try:
+            for triton in (model, stream):
+                ask(triton, TEXTS[:1], **GERMAN_TO_FRENCH, timeout=2_000_000)
+                assert _Slow.reached.wait(WAIT_S)  # the first leg is done
+                late = "CANCELLED: the deadline passed while the model 'french' was loaded"
+                assert triton.answer() == Failure(1, ErrorCode.CANCELLED, late)
+                ask(triton, TEXTS[:1], **GERMAN_TO_FRENCH)
+                triton.send(pack_cancel(1))
+                failure = triton.answer()
+                assert isinstance(failure, Failure)
+                assert failure.code is ErrorCode.CANCELLED
+        finally:
+            _Slow.gate.set()
+        ask(model, TEXTS, **GERMAN_TO_FRENCH)
+        assert outputs(model.answer())["via"] == ["en"] * 3
+
+
+def test_sentences_of_both_legs_are_counted(folders: list[Path]) -> None:
+    bundles = Bundles(folders[:2], EngineSettings(), ModelsToServe(pivot="en"), lambda _: None)
+    wanted = Wanted(dict(GERMAN_TO_FRENCH), (), None, 0)
+    asked = Asked(TEXTS, (len(TEXTS),), wanted, DEFAULT_URGENCY)
+    try:
+        request = PivotedRequest(bundles, bundles.route(asked), asked, TRANSLATE)
+        future = request.start(lambda one, a, options: one.submit(a.texts, options).future)
+        last = future.result(WAIT_S)
+        counted = [one.record.pivoted for one in bundles.keeper.residents]
+        assert counted == [3, sum(one.sentences for one in last)]
+        direct = replace(asked, wanted=Wanted(dict(TO_ENGLISH), (), None, 0))
+        bundles.start(bundles.route(direct).bundles[0], direct, _to_english).result(WAIT_S)
+        assert counted == [one.record.pivoted for one in bundles.keeper.residents]
+    finally:
+        bundles.close()
+
+
+def _to_english(translator: Translator) -> Future[list[Translation]]:
+    return translator.submit(TEXTS, TO_ENGLISH).future
+
+
+def test_a_pivot_that_no_model_has_is_refused(folders: list[Path]) -> None:
+    with pytest.raises(UsageError, match="--pivot es: no model has this language; known: en, de"):
+        Bundles(folders[:1], EngineSettings(), ModelsToServe(pivot="es"), lambda _: None)
