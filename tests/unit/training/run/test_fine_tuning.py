@@ -1,4 +1,4 @@
-"""Training goes on with imported models: what it keeps of them, and what comes of it."""
+"""Training an imported model further: what the run keeps, and what it gains."""
 
 from __future__ import annotations
 
@@ -89,22 +89,6 @@ def test_a_run_keeps_what_an_imported_model_has(
     assert manifests[0].all_directions == manifests[1].all_directions
 
 
-def test_a_smaller_model_begins_with_layers_of_an_imported_one(
-    text: list[Path], tmp_path: Path
-) -> None:
-    write_marian(tmp_path / "opus-mt-en-de", MODELS["own vocabularies and output"])
-    import_marian(tmp_path / "opus-mt-en-de", tmp_path / "teacher")
-    run = tmp_path / "student"
-    still = "training.peak_learning_rate=1e-12"
-    words = ("model.decoder_layers=1", "training.steps=1", "data.valid=[]", still)
-    assert train(run, text, "--start-from", str(tmp_path / "teacher"), *words) == 0
-    found = checkpoint.load(run / "final").model.state_dict()
-    former = checkpoint.load(tmp_path / "teacher").model.state_dict()
-    name = "decoder_layers.{}.cross_attention.query.bias"
-    torch.testing.assert_close(found[name.format(0)], former[name.format(2)])
-    torch.testing.assert_close(found["src_embedding.weight"], former["src_embedding.weight"])
-
-
 def test_what_does_not_fit_an_imported_model_is_one_line(
     text: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +106,7 @@ def test_what_does_not_fit_an_imported_model_is_one_line(
     assert more in told(text, f"vocabulary.size={size + 1}")
     french = [text[0], text[1].rename(tmp_path / "kitchen.fr")]
     assert told(french).endswith("no corpus is in a direction that the model knows: en-de")
-    assert "imported is not to be given; --start-from names" in told(french, "imported.name=other")
+    assert "imported cannot be set; --start-from names" in told(french, "imported.name=other")
     drawn = told(write_sentences(tmp_path / "it", TEXT[0]), "data.subword_dropout=0.1")
     assert "an imported vocabulary has no other pieces" in drawn
 
@@ -206,12 +190,45 @@ def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
     assert not failed
 
 
-def test_fine_tuning_brings_a_domain_and_forgets_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A model that was trained in seconds."""
+    folder = tmp_path_factory.mktemp("trained")
     trades = {"kitchen": few(KITCHEN), "workshop": few(WORKSHOP)}
-    models = trained(tmp_path, trades, pairs=200, test=20, steps=80)
+    return trained(folder, trades, pairs=200, test=20, steps=80)
+
+
+def test_fine_tuning_brings_a_domain_and_forgets_nothing(
+    few_trained: Trained, tmp_path: Path
+) -> None:
     words = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
     often = ("training.validate_every_steps=80", "training.valid_bleu_sentences=10")
-    check_fine_tuning(models, tmp_path / "run", *words, *often)
+    check_fine_tuning(few_trained, tmp_path / "run", *words, *often)
+
+
+def test_an_imported_model_teaches_a_student_of_some_of_its_layers(
+    few_trained: Trained, tmp_path: Path
+) -> None:
+    teacher, distilled = tmp_path / "teacher", tmp_path / "distilled"
+    export_bundle(few_trained.model, teacher)
+    recipe = tmp_path / "sources.toml"
+    recipe.write_text('[data]\ntrain = ["kitchen"]\n')
+    options = ["--data-dir", str(few_trained.folder), "--out", str(distilled), "--beam-width=1"]
+    assert main(["distill", "--teacher", str(teacher), "--config", str(recipe), *options]) == 0
+    written = [distilled / f"kitchen.en-de.{language}" for language in LANGUAGES]
+    sources, translations = (read_lines(distilled / "kitchen.en-de", one) for one in LANGUAGES)
+    assert set(sources) <= set(read_lines(few_trained.folder / "kitchen", "en"))
+    pairs = read_pairs(few_trained.folder / "kitchen", LANGUAGES)
+    references = [tgt for src, tgt in pairs if src in set(sources)]
+    assert measure(translations, references).bleu > 40
+    run, still = tmp_path / "student", "training.peak_learning_rate=1e-12"
+    words = ("model.decoder_layers=1", "training.steps=1", "data.valid=[]", still)
+    assert train(run, written, "--start-from", str(teacher), *words) == 0
+    found, former = (checkpoint.load(one).model.state_dict() for one in (run / "final", teacher))
+    name = "decoder_layers.{}.cross_attention.query.bias"
+    torch.testing.assert_close(found[name.format(0)], former[name.format(2)])
+    assert not any(tensor.startswith("decoder_layers.1") for tensor in found)
+    torch.testing.assert_close(found["embedding.weight"], former["embedding.weight"])
 
 
 @pytest.mark.thorough
