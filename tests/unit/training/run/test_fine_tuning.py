@@ -19,7 +19,7 @@ from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_lines, read_pairs
 
 from dragoman.cli import main
-from studies.made_up_text import KITCHEN, LANGUAGES, WORKSHOP, Trade, write_sentences
+from studies.made_up_text import KITCHEN, LANGUAGES, WORKSHOP, Domain, write_sentences
 from tests.marian_models import MarianModel, sentences, write_marian
 
 TEXT = (KITCHEN.sentences(300, seed=1), WORKSHOP.sentences(300, seed=2))
@@ -125,7 +125,7 @@ def test_text_that_an_imported_vocabulary_cannot_write_is_left_out(
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that was made of random weights, and text of two trades.
+    """A model that was made of random weights, and text of two domains.
 
     Attributes:
         model: has learnt the kitchen's sentences.
@@ -135,27 +135,27 @@ class Trained:
     model: Path
     folder: Path
 
-    def bleu(self, model: Path, trade: str) -> float:
+    def bleu(self, model: Path, domain: str) -> float:
         """Of a checkpoint's greedy translations."""
         loaded = checkpoint.load(model)
-        src, tgt = (read_lines(self.folder / f"{trade}-test", language) for language in LANGUAGES)
+        src, tgt = (read_lines(self.folder / f"{domain}-test", language) for language in LANGUAGES)
         translator = Translator(loaded.model, loaded.tokenizer, loaded.limits, beam_width=1)
         found = translator.translate(src, LANGUAGES[1])
         return measure([loaded.tokenizer.target.decode(one.ids) for one in found], tgt).bleu
 
-    def text(self, trade: str) -> list[Path]:
-        return [self.folder / f"{trade}.{language}" for language in LANGUAGES]
+    def text(self, domain: str) -> list[Path]:
+        return [self.folder / f"{domain}.{language}" for language in LANGUAGES]
 
 
-def few(trade: Trade) -> Trade:
-    """What a model learns in seconds."""
-    return Trade(trade.things[:6], trade.actions[:3], trade.frames[:3])
+def few(domain: Domain) -> Domain:
+    """A part of a domain, which a model learns in seconds."""
+    return Domain(domain.things[:6], domain.actions[:3], domain.templates[:3])
 
 
-def trained(folder: Path, trades: dict[str, Trade], pairs: int, test: int, steps: int) -> Trained:
-    """Teach a random Marian model the sentences of the first of two trades."""
-    for seed, (name, trade) in enumerate(trades.items()):
-        sentences = trade.sentences(pairs + test, seed)
+def trained(folder: Path, domains: dict[str, Domain], pairs: int, test: int, steps: int) -> Trained:
+    """Teach a random Marian model the sentences of the first of two domains."""
+    for seed, (name, domain) in enumerate(domains.items()):
+        sentences = domain.sentences(pairs + test, seed)
         write_sentences(folder / name, sentences[:pairs])
         write_sentences(folder / f"{name}-test", sentences[pairs:])
     found = Trained(folder / "general" / "final", folder)
@@ -173,12 +173,12 @@ def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
     general = list(map(str, models.text("kitchen")))
     start = ("--start-from", str(models.model), "--general-text", *general)
     assert train(run, models.text("workshop"), *start, *words) == 0
-    domain, kept = (
-        [models.bleu(model, trade) for model in (models.model, run / "final")]
-        for trade in ("workshop", "kitchen")
+    gained, kept = (
+        [models.bleu(model, domain) for model in (models.model, run / "final")]
+        for domain in ("workshop", "kitchen")
     )
-    print(f"BLEU before and after: domain {domain}, general {kept}")
-    assert domain[1] > domain[0] + 20
+    print(f"BLEU before and after: domain {gained}, general {kept}")
+    assert gained[1] > gained[0] + 20
     assert kept[0] > 40
     assert kept[1] > kept[0] - 0.5
     data = RunConfig.from_json(run / "final" / "config.json").data
@@ -194,8 +194,8 @@ def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
 def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A model that was trained in seconds."""
     folder = tmp_path_factory.mktemp("trained")
-    trades = {"kitchen": few(KITCHEN), "workshop": few(WORKSHOP)}
-    return trained(folder, trades, pairs=200, test=20, steps=80)
+    domains = {"kitchen": few(KITCHEN), "workshop": few(WORKSHOP)}
+    return trained(folder, domains, pairs=200, test=20, steps=80)
 
 
 def test_fine_tuning_brings_a_domain_and_forgets_nothing(
@@ -233,8 +233,8 @@ def test_an_imported_model_teaches_a_student_of_some_of_its_layers(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-def test_a_random_model_learns_two_trades(tmp_path: Path) -> None:
-    trades = {"kitchen": KITCHEN, "workshop": WORKSHOP}
-    models = trained(tmp_path, trades, pairs=1000, test=100, steps=300)
+def test_a_random_model_learns_two_domains(tmp_path: Path) -> None:
+    domains = {"kitchen": KITCHEN, "workshop": WORKSHOP}
+    models = trained(tmp_path, domains, pairs=1000, test=100, steps=300)
     words = ("training.optimizer=muon", "training.peak_learning_rate=4e-3")
     check_fine_tuning(models, tmp_path / "run", *words)
