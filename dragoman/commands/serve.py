@@ -22,7 +22,7 @@ from dragoman.commands.gateway_settings import (
     of_serve,
     refuse_passwords,
 )
-from dragoman.commands.hub_models import hub_progress
+from dragoman.commands.hub_models import bundles_of
 from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.installation import install_command
@@ -91,14 +91,10 @@ def _bundles(words: Sequence[str], offline: bool, quiet: bool) -> list[Path]:
     Raises:
         UsageError: a word names nothing, or what it names cannot be fetched or converted.
     """
-    from dragoman_export.models.conversion import Converter
-    from dragoman_export.models.model_cache import ModelCache
     from dragoman_export.models.model_source import find_sources
 
     sources = [source for word in words for source in find_sources(word)]
-    with hub_progress(quiet) as told:
-        converter = Converter(ModelCache(), told, offline)
-        return [converter.bundle(source) for source in sources]
+    return bundles_of(sources, offline, quiet)
 
 
 def _repository(bundles: Sequence[Path]) -> Path | None:
