@@ -10,7 +10,8 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman_serving.batch.chunks import Chunk
     from dragoman_serving.batch.corpus import Corpus, Shard
     from dragoman_serving.batch.storage import Source
+    from dragoman_serving.batch.tally import Tally
 
 HELP = "translate corpora: folders of files, in shards, gone on with after any interruption"
 EXTRA = "batch"
@@ -95,6 +97,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     engine.add_argument(
         "--workers", type=int, help="threads of the engine (default: one a core, 8 at most)"
     )
+    cluster = parser.add_argument_group("actors of Ray, instead of this process")
+    cluster.add_argument(
+        "--ray", metavar="ADDRESS", help="of a cluster, or `auto`; `local` starts one here"
+    )
+    cluster.add_argument(
+        "--actors", type=int, help="at most (default: as many as the cluster has cores for)"
+    )
     configure_options(parser)
     configure_server(parser)
     parser.add_argument(
@@ -109,17 +118,20 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_client import InvalidRequest, TranslationError
     from dragoman_serving.batch.chunk_work import ChunkWork
 
+    if arguments.ray is not None:
+        arguments.extra = "batch-ray"
     _check(arguments)
     shard = _shard(arguments.shard)
-    sources, order = _order(arguments)
     try:
+        sources, order = _order(arguments)
         with contextlib.closing(ChunkWork(order)) as work:
             corpus = _corpus(arguments, sources, order, work)
             chunks = corpus.pending(shard)
             if arguments.plan:
                 _plan(arguments, chunks, work)
             else:
-                _translate(arguments, corpus, chunks, work)
+                with _way_of_work(arguments, order, work, chunks) as way:
+                    _translate(arguments, corpus, chunks, way)
     except TranslationError as error:
         kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
         where = arguments.url if not arguments.bundle else "the engine"
@@ -133,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse numbers that make no sense, and an output in which the input is."""
-    for name in ("chunk_rows", "batch_size", "concurrency", "workers"):
+    for name in ("chunk_rows", "batch_size", "concurrency", "workers", "actors"):
         check_count(flag(name), getattr(arguments, name))
     if (price := arguments.core_hour_price) is not None:
         if not arguments.plan:
@@ -144,6 +156,8 @@ def _check(arguments: argparse.Namespace) -> None:
         for name in ("pivot", "workers"):
             if getattr(arguments, name) is not None:
                 raise UsageError(f"{flag(name)}: is for an engine of its own; give --bundle")
+    if arguments.actors is not None and arguments.ray is None:
+        raise UsageError("--actors: are of Ray; give --ray")
     output = Path(arguments.output).resolve()
     for word in arguments.input:
         if Path(word).is_dir() and output.is_relative_to(Path(word).resolve()):
@@ -188,11 +202,11 @@ def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     return sources, WorkOrder(
-        arguments.output, form, _way(arguments), options, arguments.batch_size
+        arguments.output, form, _translating(arguments), options, arguments.batch_size
     )
 
 
-def _way(arguments: argparse.Namespace) -> OwnEngine | RunningServer:
+def _translating(arguments: argparse.Namespace) -> OwnEngine | RunningServer:
     """What translates."""
     from dragoman_serving.batch.chunk_work import OwnEngine, RunningServer
     from dragoman_serving.service.models_to_serve import ModelsToServe
@@ -221,42 +235,68 @@ def _corpus(
     return Corpus(sources, open_storage(order.output), form, arguments.chunk_rows, asked)
 
 
-def _cores(arguments: argparse.Namespace) -> int | None:
-    """Cores that the work has; None: a server has them."""
-    return len(usable_processors()) if arguments.bundle else None
-
-
 def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWork) -> None:
     from dragoman_serving.batch.estimate import estimate
 
     if not chunks:
         raise UsageError("--plan: nothing is left to translate")
-    cores, price = _cores(arguments), arguments.core_hour_price
-    found = estimate(chunks, work, arguments.concurrency, cores, price)
+    cores = len(usable_processors()) if arguments.bundle else None
+    found = estimate(chunks, work, arguments.concurrency, cores, arguments.core_hour_price)
     print(json.dumps(found.as_json()) if arguments.json else found)
 
 
 def _translate(
-    arguments: argparse.Namespace, corpus: Corpus, chunks: Sequence[Chunk], work: ChunkWork
+    arguments: argparse.Namespace, corpus: Corpus, chunks: Sequence[Chunk], way: _Way
 ) -> None:
     """Do chunks, join what is whole, and report."""
-    from dragoman_serving.batch.local_run import run_here
     from dragoman_serving.batch.tally import Report, Tally
 
     begin_s = time.monotonic()
     left = sum(chunk.rows for chunk in chunks)
     earlier = corpus.rows - sum(chunk.rows for chunk in corpus.pending())
     done = Tally()
-    if chunks:
-        work.warm_up()
     with _progress(arguments.quiet, left) as show:
-        for tally in run_here(chunks, work.do, arguments.concurrency):
+        for tally in way.run(chunks):
             done.add(tally)
             show(done.rows)
     corpus.join()
     still = sum(chunk.rows for chunk in corpus.pending())
-    report = Report(done, earlier, still, time.monotonic() - begin_s, _cores(arguments))
+    cores = way.cores if arguments.bundle else None
+    report = Report(done, earlier, still, time.monotonic() - begin_s, cores)
     print(json.dumps(report.as_json()) if arguments.json else report)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Way:
+    """What does the chunks, on so many cores."""
+
+    run: Callable[[Sequence[Chunk]], Iterable[Tally]]
+    cores: int
+
+
+@contextlib.contextmanager
+def _way_of_work(
+    arguments: argparse.Namespace, order: WorkOrder, work: ChunkWork, chunks: Sequence[Chunk]
+) -> Iterator[_Way]:
+    """This process, or Ray; if there is nothing to do, nothing is started."""
+    if not chunks:
+        yield _Way(lambda _: (), len(usable_processors()))
+        return
+    if arguments.ray is None:
+        from dragoman_serving.batch.local_run import run_here
+
+        work.warm_up()
+        run = partial(run_here, do=work.do, concurrency=arguments.concurrency)
+        yield _Way(run, len(usable_processors()))
+        return
+    from dragoman_serving.batch.ray_run import Cluster
+
+    work.close()  # the engine that told what it is
+    cores = arguments.workers or (len(usable_processors()) if arguments.ray == "local" else 1)
+    cluster = Cluster(arguments.ray, arguments.actors, cores)
+    with cluster.connected():
+        run = partial(cluster.run, order=order, concurrency=arguments.concurrency)
+        yield _Way(run, cluster.all_cores)
 
 
 @contextlib.contextmanager

@@ -148,11 +148,14 @@ class ChunkWork:
                     f"{chunk.source.name}, chunk {chunk.index}: {count} rows instead of "
                     f"{chunk.rows}: has the file changed?"
                 )
-        folder = parts_folder(chunk.source)
         if errors := _errors(chunk, outcomes):
-            self._output.write(f"{folder}/{errors_name(chunk)}", errors)
-        self._output.write(f"{folder}/{part_name(chunk, self._form.suffix)}", written)
+            self._output.write(f"{parts_folder(chunk.source)}/{errors_name(chunk)}", errors)
+        self._output.write(self._part(chunk), written)
         return Tally.of(rows.texts, outcomes)
+
+    def is_done(self, chunk: Chunk) -> bool:
+        """Whether the part of a chunk is there."""
+        return self._output.state(self._part(chunk)) is not None
 
     def sample(self, chunk: Chunk, most_rows: int) -> Tally:
         """Translate the first rows of a chunk, and keep nothing.
@@ -166,6 +169,9 @@ class ChunkWork:
     def close(self) -> None:
         """Let go of the engine, or of the server."""
         self.translator.close()
+
+    def _part(self, chunk: Chunk) -> str:
+        return f"{parts_folder(chunk.source)}/{part_name(chunk, self._form.suffix)}"
 
     def _translate(self, texts: Sequence[str | RowError]) -> list[Outcome]:
         """What comes of each row."""

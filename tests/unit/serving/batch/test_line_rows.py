@@ -31,7 +31,7 @@ def test_chunks_hold_every_line_once(
     path.write_bytes(content.encode())
     form = LineRowFormat(TextLines())
     chunks = chunks_of(Source(str(path.parent), path.name), form, most_rows)
-    texts = []
+    texts: list[str | RowError] = []
     for chunk in chunks:
         assert chunk.first_row == len(texts)
         rows = form.read(chunk)
