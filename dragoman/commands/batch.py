@@ -188,7 +188,7 @@ def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
     """
     from dragoman_client.settings import check_batch_options
     from dragoman_serving.batch.chunk_work import Format, WorkOrder
-    from dragoman_serving.batch.storage import find_sources
+    from dragoman_serving.batch.storage import absolute, find_sources
 
     try:
         # A confidence costs next to nothing, and the report wants it.
@@ -202,7 +202,7 @@ def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     return sources, WorkOrder(
-        arguments.output, form, _translating(arguments), options, arguments.batch_size
+        absolute(arguments.output), form, _translating(arguments), options, arguments.batch_size
     )
 
 

@@ -50,9 +50,9 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for service, http, grpc in zip(services, ports[::2], ports[1::2], strict=True)
         for flag in (f"-{service}.port={http}", f"-{service}.port.grpc={grpc}")
     ]
-    more = ("-ip=127.0.0.1", f"-dir={folder}", "-s3", f"-s3.config={identities}", "-volume.max=5")
-    more += ("-s3.port.iceberg=0", "-s3.port.lance=0")
-    server = subprocess.Popen([program, "server", *more, *flags], stderr=subprocess.DEVNULL)
+    flags += ["-ip=127.0.0.1", f"-dir={folder}", "-s3", f"-s3.config={identities}"]
+    flags += ["-volume.max=5", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+    server = subprocess.Popen([program, "server", *flags], stderr=subprocess.DEVNULL)
     address = f"127.0.0.1:{ports[6]}"
     try:
         _wait_for(address)

@@ -89,11 +89,6 @@ class Corpus:
         """Of all files."""
         return sum(file.index.rows for file in self._files)
 
-    @property
-    def chunks(self) -> list[Chunk]:
-        """Of all files, done or not."""
-        return [chunk for file in self._files for chunk in file.index.chunks(file.source)]
-
     def pending(self, shard: Shard = Shard()) -> list[Chunk]:
         """The chunks of a shard that are not done."""
         found, number = [], 0
@@ -121,7 +116,9 @@ class Corpus:
     def _join(self, file: _File, output: LocalStorage, names: Sequence[str]) -> None:
         name, paths = file.source.name, [f"{file.parts}/{one}" for one in names]
         try:
-            self._join_errors(file, output)
+            # Errors are removed last, by whoever has joined the file: if some are missing here, so
+            # are all parts, and nothing is written.
+            errors = b"".join(read_whole(output, path) for path in self._errors_there(file))
             with output.writing(name) as joined:
                 parts = (read_whole(output, path) for path in paths)
                 rows = self._form.join(parts, file.source, joined)
@@ -130,16 +127,13 @@ class Corpus:
                         f"{file.parts}: the parts have {rows} rows and {name} {file.index.rows}: "
                         "remove the folder and run again"
                     )
+                if errors:
+                    output.write(f"{name}{ERRORS}", errors)
         except FileNotFoundError:
             if output.state(name) is None:  # else another process has joined it meanwhile
                 raise
         for path in (*paths, *self._errors_there(file)):
             self._output.remove(path)
-
-    def _join_errors(self, file: _File, output: LocalStorage) -> None:
-        if of_chunks := self._errors_there(file):
-            content = b"".join(read_whole(output, one) for one in of_chunks)
-            output.write(f"{file.source.name}{ERRORS}", content)
 
     def _errors_there(self, file: _File) -> list[str]:
         return [one for one in self._output.names(file.parts) if one.endswith(ERRORS)]

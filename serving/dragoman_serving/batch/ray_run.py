@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -107,7 +108,9 @@ class Cluster:
     def _planned(self, chunks: Sequence[Chunk], order: WorkOrder, concurrency: int) -> Dataset:
         blocks = min(math.ceil(len(chunks) / _CHUNKS_OF_BLOCK), _MOST_BLOCKS)
         rows = [{"chunk": json.dumps(asdict(chunk))} for chunk in chunks]
-        return ray.data.from_items(rows, override_num_blocks=blocks).map(
+        dataset = ray.data.from_items(rows, override_num_blocks=blocks)
+        warnings.filterwarnings("ignore", message="`ray_remote_args` is deprecated")
+        return dataset.map(
             _Actor,
             fn_constructor_args=(order,),
             compute=ActorPoolStrategy(

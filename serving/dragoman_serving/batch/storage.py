@@ -182,14 +182,23 @@ class ObjectStorage:
         return f"{self._folder.rstrip('/')}/{name}"
 
 
+def absolute(where: str) -> str:
+    """A folder or a URI, which means the same to a process elsewhere."""
+    path = where.removeprefix("file://")
+    return where if _SCHEME in path else str(Path(path).absolute())
+
+
 @functools.cache
 def open_storage(where: str) -> Storage:
     """The storage of a folder, or of a URI such as s3://bucket/folder.
 
+    Args:
+        where: as `absolute` gives it.
+
     Raises:
         UsageError: a URI that names no storage.
     """
-    return ObjectStorage(where) if _SCHEME in where else LocalStorage(Path(where).absolute())
+    return ObjectStorage(where) if _SCHEME in where else LocalStorage(Path(where))
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,7 @@ def find_sources(words: list[str]) -> list[Source]:
     """
     found: dict[str, Source] = {}
     for word in words:
-        for source in _sources_of(word):
+        for source in _sources_of(absolute(word)):
             if source.name in found:
                 raise UsageError(
                     f"--input {word}: two files are called {source.name}; name the folder above "
@@ -240,7 +249,7 @@ def _split(word: str) -> tuple[str, str]:
     """The folder of what may be a file, and its name."""
     path, mark, query = word.partition("?") if _SCHEME in word else (word, "", "")
     folder, _, name = path.rstrip("/").rpartition("/")
-    return f"{folder or ('/' if path.startswith('/') else '.')}{mark}{query}", name
+    return f"{folder or '/'}{mark}{query}", name
 
 
 def _is_hidden(name: str) -> bool:

@@ -175,7 +175,7 @@ def test_a_plan_translates_a_sample_and_keeps_nothing(batch: Any, tmp_path: Path
     [
         (["--shard", "0/3"], "--shard 0/3: give I/N, such as 1/8 to 8/8"),
         (["--shard", "4/3"], "--shard 4/3: give I/N"),
-        (["--input", "nowhere"], "--input nowhere: no file is there"),
+        (["--input", "nowhere"], "nowhere: no file is there"),
         (["--batch-size", "0"], "--batch-size 0: give 1 or more"),
         (["--pivot", "en"], "--pivot: is for an engine of its own; give --bundle"),
         (["--core-hour-price", "1"], "--core-hour-price: is for --plan"),
