@@ -74,8 +74,10 @@ class RunText:
             languages = config.data.languages
             if former:
                 further = former.without(languages)
-                log.info("the vocabulary of %s, with %s", former.path, further or "nothing more")
-                sentences = vocabulary_text(texts, further)
+                log.info(
+                    "the vocabulary of %s, with %s", former.path, further or "no language more"
+                )
+                sentences = vocabulary_text(texts, further or languages)
                 extend_vocabulary(former, sentences, languages, config.vocabulary, path)
             else:
                 log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
