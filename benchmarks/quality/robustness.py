@@ -26,7 +26,7 @@ from dragoman_training.text.parallel_text import read_directions
 from benchmarks.report import markdown_table
 
 BUNDLE = Path("model_repository/translate/1/bundle")
-TESTS = ("tatoeba-en-de/test", "tatoeba-en-fr/test")
+TESTS = ("tatoeba-en-de/test", "tatoeba-en-fr/test", "flores200/devtest")
 AT_ONCE = 250
 JOINED = 3
 """Sentences that are one text."""
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
     parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
     parser.add_argument("--beam-width", type=int, default=4, help="default: 4")
-    parser.add_argument("--first", type=int, default=600, help="lines of a test set (default: 600)")
+    parser.add_argument("--first", type=int, default=300, help="lines of a test set (default: 300)")
     arguments = parser.parse_args()
     translator = Translator(arguments.bundle)
     directions = translator.manifest.all_directions

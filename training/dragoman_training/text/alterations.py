@@ -212,7 +212,8 @@ def no_text(example: Example, chance: Random) -> tuple[str, str] | None:
 RULES: dict[str, Rule] = {
     rule.__name__: rule
     for rule in (
-        *(lower_case, upper_case, no_final_mark, typographic, other_number, emoji, placeholder),
+        # Where there is no number, there is one more in lower case.
+        *(other_number, lower_case, upper_case, no_final_mark, typographic, emoji, placeholder),
         *(copied, no_text),
     )
 }

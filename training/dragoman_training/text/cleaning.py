@@ -180,13 +180,16 @@ class Cleaner:
     def _strange(self, languages: Sequence[str], sides: Sequence[str]) -> str | None:
         if not self._config.detect_languages:
             return None
-        for language, side in zip(languages, sides, strict=True):
-            if sum(map(str.isalpha, side)) < _FEWEST_LETTERS:
-                continue
-            found, probability = most_probable_language(side)
-            if found != language and probability > _SURE:
-                return "other language"
-        return None
+        strange = map(is_in_another_language, sides, languages)
+        return "other language" if any(strange) else None
+
+
+def is_in_another_language(text: str, language: str) -> bool:
+    """Whether a text is surely in another language than it should be; of short ones none is."""
+    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        return False
+    found, probability = most_probable_language(text)
+    return found != language and probability > _SURE
 
 
 def _drawn(pairs: Pairs, max_pairs: int | None) -> Iterator[tuple[int, Pair]]:

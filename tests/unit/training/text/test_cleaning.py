@@ -184,6 +184,42 @@ def test_the_command_leaves_a_folder_to_train_from(
     assert "holds the text to be cleaned" in capsys.readouterr().err
 
 
+ALTERED = """[data]
+train = [
+  { prefix = "a", drop_lines = "lines.txt", strip_tags = true },
+  { prefix = "altered/train.de-en", languages = ["de", "en"], one_way = true, altered_share = 0.5 },
+]
+"""
+
+
+def test_listed_lines_are_dropped_and_a_share_of_the_others_altered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = ("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf")
+    pairs = [
+        (f"<b>I have {en}</b> &amp; more.", f"Ich <i>habe</i> {de} und mehr.") for en, de in numbers
+    ]
+    write_pairs(tmp_path / "a", BOTH, [("Gone.", "Weg."), *pairs])
+    (tmp_path / "lines.txt").write_text("1\n")
+    (tmp_path / "recipe.toml").write_text(ALTERED)
+    words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
+    assert main([*words, "--out", str(tmp_path / "out"), "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["kept"], first["dropped"]) == (4, {"drop_lines": 1})
+    assert read_pairs(tmp_path / "out/a", BOTH)[0] == (
+        "I have two & more.",
+        "Ich habe zwei und mehr.",
+    )
+    assert (second["read"], second["kept"]) == (4, 2)
+    assert read_pairs(tmp_path / "out/altered/train.de-en", ("de", "en")) == [
+        ("ich habe drei und mehr.", "I have three & more."),
+        ("ICH HABE FÜNF UND MEHR.", "I HAVE FIVE & MORE."),
+    ]
+    (tmp_path / "lines.txt").write_text("one\n")
+    assert main([*words, "--out", str(tmp_path / "other")]) == 2
+    assert "lines.txt is no file of line numbers" in capsys.readouterr().err
+
+
 def cleaned(folder: Path, out: Path, data: str, *more: str) -> int:
     """Exit code of the command on corpora `a`, `b` in three languages."""
     source = folder / "corpora"
