@@ -75,7 +75,7 @@ class RunText:
             if former:
                 further = former.without(languages)
                 log.info(
-                    "the vocabulary of %s, with %s", former.path, further or "no language more"
+                    "the vocabulary of %s, with %s", former.path, further or "no new language"
                 )
                 sentences = vocabulary_text(texts, further or languages)
                 extend_vocabulary(former, sentences, languages, config.vocabulary, path)
