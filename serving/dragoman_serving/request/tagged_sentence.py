@@ -7,6 +7,7 @@ such as `<br>`, is a code that encloses nothing.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
@@ -111,13 +112,29 @@ class TaggedSentence:
         parts: list[str] = []
         places: list[int] = []
         at = length = 0
-        for offset, tag in self._insertions(self.placed.codes):
+        for offset, tag in self._insertions(self._spans(self.placed.codes)):
             places += range(length, length + offset - at)
             parts += translation[at:offset], tag
             length += offset - at + len(tag)
             at = offset
         places += range(length, length + len(translation) - at + 1)
         return Written("".join((*parts, translation[at:])), places)
+
+    def _spans(self, placed: Sequence[Span]) -> list[Span]:
+        """The codes' spans, of which those of tags without another half keep their order.
+
+        Their other halves may be in the sentences before and behind.
+        """
+        spans = list(placed)
+        alone: dict[int | None, list[int]] = defaultdict(list)
+        for index, (code, (_, end)) in enumerate(zip(self.markup.codes, self.tags, strict=True)):
+            if not end:
+                alone[code.parent].append(index)
+        for group in alone.values():
+            in_order = sorted(placed[index] for index in group)
+            for index, span in zip(group, in_order, strict=True):
+                spans[index] = span
+        return spans
 
     def _insertions(self, spans: Sequence[Span]) -> Iterator[tuple[int, str]]:
         """Tags of the translation in their order, each with the offset at which it is put."""
