@@ -25,7 +25,8 @@ class MarianModel:
     """A folder to make.
 
     `settings` are those of `MarianConfig` that differ from a small model's. With `tags`, the model
-    has several target languages.
+    has several target languages. `texts` are what pieces are learnt from, all of which are listed
+    then.
     """
 
     pieces: str = "unigram"
@@ -33,6 +34,7 @@ class MarianModel:
     tags: tuple[str, ...] = ()
     pickled: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
+    texts: tuple[Sequence[str], Sequence[str]] | None = None
 
 
 def sentences(number: int) -> tuple[list[str], list[str]]:
@@ -51,14 +53,15 @@ def write_marian(folder: Path, model: MarianModel) -> None:
     from transformers import MarianConfig, MarianMTModel
 
     folder.mkdir(parents=True)
-    texts = sentences(1500)
+    texts, left_out = model.texts or sentences(1500), 0 if model.texts else LEFT_OUT
     sides = [
-        _learn_pieces(texts[0], 260, model.pieces, folder / "source.spm"),
-        _learn_pieces(texts[1], 220, model.pieces, folder / "target.spm"),
+        _learn_pieces(texts[0], 260, model, folder / "source.spm"),
+        _learn_pieces(texts[1], 220, model, folder / "target.spm"),
     ]
-    lists = [_listed(side, model.tags) for side in sides]
+    lists = [_listed(side, model.tags, left_out) for side in sides]
     if not model.separate_lists:
-        lists = [_listed(list(dict.fromkeys([*sides[0], *sides[1]])), model.tags)]
+        both = list(dict.fromkeys([*sides[0], *sides[1]]))
+        lists = [_listed(both, model.tags, left_out)]
     for name, pieces in zip(("vocab.json", "target_vocab.json"), lists, strict=False):
         (folder / name).write_text(json.dumps(pieces), encoding="utf-8")
     words = {
@@ -99,23 +102,29 @@ def write_marian(folder: Path, model: MarianModel) -> None:
         (folder / "model.safetensors").unlink()
 
 
-def _learn_pieces(texts: Sequence[str], size: int, kind: str, path: Path) -> list[str]:
+def _learn_pieces(texts: Sequence[str], size: int, model: MarianModel, path: Path) -> list[str]:
     """Learn a side's pieces, which are then in no order of the list's."""
     with path.open("wb") as writer:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter(texts),
             model_writer=writer,
-            model_type=kind,
+            model_type=model.pieces,
             vocab_size=size,
-            character_coverage=0.998,  # so that some characters are of one side alone
+            hard_vocab_limit=False,  # fewer where the text has no more
+            # So that some characters are of one side alone.
+            character_coverage=1.0 if model.texts else 0.998,
             minloglevel=2,
         )
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(path))
     return sorted(pieces.IdToPiece(i) for i in range(3, pieces.GetPieceSize()))
 
 
-def _listed(pieces: Sequence[str], tags: Sequence[str]) -> dict[str, int]:
-    kept = [piece for place, piece in enumerate(pieces) if place % LEFT_OUT or len(piece) == 1]
+def _listed(pieces: Sequence[str], tags: Sequence[str], left_out: int) -> dict[str, int]:
+    kept = [
+        piece
+        for place, piece in enumerate(pieces)
+        if not left_out or place % left_out or len(piece) == 1
+    ]
     names = ["</s>", "<unk>", *kept, *(f">>{tag}<<" for tag in tags), "<pad>"]
     return {name: index for index, name in enumerate(names)}
 

@@ -200,7 +200,7 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
     from dragoman_training.run.checkpoint_folder import CONFIG
     from dragoman_training.run.reading import read_attention
 
-    known = RunConfig.from_json(arguments.folder / CONFIG).data.languages
+    known = RunConfig.from_json(arguments.folder / CONFIG).languages
     given = arguments.source_language, arguments.target_language
     source, target = (code and (fold_language(code, known) or code) for code in given)
     return read_attention(arguments.folder, arguments.text, source, target, arguments.translation)
@@ -306,7 +306,7 @@ def _architecture(folder: Path) -> Architecture:
     model = config.model
     return Architecture(
         Dimensions(**{one.name: getattr(model, one.name) for one in fields(Dimensions)}),
-        config.data.languages,
+        config.languages,
         model.norm,
         model.activation,
         model.own_output,

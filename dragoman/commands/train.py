@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.folders import check_folder
+from dragoman.commands.hub_models import MODEL_HELP, bundles_of, configure_offline
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
-    from dragoman_training.config import DataConfig, RunConfig
-    from dragoman_training.steps.processes import Processes
-
-log = logging.getLogger(__name__)
+    from dragoman_training.config import RunConfig
+    from dragoman_training.run.own_text import OwnText
 
 HELP = "train a model on parallel text"
 EXTRA = "train"
-
-_TEXT = "text"
-"""Folder in that of the run, for a user's text without what is held out, and for that."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "my.en my.de",
     )
     parser.add_argument(
+        "--general-text",
+        nargs=2,
+        type=Path,
+        metavar="FILE",
+        help="the same, of the kind that the model must stay good at; mixed with that of --text, "
+        "half and half",
+    )
+    parser.add_argument(
         "--valid-text", nargs=2, type=Path, metavar="FILE", help="the same, held out for validation"
     )
     parser.add_argument(
@@ -53,10 +57,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
     parser.add_argument(
         "--start-from",
-        type=Path,
         metavar="MODEL",
-        help="checkpoint or bundle whose weights a new run begins with",
+        help=f"model whose weights a new run begins with: {MODEL_HELP}",
     )
+    configure_offline(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,11 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not processes.is_first:
         logging.getLogger().setLevel(logging.WARNING)
     try:
-        config, is_new = _settings(arguments, processes.is_first)
-        start = None
-        if arguments.start_from and is_new:
-            start = Start(arguments.start_from, config.model)
-        config = _divided(config, arguments.out, processes)
+        texts = _own_texts(arguments)
+        folder = _start_folder(arguments, processes.is_first)
+        config = _settings(arguments, texts, folder, processes.is_first)
+        start = Start(folder, config.model) if folder else None
+        for text in texts:
+            if text.is_held_out(config.data):
+                config = text.hold_out(config, processes)
         options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
         final = Trainer(*options, start).train()
         if processes.is_first:
@@ -89,92 +95,107 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(arguments: argparse.Namespace, tell: bool) -> tuple[RunConfig, bool]:
-    """The settings of the run, and whether it is a new one."""
+def _start_folder(arguments: argparse.Namespace, is_first: bool) -> Path | None:
+    """The checkpoint or bundle that a new run begins with; any other model is converted first."""
+    from dragoman_export.models.model_source import one_source
+    from dragoman_training.run.checkpoint import former_steps
+
+    if arguments.start_from is None or former_steps(arguments.out, arguments.resume):
+        return None
+    source = one_source(arguments.start_from)
+    if source.kind in ("bundle", "checkpoint"):
+        return source.path
+    arguments.extra = "export"  # converting takes more than training
+    # Other processes wait for the first one's lock, and find the model.
+    return bundles_of([source], arguments.offline, arguments.quiet or not is_first)[0]
+
+
+def _settings(
+    arguments: argparse.Namespace, texts: Sequence[OwnText], start: Path | None, tell: bool
+) -> RunConfig:
+    """The settings of the run."""
     from dragoman_training.config import RunConfig
     from dragoman_training.run.checkpoint import former_steps
     from dragoman_training.run.checkpoint_folder import CONFIG
     from dragoman_training.run.small_text import settings_for
 
-    finished, start = former_steps(arguments.out, arguments.resume), arguments.start_from
+    finished = former_steps(arguments.out, arguments.resume)
     saved = RunConfig.from_json(finished[-1] / CONFIG) if finished else None
-    config = settings_for(
-        *(arguments.config, arguments.set, _own_data(arguments, saved), arguments.data_dir),
+    data = _own_data(texts, arguments.valid_text, saved)
+    return settings_for(
+        *(arguments.config, arguments.set, data, arguments.data_dir),
         saved=saved,
-        start=RunConfig.from_json(start / CONFIG) if start and not finished else None,
+        start=RunConfig.from_json(start / CONFIG) if start else None,
         tell=tell,
     )
-    return config, not finished
 
 
-def _divided(config: RunConfig, out: Path, processes: Processes) -> RunConfig:
-    """The settings after a part of a user's text was held out for validation, if it is to be."""
-    from dragoman_training.text.holding_out import TRAIN, VALID, hold_out, number_held_out
-    from dragoman_training.text.parallel_text import TextFiles
+def _own_texts(arguments: argparse.Namespace) -> list[OwnText]:
+    """The user's own text, and after it the general text, if they are given.
 
-    data, folder = config.data, out.absolute() / _TEXT
-    if not _is_held_out(data, out):
-        return config
-    if len(data.train) > 1:
-        raise UsageError("--text and data.train: give one of them")
-    (corpus,) = data.train
-    if corpus.prefix == str(folder / TRAIN):  # divided when the run began
-        return config
-    if processes.is_first:
-        text = TextFiles(Path(corpus.prefix), corpus.languages)
-        hold_out(text, folder)
-        log.info(
-            "%d of %d pairs are held out for validation, as %s; --valid-text names other text",
-            *(number_held_out(text), len(text), out / _TEXT / VALID),
+    Raises:
+        UsageError: the second one does not go with the first.
+    """
+    from dragoman_training.run.own_text import OwnText, named_files
+
+    given = {"text": arguments.text, "general-text": arguments.general_text}
+    if given["general-text"] and not given["text"]:
+        raise UsageError("--general-text: give --text too, which it is mixed with")
+    texts = [
+        OwnText(named_files(*files), arguments.out.absolute() / name)
+        for name, files in given.items()
+        if files
+    ]
+    if len({frozenset(text.files.languages) for text in texts}) > 1:
+        first, second = (" and ".join(text.files.languages) for text in texts)
+        raise UsageError(
+            f"--text is in {first}, --general-text in {second}: give both in the same languages"
         )
-    processes.wait()
-    train = dataclasses.replace(corpus, prefix=str(folder / TRAIN))
-    return dataclasses.replace(config, data=dataclasses.replace(data, train=(train,)))
+    if len({text.prefix for text in texts}) < len(texts):
+        raise UsageError(f"--text and --general-text are the same: {texts[0].prefix}")
+    return texts
 
 
-def _is_held_out(data: DataConfig, out: Path) -> bool:
-    """Whether a run validates on a part of its own text."""
-    from dragoman_training.text.holding_out import VALID
-
-    prefix = str(out.absolute() / _TEXT / VALID)
-    return [corpus.prefix for corpus in data.valid] == [prefix]
-
-
-def _own_data(arguments: argparse.Namespace, saved: RunConfig | None) -> dict[str, Any]:
-    """Settings of the table `data` for a user's text; without any to validate on, a part of it.
+def _own_data(
+    texts: Sequence[OwnText], valid_text: Sequence[Path] | None, saved: RunConfig | None
+) -> dict[str, Any]:
+    """Settings of the table `data` for the user's texts; without any to validate on, parts of them.
 
     A run that is resumed validates on what it did before.
     """
-    from dragoman_training.text.holding_out import VALID, number_held_out
-    from dragoman_training.text.parallel_text import TextFiles
+    from dragoman_training.run.own_text import named_files
 
     data: dict[str, Any] = {}
-    if arguments.text:
-        prefix, languages = _own_text(*arguments.text)
+    if texts:
+        # An epoch has as many pairs of the general text as of the user's own.
+        pairs = [max(1, len(text.files)) for text in texts]
         # It takes the place of the recipe's, also where there is none to validate on.
-        data = {"languages": languages, "train": [prefix], "valid": []}
-        if saved:
-            holds_out = _is_held_out(saved.data, arguments.out)
-        else:
-            holds_out = number_held_out(TextFiles(Path(prefix), languages)) > 0
-        if holds_out:
-            data["valid"] = [str(arguments.out.absolute() / _TEXT / VALID)]
-    if arguments.valid_text:
-        prefix, languages = _own_text(*arguments.valid_text)
-        data["valid"] = [{"prefix": prefix, "languages": languages}]
+        data = {
+            "languages": list(texts[0].files.languages),
+            "train": [
+                {"prefix": text.prefix, "weight": pairs[0] / number}
+                for text, number in zip(texts, pairs, strict=True)
+            ],
+            "valid": [text.valid_prefix for text in _held_out(texts, saved)],
+        }
+    if valid_text:
+        files = named_files(*valid_text)
+        languages = list(files.languages)
+        data["valid"] = [{"prefix": str(files.prefix), "languages": languages}]
         if data.get("languages", languages) != languages:
             raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
     return data
 
 
-def _own_text(first: Path, second: Path) -> tuple[str, list[str]]:
-    """Prefix and languages of two files such as `my.en` and `my.de.gz`."""
-    names = [Path(p.stem) if p.suffix in (".gz", ".xz") else p for p in (first, second)]
-    languages = [name.suffix[1:] for name in names]
-    prefixes = {path.parent / name.stem for path, name in zip((first, second), names, strict=True)}
-    if len(prefixes) > 1 or not all(languages):
-        raise UsageError(f"{first} and {second}: name them alike but for the language: my.en my.de")
-    return str(prefixes.pop().absolute()), languages
+def _held_out(texts: Sequence[OwnText], saved: RunConfig | None) -> Sequence[OwnText]:
+    """The texts of which a part is held out: none if the user's own is too small for that.
+
+    General text alone would choose the model that was fine-tuned least.
+    """
+    found = [
+        text for text in texts if (text.is_held_out(saved.data) if saved else text.has_enough())
+    ]
+    return found if found[:1] == texts[:1] else []
 
 
 def _bound_kernel_caches() -> None:

@@ -133,6 +133,14 @@ class Tokenizer:
             raise UsageError(f"unknown language {language!r}: this vocabulary has no tag for it")
         return tag_id
 
+    def tag_ids(self, target_language: str) -> list[int]:
+        """What stands before a source's text: the language's tag, if the vocabulary has any.
+
+        Raises:
+            UsageError: it has tags, but not this one.
+        """
+        return [self.tag_id(target_language)] if self.tags else []
+
     def encode(self, text: str) -> list[int]:
         """Token ids of a text, without specials; empty for a text of spaces alone."""
         ids = list(self._pieces.EncodeAsIds(text))
@@ -178,8 +186,7 @@ class Tokenizer:
         Raises:
             UsageError: the vocabulary has no tag for the language.
         """
-        tag = [self.tag_id(target_language)] if self.tags else []
-        return [*tag, *self.encode(text), END_ID]
+        return [*self.tag_ids(target_language), *self.encode(text), END_ID]
 
     def token_starts(self, text: str) -> list[int]:
         """The character at which each token of `encode` begins."""

@@ -98,7 +98,7 @@ def export_bundle(
     manifest = Manifest(
         format_version=FORMAT_VERSION,
         dimensions=Dimensions(**sizes),
-        languages=config.data.languages,
+        languages=config.languages,
         special_ids=_special_ids(described),
         limits=limits,
         tokenizer=TOKENIZER,
@@ -120,7 +120,7 @@ def _special_ids(described: Described) -> SpecialIds:
     """Those of a checkpoint; tags only of languages that it translates into."""
     config, tokenizer = described.config, described.tokenizer
     targets = {target for _, target in config.directions} if tokenizer.tags else set()
-    tagged = [language for language in config.data.languages if language in targets]
+    tagged = [language for language in config.languages if language in targets]
     return SpecialIds(tags={name: tokenizer.tag_id(name) for name in tagged})
 
 
@@ -136,7 +136,7 @@ def _with_defaults(
 
 
 def add_attention_graph(bundle: Path) -> Manifest:
-    """Add the graph `attention` to a bundle of before; all else stays as it is.
+    """Add the graph `attention` to a bundle of an earlier version; all else stays as it is.
 
     Returns:
         The bundle's manifest.

@@ -126,7 +126,7 @@ def measure(bundle: Path, manifest: Manifest, texts: Texts, language: str) -> Co
     assert manifest.shortlist is not None
     shortlists = Shortlists(bundle / manifest.shortlist, manifest)
     tokenizer = manifest.open_tokenizer(bundle)
-    tag = [tokenizer.tag_id(language)] if tokenizer.tags else []
+    tag = tokenizer.tag_ids(language)
     vectors = -(-manifest.dimensions.vocab_size // LANES)
     shares, contained = [], []
     for src, tgt in encode_pairs(tokenizer, *texts, language):

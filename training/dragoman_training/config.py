@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -40,6 +40,13 @@ class CorpusConfig:
     """For `dragoman clean`: a limit of its own, below `cleaning.max_characters`."""
     drop_matching: str | None = None
     """For `dragoman clean`: a regular expression of what a faulty side holds."""
+    drop_lines: str | None = None
+    """For `dragoman clean`: a file below `--data-dir` of numbers, from 1, of lines to drop."""
+    strip_tags: bool = False
+    """For `dragoman clean`: keep the text of lines with inline XML, as the server translates it."""
+    altered_share: float | None = None
+    """`dragoman clean` makes this corpus: it alters so large a share of the pairs of the others in
+    these languages by rule (`text.alterations`). One way only: a rule may change a source alone."""
 
     def __post_init__(self) -> None:
         where = f"the corpus {self.prefix!r}"
@@ -49,6 +56,12 @@ class CorpusConfig:
             raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
         if self.one_way and len(self.languages) > 2:
             raise UsageError(f"{where}: one_way leads from one language into one other: name two")
+        if self.altered_share is not None and not 0.0 < self.altered_share <= 1.0:
+            raise UsageError(
+                f"{where}: altered_share is {self.altered_share}: give a share above 0, up to 1"
+            )
+        if self.altered_share is not None and not self.one_way:
+            raise UsageError(f"{where}: altered_share: such text is learnt one way; set one_way")
         for name in ("max_pairs", "max_characters"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -236,7 +249,10 @@ class ImportConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides a training run, or what was imported instead of one."""
+    """Everything that decides a training run, or what was imported instead of one.
+
+    A run that goes on with an imported model has both.
+    """
 
     model: ModelConfig = field(default_factory=ModelConfig)
     data: DataConfig = field(default_factory=DataConfig)
@@ -247,8 +263,16 @@ class RunConfig:
 
     @property
     def directions(self) -> tuple[tuple[str, ...], ...]:
-        """Source and target language of all that is learnt."""
+        """Source and target language of all that the model knows."""
         return self.imported.directions if self.imported else self.data.directions
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All that the model knows; a run may train fewer of an imported model's."""
+        if self.imported is None:
+            return self.data.languages
+        sources, targets = zip(*self.imported.directions, strict=True)
+        return tuple(dict.fromkeys((*sources, *targets)))
 
     @property
     def limits(self) -> Limits:
@@ -335,8 +359,38 @@ def complete(given: Mapping[str, Any], where: str = "settings") -> RunConfig:
     settings["model"] = {**PRESETS[preset], "vocab_size": vocabulary.size, **model}
     _spell_out_corpora(settings)
     config = from_mapping(RunConfig, settings, where)
+    if config.imported:
+        config = replace(config, data=_in_directions(config.data, config.imported.directions))
     _check_run(config)
     return config
+
+
+def _in_directions(data: DataConfig, directions: Sequence[tuple[str, ...]]) -> DataConfig:
+    """The corpora in the directions of an imported model, each of them one-way.
+
+    One-way, because the vocabularies of its sources and its targets may differ.
+
+    Raises:
+        UsageError: no corpus to train on is in one of its directions.
+    """
+
+    def divided(corpora: Sequence[CorpusConfig]) -> tuple[CorpusConfig, ...]:
+        return tuple(
+            replace(corpus, languages=direction, one_way=True)
+            for corpus in corpora
+            for direction in corpus.directions
+            if direction in directions
+        )
+
+    train = divided(data.train)
+    if data.train and not train:
+        known = ", ".join(map("-".join, directions))
+        raise UsageError(f"data.train: no corpus is in a direction that the model knows: {known}")
+    taught = {language for corpus in train for language in corpus.languages}
+    languages = tuple(language for language in data.languages if language in taught)
+    return replace(
+        data, train=train, valid=divided(data.valid), languages=languages or data.languages
+    )
 
 
 def _table(settings: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
@@ -360,9 +414,9 @@ def _check_run(config: RunConfig) -> None:
             f"training.average_last is {training.average_last}: more than "
             f"training.keep_checkpoints, {training.keep_checkpoints}"
         )
-    for name, trained in (("src_vocab_size", None), ("own_output", False), ("output_bias", False)):
-        if getattr(config.model, name) != trained:
-            raise UsageError(f"model.{name}: only imported models have that, it is not trained")
+    for name, usual in (("src_vocab_size", None), ("own_output", False), ("output_bias", False)):
+        if getattr(config.model, name) != usual and config.imported is None:
+            raise UsageError(f"model.{name}: only imported models have it: see --start-from")
     for name in ("stop_after_validations", "average_best"):
         if getattr(training, name) is not None and not config.data.valid:
             raise UsageError(f"training.{name}: give text in data.valid, which is empty")

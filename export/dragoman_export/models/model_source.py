@@ -16,6 +16,8 @@ from dragoman_training.run import checkpoint_folder
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME
 
+_OPUS, _OPUS_OWNER = "opus-mt-", "Helsinki-NLP"
+
 Kind = Literal["bundle", "checkpoint", "marian", "hub"]
 
 
@@ -64,28 +66,44 @@ def find_sources(word: str) -> list[ModelSource]:
     path = Path(word)
     if path.is_dir():
         return _in_folder(path)
-    name, _, revision = word.partition("@")
-    if is_hub_name(name):
-        return [ModelSource("hub", name, revision=revision or MAIN)]
+    if found := _of_hub(word):
+        return [found]
     raise UsageError(
-        f"{word}: there is no such folder, and a hub's names read owner/model or "
-        "owner/model@revision"
+        f"{word}: there is no such folder, and a hub's names read owner/model, "
+        "owner/model@revision or opus-mt-..."
     )
 
 
 def one_source(word: str) -> ModelSource:
-    """What a word names that is one model; a folder need not be there any more.
+    """What a word names that is one model.
 
     Raises:
         UsageError: it names nothing, or several.
     """
-    path = Path(word)
-    if not path.is_dir() and not is_hub_name(word.partition("@")[0]):
-        return ModelSource("checkpoint", word, path)
     found = find_sources(word)
     if len(found) > 1:
         raise UsageError(f"{word}: holds {len(found)} bundles; name one")
     return found[0]
+
+
+def kept_source(word: str) -> ModelSource:
+    """As `one_source`, but a folder need not be there any more.
+
+    Raises:
+        UsageError: it names several.
+    """
+    path = Path(word)
+    if not path.is_dir() and not _of_hub(word):
+        return ModelSource("checkpoint", word, path)
+    return one_source(word)
+
+
+def _of_hub(word: str) -> ModelSource | None:
+    """The model of a hub that a word names; `opus-mt-...` needs no owner."""
+    name, _, revision = word.partition("@")
+    if name.startswith(_OPUS):
+        name = f"{_OPUS_OWNER}/{name}"
+    return ModelSource("hub", name, revision=revision or MAIN) if is_hub_name(name) else None
 
 
 def _in_folder(path: Path) -> list[ModelSource]:

@@ -97,7 +97,8 @@ def import_marian(
 
 def own_files(out: Path) -> tuple[str, ...]:
     """What `import_marian` wrote into a folder; see `replacement.OwnFiles`."""
-    if RunConfig.from_json(out / checkpoint_folder.CONFIG).imported is None:
+    config = RunConfig.from_json(out / checkpoint_folder.CONFIG)
+    if config.imported is None or config.data.train:
         raise UsageError(
             f"{out / checkpoint_folder.CONFIG} is of a model that was trained, not imported"
         )

@@ -295,8 +295,13 @@ class Transformer(nn.Module):
 
     def project(self, x: Tensor) -> Tensor:
         """Map [..., E] to logits [..., V] with the embedding matrix, or the output's own."""
+        return F.linear(x, *self.output)
+
+    @property
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output projection [V, E], and its bias [V] if it has one."""
         matrix = self.own_output if self.config.own_output else self.embedding
-        return F.linear(x, matrix.weight, self.output_bias if self.config.output_bias else None)
+        return matrix.weight, self.output_bias if self.config.output_bias else None
 
     def forward(self, src_ids: Tensor, src_keep_mask: Tensor, tgt_ids: Tensor) -> Tensor:
         """Teacher-forced decoder output before the projection.

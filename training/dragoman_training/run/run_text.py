@@ -11,6 +11,7 @@ from pathlib import Path
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import CorpusConfig, RunConfig
+from dragoman_training.run.checkpoint_folder import tokenizer_files
 from dragoman_training.run.validation import learnt_parts
 from dragoman_training.steps.processes import Processes
 from dragoman_training.text.encoding import Drawing, TokenFiles
@@ -53,6 +54,7 @@ class RunText:
         """
         self._config, self._run, self._processes = config, run, processes
         self._vocabulary = vocabulary
+        self._vocabularies = [vocabulary.with_name(name) for name in tokenizer_files(config)]
         texts = [_text(data_dir, corpus) for corpus in config.data.train]
         self.held_out = {
             _name(corpus): learnt_parts(_in_memory(data_dir, corpus), config.data.directions)
@@ -60,7 +62,7 @@ class RunText:
         }
         """By name, what of each corpus is in directions that are learnt."""
         self.tokenizer = self._open_vocabulary(texts, former)
-        self.config = _with_vocabulary(config, self.tokenizer.vocab_size)
+        self.config = _with_vocabulary(config, self.tokenizer.target.vocab_size)
         """The settings, with the size of the vocabulary that there is."""
         self.examples = self._encoded(texts)
 
@@ -74,17 +76,22 @@ class RunText:
             languages = config.data.languages
             if former:
                 further = former.without(languages)
-                log.info("the vocabulary of %s, with %s", former.path, further or "nothing more")
-                sentences = vocabulary_text(texts, further)
-                extend_vocabulary(former, sentences, languages, config.vocabulary, path)
+                log.info(
+                    "the vocabulary of %s, with %s", former.path, further or "no new language"
+                )
+                # `path` comes last: once it exists, the vocabulary is complete.
+                for written in reversed(self._vocabularies):
+                    side = replace(former, path=former.path.with_name(written.name))
+                    sentences = vocabulary_text(texts, further or languages)
+                    extend_vocabulary(side, sentences, languages, config.vocabulary, written)
             else:
                 log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
                 self._train_vocabulary(texts, path)
         elif is_first:
             log.info("taking the vocabulary that lies there, %s", path)
         self._processes.wait()
-        tokenizer = Tokenizer(path)
-        wanted, entries = config.model.vocab_size, tokenizer.vocab_size
+        tokenizer = Tokenizer(*self._vocabularies)
+        wanted, entries = config.model.vocab_size, tokenizer.target.vocab_size
         if entries < wanted and not former and (is_ours or self._is_all_of_text(texts, tokenizer)):
             if is_first:
                 log.warning(
@@ -115,7 +122,7 @@ class RunText:
 
     def _encoded(self, texts: Sequence[ParallelText]) -> Examples:
         data = self._config.data
-        files = TokenFiles(self._run / _ENCODED_TEXT, self._vocabulary)
+        files = TokenFiles(self._run / _ENCODED_TEXT, *self._vocabularies)
         numbers = range(data.subword_drawings if data.subword_dropout else 0)
         drawings = [Drawing(data.subword_dropout, number) for number in numbers]
         targets_too = data.subword_dropout_on == "both"
@@ -128,7 +135,7 @@ class RunText:
         if not len(examples):
             raise UsageError(
                 f"all {examples.left_out} pairs exceed data.max_length_tokens, "
-                f"{data.max_length_tokens}"
+                f"{data.max_length_tokens}, or have targets that the vocabulary cannot write"
             )
         directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
         log.info(

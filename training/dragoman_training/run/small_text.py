@@ -28,8 +28,9 @@ from dragoman_training.text.parallel_text import TextFiles
 
 log = logging.getLogger(__name__)
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "small.toml"
-"""For small text, where no recipe is given."""
+_RECIPES = Path(__file__).parents[1] / "recipes"
+RECIPE, FINE_TUNING = _RECIPES / "small.toml", _RECIPES / "fine-tuning.toml"
+"""If no recipe is given: for small text, and for a run that begins with a model."""
 
 Settings = Mapping[str, Any]
 """By table, as a file has them."""
@@ -51,8 +52,12 @@ _CHOSEN = {
     ),
 }
 """What `choose` chooses."""
-_FINE_TUNING_RATE, _FINE_TUNING_DROPOUT, _FINE_TUNING_STEPS = 1e-3, 0.1, 0.25
-"""Of a run that begins with a trained model; the last one over the steps of one that does not."""
+_FINE_TUNING_STEPS = 0.25
+"""Steps of a run that begins with a trained model, over those of one that does not."""
+_OF_TEXT = ("data", "imported")
+"""Tables that decide which text is trained on."""
+_OF_VALIDATION = ("stop_on", "stop_after_validations", "average_best", "valid_bleu_sentences")
+"""Settings that need text to validate on."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class TextSize:
     """How much text there is to train on."""
 
     pairs: int
+    """That an epoch shows, each once."""
     tgt_tokens: int
     """That an epoch shows, in all directions; an estimate, made before there is a vocabulary."""
     characters: int
@@ -77,8 +83,8 @@ def settings_for(
 ) -> RunConfig:
     """The settings of a run, with those that nobody gave as small text needs them.
 
-    A user's own text without a recipe gets the recipe `small.toml`. A recipe that gives
-    `training.steps` keeps its own schedule.
+    A user's own text without a recipe gets the recipe `small.toml`, or `fine-tuning.toml` if the
+    run begins with a model. A recipe that gives `training.steps` keeps its own schedule.
 
     Args:
         recipe: a TOML file, or None.
@@ -87,8 +93,8 @@ def settings_for(
         data_dir: where relative prefixes begin.
         saved: the settings of a run that is resumed: without a recipe it keeps all of them, with
             one those that were chosen here when it began.
-        start: the settings of the model that a new run begins with; without a recipe the run has a
-            model of the same sizes.
+        start: the settings of the model that a new run begins with, whose sizes the run's model
+            has, as far as a recipe gives neither a preset nor others.
         tell: log what was chosen.
 
     Raises:
@@ -97,14 +103,20 @@ def settings_for(
     if saved and recipe is None:
         return complete(given_settings(_as_given(saved), words, data))
     where = str(recipe) if recipe else "settings"
-    given = given_settings(read_toml(recipe) if recipe else {}, words, data, where)
+    begun = saved or start
+    base = _with_model_of(begun, read_toml(recipe) if recipe else {})
+    given = given_settings(base, words, data, where)
+    if given.get("imported") != (_imported(begun) if begun else None):
+        raise UsageError(f"{where}: imported cannot be set; --start-from names the model")
     if saved:
         return complete(_joined(given, _chosen_before(given, saved)), where)
-    corpora = complete({"data": given.get("data", {})}, where).data.train
+    of_text: Settings = {name: given[name] for name in _OF_TEXT if name in given}
+    corpora = complete(of_text, where).data.train
     size = measure(corpora, data_dir) if corpora else None
     is_unconfigured = recipe is None and "train" in data
     if is_unconfigured:
-        given = given_settings(_without_recipe(size, start), words, data)
+        chosen_recipe = _without_recipe(size, start, bool(given["data"].get("valid")))
+        given = given_settings(_with_model_of(start, chosen_recipe), words, data)
     config = complete(given, where)  # refuses values that make no sense
     gives_steps = "steps" in given.get("training", {})
     if size is None:
@@ -119,7 +131,7 @@ def settings_for(
     if gives_steps and not is_unconfigured:
         del chosen["training"]
     if tell:
-        _log(size, chosen, is_unconfigured)
+        _log(size, chosen, (FINE_TUNING if start else RECIPE) if is_unconfigured else None)
     return complete(_joined(given, chosen), where)
 
 
@@ -133,22 +145,23 @@ def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
     Raises:
         UsageError: the text cannot be read, or every pair has an empty side.
     """
-    pairs, tgt_characters, characters = 0, 0.0, set[str]()
+    pairs, tgt_characters, characters = 0.0, 0.0, set[str]()
     for corpus in corpora:
         tgt_share = len(corpus.directions) / len(corpus.languages)
         text = TextFiles(data_dir / corpus.prefix, corpus.languages)
         before = pairs
         for pair in islice(text, corpus.max_pairs):
-            pairs += 1
+            pairs += min(corpus.weight, 1.0)
             if pairs > _MOST_PAIRS:
                 return None
-            tgt_characters += sum(map(len, pair)) * tgt_share
+            tgt_characters += sum(map(len, pair)) * tgt_share * corpus.weight
             characters.update(*pair)
         if pairs == before:
             raise UsageError(
                 f"{text.prefix}: every pair has an empty side; give text in both files"
             )
-    return TextSize(pairs, math.ceil(tgt_characters / _CHARACTERS_A_TOKEN), len(characters))
+    tgt_tokens = math.ceil(tgt_characters / _CHARACTERS_A_TOKEN)
+    return TextSize(max(1, round(pairs)), tgt_tokens, len(characters))
 
 
 def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, int]]:
@@ -188,20 +201,35 @@ def _steps(tgt_tokens: int, batch_tokens: int, share: float) -> int:
     return max(_FEWEST_STEPS, int(round(steps, -1)))
 
 
-def _without_recipe(size: TextSize | None, start: RunConfig | None) -> Settings:
+def _without_recipe(size: TextSize | None, start: RunConfig | None, validates: bool) -> Settings:
     """The settings that take the place of a recipe's."""
-    recipe = read_toml(RECIPE) if size else {}
     if start is None:
+        return read_toml(RECIPE) if size else {}
+    recipe = read_toml(FINE_TUNING)
+    if not validates:
+        for name in _OF_VALIDATION:
+            recipe["training"].pop(name, None)
+    return recipe
+
+
+def _with_model_of(begun: RunConfig | None, recipe: Settings) -> Settings:
+    """A recipe, completed with the sizes and the vocabulary of the model that a run begins with."""
+    if begun is None:
         return recipe
-    sizes = dataclasses.asdict(start.model)
+    sizes = dataclasses.asdict(begun.model)
     for name in ("vocab_size", "dropout"):
         del sizes[name]
-    training = {**recipe.get("training", {}), "peak_learning_rate": _FINE_TUNING_RATE}
-    return {
-        "model": {**sizes, "dropout": _FINE_TUNING_DROPOUT},
-        "vocabulary": {"size": start.model.vocab_size},
-        "training": training,
+    model = recipe.get("model", {})
+    found = {
+        **recipe,
+        "model": model if "preset" in model else {**sizes, **model},
+        "vocabulary": {"size": begun.model.vocab_size, **recipe.get("vocabulary", {})},
     }
+    return {"imported": _imported(begun), **found} if begun.imported else found
+
+
+def _imported(begun: RunConfig) -> dict[str, Any] | None:
+    return dataclasses.asdict(begun.imported) if begun.imported else None
 
 
 def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, int]]:
@@ -228,10 +256,10 @@ def _as_given(saved: RunConfig) -> Settings:
     return tables
 
 
-def _log(size: TextSize, chosen: Mapping[str, Mapping[str, int]], is_unconfigured: bool) -> None:
+def _log(size: TextSize, chosen: Mapping[str, Mapping[str, int]], recipe: Path | None) -> None:
     settings = [f"{table}.{name}={n}" for table in chosen for name, n in chosen[table].items()]
-    if is_unconfigured:
-        settings = [f"the recipe {RECIPE.name}", *settings]
+    if recipe:
+        settings = [f"the recipe {recipe.name}", *settings]
     if settings:
         log.warning(
             "few pairs, %d, so the settings are: %s; --set NAME=VALUE changes one",

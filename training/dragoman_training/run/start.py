@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+from torch import Tensor
+
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.network.architecture import ModelConfig
@@ -32,13 +34,11 @@ class Start:
             config: the model of the run.
 
         Raises:
-            UsageError: a file is missing or damaged, or the model is from elsewhere, or of another
-                architecture than a larger one of its kind, or the run's vocabulary is smaller but
-                its model is not.
+            UsageError: a file is missing or damaged, or the model is of another architecture than
+                a larger one of its kind, or the run's vocabulary is smaller but its model is not,
+                or another than an imported model's.
         """
         self._folder, self._found = folder, checkpoint.load(folder)
-        if self._found.config.imported:
-            raise UsageError(f"{folder}: was imported; a run begins with a model trained here")
         theirs, ours = self._found.model.config, config
         for setting in dataclasses.fields(ModelConfig):
             has, wanted = (getattr(one, setting.name) for one in (theirs, ours))
@@ -49,42 +49,53 @@ class Start:
                 )
         self._config = config
         is_smaller = any(getattr(ours, name) < getattr(theirs, name) for name in MAY_SHRINK)
-        if ours.vocab_size < theirs.vocab_size and not is_smaller:
+        too_few = ours.vocab_size < theirs.vocab_size and not is_smaller
+        if too_few or (self._is_imported and ours.vocab_size != theirs.vocab_size):
             raise UsageError(
                 f"{folder}: its vocabulary has {theirs.vocab_size} entries, vocabulary.size "
                 f"is {ours.vocab_size}: give as many"
             )
 
     @property
+    def _is_imported(self) -> bool:
+        return self._found.config.imported is not None
+
+    @property
     def vocabulary(self) -> Former | None:
         """Its vocabulary, for the run's to begin with; None: a smaller model trains its own."""
         if self._config.vocab_size < self._found.model.config.vocab_size:
             return None
-        return Former(self._folder / checkpoint_folder.TOKENIZER, self._found.config.data.languages)
+        return Former(self._folder / checkpoint_folder.TOKENIZER, self._found.config.languages)
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
         """Fill the run's model, whose vocabulary may be another one.
 
         An entry that both have keeps its row of the embedding, and one that is new gets the mean of
         the rows of what the former vocabulary cuts it into; a new language's tag, of all tags.
-        Of a larger model, it gets what `shrink` leaves.
+        Of a larger model, it gets what `shrink` leaves. An imported one keeps its vocabularies.
 
         Source: Gee et al. 2022, https://aclanthology.org/2022.emnlp-industry.41
         """
         larger = self._found.model
         weights = shrink(larger.state_dict(), larger.config, self._config)
-        former, rows = weights[_EMBEDDING], model.state_dict()[_EMBEDDING].cpu().clone()
+        if not self._is_imported:
+            weights[_EMBEDDING] = self._rows(weights[_EMBEDDING], model, tokenizer)
+        model.load_state_dict(weights)
+        log.info("beginning with the weights of %s", self._folder)
+
+    def _rows(self, former: Tensor, model: Transformer, tokenizer: Tokenizer) -> Tensor:
+        """The embedding that another vocabulary begins with."""
+        rows: Tensor = model.state_dict()[_EMBEDDING].cpu().clone()
         for entry, parts in enumerate(self._parts(tokenizer)):
             if parts:
                 rows[entry] = former[parts].mean(dim=0)
-        model.load_state_dict({**weights, _EMBEDDING: rows})
-        log.info("beginning with the weights of %s", self._folder)
+        return rows
 
     def _parts(self, tokenizer: Tokenizer) -> Iterator[list[int]]:
         """Of each entry of another vocabulary, the ids of what it is made of in this one."""
         former = self._found.tokenizer
         ids = {former.piece(entry): entry for entry in range(former.vocab_size)}
-        tags = [former.tag_id(language) for language in self._found.config.data.languages]
+        tags = [former.tag_id(language) for language in self._found.config.languages]
         for entry, text in enumerate(tokenizer.vocabulary):
             piece = tokenizer.piece(entry)
             if piece in ids:

@@ -37,7 +37,7 @@ _NO_CPU_MEMORY = "can't allocate memory"
 class Trainer:
     """One run in one folder, by one process or by several that see the same folder.
 
-    The folder gets `tokenizer.model`, `checkpoints/step-*`, `log.jsonl`, TensorBoard events, and at
+    The folder gets the vocabulary, `checkpoints/step-*`, `log.jsonl`, TensorBoard events, and at
     the end `final`: the average of the last checkpoints, or of the best validations' models where
     `training.average_best` or `training.stop_after_validations` is given.
     """
@@ -285,14 +285,25 @@ class Trainer:
         if not self._processes.is_first:
             return
         weights = {name: tensor.detach().cpu() for name, tensor in self._model.state_dict().items()}
-        checkpoint.save(folder, weights, self._config, self._tokenizer_path, optimizer, progress)
+        self._save_checkpoint(folder, weights, optimizer, progress)
+
+    def _save_checkpoint(
+        self,
+        folder: Path,
+        weights: dict[str, torch.Tensor],
+        optimizer: Optimizer | None = None,
+        progress: checkpoint.Progress | None = None,
+    ) -> None:
+        names = checkpoint_folder.tokenizer_files(self._config)
+        tokenizer, *of_target = (self._run / name for name in names)
+        checkpoint.save(folder, weights, self._config, tokenizer, optimizer, progress, *of_target)
 
     def _finish(self) -> None:
         last = checkpoint.step_folders(self._run)[-self._config.training.average_last :]
         best = self._best.final(self._progress)
         folders = best or last
         final = self._run / checkpoint.FINAL
-        checkpoint.save(final, checkpoint.average(folders), self._config, self._tokenizer_path)
+        self._save_checkpoint(final, checkpoint.average(folders))
         which = "best validations' models" if best else "last checkpoints"
         log.info("the average of %d %s written to %s", len(folders), which, final)
 

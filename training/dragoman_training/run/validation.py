@@ -9,7 +9,6 @@ from itertools import chain, islice
 
 import torch
 
-from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import RunConfig
 from dragoman_training.network.transformer import Transformer
@@ -61,6 +60,7 @@ class Validation:
         """
         self._part_tokens = part_tokens
         self._model, self._tokenizer, self._config = model, tokenizer, config.training
+        self._limits = config.limits
         self._processes = processes
         limit = config.data.max_length_tokens
         encoded = {name: Examples(parts, tokenizer, limit) for name, parts in texts.items()}
@@ -115,11 +115,11 @@ class Validation:
         return sum(map(self._loss_of, pieces(piece, math.ceil(piece.padded_tokens / 2))))
 
     def _bleu(self) -> float:
-        translator = Translator(self._model, self._tokenizer, Limits(), beam_width=1)
+        translator = Translator(self._model, self._tokenizer, self._limits, beam_width=1)
         total = 0.0
         for direction in self._processes.share(self._directions):
             found = translator.translate(direction.src, direction.language)
-            texts = [self._tokenizer.decode(hypothesis.ids) for hypothesis in found]
+            texts = [self._tokenizer.target.decode(hypothesis.ids) for hypothesis in found]
             total += measure(texts, direction.tgt).bleu
         return self._processes.sum([total])[0] / len(self._directions)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dragoman.kernel.text import PAD_ID
-from dragoman_training.network.architecture import Precision
+from dragoman_training.network.architecture import NEVER, Precision
 from dragoman_training.network.precision import lower_dtype
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.text.examples import Batch
@@ -22,7 +22,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        target: Tensor,
+        smoothing: float,
     ) -> Tensor:
         device_type = hidden.device.type
         autocast = torch.is_autocast_enabled(device_type)
@@ -31,54 +36,78 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             hidden_low, weight_low = hidden.to(dtype), weight.to(dtype)
             hidden_grad = torch.empty_like(hidden_low)
             weight_grad = torch.zeros_like(weight)
+            bias_grad = None if bias is None else torch.zeros_like(bias)
+            uniform = _uniform(weight, bias)
             loss = hidden.new_zeros((), dtype=torch.float32)
             for start in range(0, len(target), ROWS_A_CHUNK):
                 rows = slice(start, start + ROWS_A_CHUNK)
                 gold = target[rows, None]
                 logits = (hidden_low[rows] @ weight_low.T).float()  # [n, V]
+                if bias is not None:
+                    logits += bias
                 peak = logits.amax(dim=-1, keepdim=True)
                 logits.sub_(peak)
-                gold_logit, mean_logit = logits.gather(1, gold), logits.mean(dim=-1, keepdim=True)
+                gold_logit, mean_logit = logits.gather(1, gold), (logits @ uniform)[:, None]
                 grad = logits.exp_()
                 total = grad.sum(dim=-1, keepdim=True)
                 expected = (1 - smoothing) * gold_logit + smoothing * mean_logit
                 loss += (total.log() - expected).sum()
                 # d loss / d logits = softmax - smoothed target
-                grad.div_(total).sub_(smoothing / len(weight))
+                grad.div_(total).sub_(smoothing * uniform)
                 grad.scatter_add_(1, gold, torch.full_like(total, smoothing - 1))
                 grad_low = grad.to(dtype)
                 hidden_grad[rows] = grad_low @ weight_low
                 weight_grad += grad_low.T @ hidden_low[rows]
-        ctx.save_for_backward(hidden_grad, weight_grad)
+                if bias_grad is not None:
+                    bias_grad += grad.sum(dim=0)
+        ctx.save_for_backward(hidden_grad, weight_grad, bias_grad)
         ctx.hidden_dtype = hidden.dtype
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        hidden_grad, weight_grad = ctx.saved_tensors
-        return hidden_grad.to(ctx.hidden_dtype) * grads[0], weight_grad * grads[0], None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
+        hidden_grad, weight_grad, bias_grad = ctx.saved_tensors
+        bias_grad = None if bias_grad is None else bias_grad * grads[0]
+        hidden_grad = hidden_grad.to(ctx.hidden_dtype) * grads[0]
+        return hidden_grad, weight_grad * grads[0], bias_grad, None, None
+
+
+def _uniform(weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The distribution [V] that smoothing mixes in: uniform over the entries that are allowed.
+
+    So a forbidden entry's bias gets no gradient, and stays `NEVER`.
+    """
+    allowed = torch.ones(len(weight), device=weight.device)
+    if bias is not None:
+        allowed[bias <= NEVER / 2] = 0.0
+    return allowed / allowed.sum()
 
 
 def projected_cross_entropy(
-    hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float
+    hidden: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """Sum over positions of the label-smoothed cross-entropy of `hidden @ weight.T`.
+    """Sum over positions of the label-smoothed cross-entropy of `hidden @ weight.T + bias`.
 
-    Equal to `F.cross_entropy(..., label_smoothing=smoothing, reduction="sum")`, four times faster
-    on a CPU and without a tensor of all logits.
+    If no entry is forbidden, equal to `F.cross_entropy(..., label_smoothing=smoothing,
+    reduction="sum")`, four times faster on a CPU and without a tensor of all logits.
 
     Args:
         hidden: [N, E], decoder output at the positions that count.
         weight: [V, E], the output projection.
         target: int64 [N].
-        smoothing: share of probability spread evenly over the vocabulary.
+        smoothing: probability that is spread uniformly over the entries that are not forbidden.
+        bias: [V]; `NEVER` for a forbidden entry.
 
     Returns:
         float32 scalar, in nats.
 
     Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
     """
-    arguments = (hidden, weight, target, smoothing)
+    arguments = (hidden, weight, bias, target, smoothing)
     loss: Tensor = _ProjectedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss
 
@@ -91,5 +120,5 @@ def summed_loss(model: Transformer, batch: Batch, smoothing: float, precision: P
     with torch.autocast(device.type, dtype, enabled=dtype is not None):
         hidden = model(src, src != PAD_ID, batch.tgt_in_ids.to(device))
         counted = tgt_out != PAD_ID
-        weight = model.embedding.weight
-        return projected_cross_entropy(hidden[counted], weight, tgt_out[counted], smoothing)
+        weight, bias = model.output
+        return projected_cross_entropy(hidden[counted], weight, tgt_out[counted], smoothing, bias)

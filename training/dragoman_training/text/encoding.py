@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import sha256
-from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
 from dragoman_training.text.parallel_text import (
     ParallelText,
     TextFiles,
@@ -94,7 +94,8 @@ def encode(
     Args:
         text: the pairs.
         tokenizer: the vocabulary.
-        limit: pairs with a longer side are left out, and so are those with an empty one.
+        limit: pairs with a longer side are left out, and so are those with an empty one, or whose
+            target has characters that an imported vocabulary lacks.
         drawing: how words are cut; None: as always. The same pairs are left out; what a drawing
             makes longer than the limit is cut as always.
     """
@@ -110,14 +111,14 @@ def encode(
 class TokenFiles:
     """Encoded texts in a folder, a numbered one each, with what they were made of."""
 
-    def __init__(self, folder: Path, vocabulary: Path) -> None:
+    def __init__(self, folder: Path, *vocabularies: Path) -> None:
         """Use a folder.
 
         Args:
             folder: where they lie, or will.
-            vocabulary: the tokenizer's file.
+            vocabularies: the tokenizer's files, one or one a side.
         """
-        self._folder, self._vocabulary = folder, vocabulary
+        self._folder, self._vocabularies = folder, vocabularies
 
     def encode(
         self,
@@ -143,7 +144,7 @@ class TokenFiles:
         files = [existing_file(text.pairs.prefix, language) for language in text.languages]
         about: dict[str, object] = {
             "text": list(map(_digest, files)),
-            "vocabulary": _digest(self._vocabulary),
+            "vocabulary": " ".join(map(_digest, self._vocabularies)),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,
         }
@@ -183,7 +184,8 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _dtype(tokenizer: Tokenizer) -> npt.DTypeLike:
-    return np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.int32
+    most = max(tokenizer.vocab_size, tokenizer.target.vocab_size)
+    return np.uint16 if most <= 1 << 16 else np.int32
 
 
 def _open(
@@ -319,13 +321,17 @@ class _Writer:
             if seen % _PAIRS_A_REPORT < len(chunk):
                 log.info("%d pairs encoded", seen)
             sides = len(chunk[0][1])
+            columns = zip(*(pair for _, pair in chunk), strict=True)
             texts = list(itertools.chain(*(pair for _, pair in chunk)))
-            encoded = self._tokenizer.encode_all(texts)
+            encoded = self._encode(list(columns))
             drawn = self._draw(texts, encoded, seen)
             kept: list[list[int]] = []
             for number, (rank, _) in enumerate(chunk):
                 of_pair = slice(number * sides, (number + 1) * sides)
                 fits = all(0 < len(side) <= self._limit for side in encoded[of_pair])
+                # An imported vocabulary may lack characters; the model must not train to generate
+                # the unknown token.
+                fits = fits and UNKNOWN_ID not in encoded[of_pair][-1]
                 (self.taken if fits else self.too_long).append(rank)
                 kept += drawn[of_pair] if fits else []
             ids = np.fromiter(itertools.chain(*kept), _dtype(self._tokenizer))
@@ -333,6 +339,15 @@ class _Writer:
             self._ids.write(ids.tobytes())
             self._ends.write(ends.tobytes())
             self._end = int(ends[-1]) if kept else self._end
+
+    def _encode(self, columns: Sequence[Sequence[str]]) -> list[list[int]]:
+        """The ids of sides: all of the first pair, then all of the next one.
+
+        Where the sides have a vocabulary each, a text is one-way: source, target.
+        """
+        tokenizers = (self._tokenizer, *[self._tokenizer.target] * (len(columns) - 1))
+        encoded = [one.encode_all(side) for one, side in zip(tokenizers, columns, strict=True)]
+        return list(itertools.chain(*zip(*encoded, strict=True)))
 
     def _draw(self, texts: list[str], encoded: list[list[int]], seen: int) -> list[list[int]]:
         """What is written of texts that have this code otherwise."""

@@ -67,8 +67,8 @@ class _Corpus:
     """The same again; what belongs to the source of the same place."""
     directions: Sequence[tuple[int, int]]
     """Which sides are source and target."""
-    tags: Sequence[int]
-    """Of each direction, the id that asks for its target language."""
+    tags: Sequence[Sequence[int]]
+    """Of each direction, the id that asks for its target language, if the vocabulary has tags."""
     numbers: Sequence[int]
     """Of each direction, its number among those of all corpora."""
     begin: int
@@ -114,7 +114,7 @@ class Examples:
         Args:
             texts: the corpora; every ordered pair of a corpus's languages is a direction, or the
                 first pair alone.
-            tokenizer: a vocabulary with a tag for each language.
+            tokenizer: a vocabulary with a tag for each language, or an imported model's.
             max_length_tokens: pairs with a longer side are left out.
             temperature: how corpora are mixed, instead of by their weights.
             files: where token ids lie; None: in memory.
@@ -122,6 +122,7 @@ class Examples:
                 corpus takes the next one.
             targets_too: whether those of targets are cut so too.
         """
+        self._tags = tokenizer.tags
         self._corpora: list[_Corpus] = []
         self._directions: dict[tuple[str, str], int] = {}
         for number, text in enumerate(texts):
@@ -149,7 +150,7 @@ class Examples:
         known = self._directions
         # Without pairs it teaches none.
         numbers = [known.setdefault(name, len(known)) for name in names if len(sources[0])]
-        tags = [tokenizer.tag_id(tgt) for _, tgt in names]
+        tags = [tokenizer.tag_ids(tgt) for _, tgt in names]
         return _Corpus(sources, targets, text.directions, tags, numbers, len(self))
 
     def __len__(self) -> int:
@@ -203,7 +204,7 @@ class Examples:
         first = random.permutation(self._drawn(seed, ends))
         second = self._partners(first, joined_share, random)
         src, tgt = (a + b for a, b in zip(self._lengths(first), self._lengths(second), strict=True))
-        src += 2  # the tag and the end symbol
+        src += 1 + self._tags  # with the end symbol
         tgt += 1
         by_length = np.lexsort((src, tgt))  # stable: equals stay shuffled
         longer = np.maximum(src, tgt)
@@ -268,8 +269,8 @@ class Examples:
                     tgt[rows] = corpus.targets[drawing].lengths(pairs, tgt_side)
         return src, tgt
 
-    def _example(self, number: int) -> tuple[int, list[int], list[int]]:
-        """Tag, source and target of an example."""
+    def _example(self, number: int) -> tuple[Sequence[int], list[int], list[int]]:
+        """Tags, source and target of an example."""
         drawing, number = divmod(number, len(self))
         corpus = self._corpora[bisect_right(self._begins, number) - 1]
         pair, way = divmod(number - corpus.begin, len(corpus.directions))
@@ -281,11 +282,11 @@ class Examples:
         """Lay the examples of a part side by side."""
         sources, targets = [], []
         for i, j in zip(part.first.tolist(), part.second.tolist(), strict=True):
-            tag, source, target = self._example(i)
+            tags, source, target = self._example(i)
             if j >= 0:
                 _, more_source, more_target = self._example(j)
                 source, target = source + more_source, target + more_target
-            sources.append([tag, *source])
+            sources.append([*tags, *source])
             targets.append(target)
         return Batch(
             src_ids=pad([[*source, END_ID] for source in sources]),

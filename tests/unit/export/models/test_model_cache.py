@@ -9,18 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from dragoman_export.bundle import export_bundle
 from dragoman_export.models import conversion
 from dragoman_export.models.conversion import GRAPHS, PYTORCH, Converter, check
 from dragoman_export.models.model_cache import CachedModel, ModelCache
-from dragoman_export.models.model_source import find_sources
+from dragoman_export.models.model_source import find_sources, one_source
 from dragoman_training.marian.languages import Languages
+from dragoman_training.run.checkpoint_folder import read_arrays
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest, digests
+from studies.made_up_text import write_sentences
 from tests.marian_hub import COMMIT, MODEL, WEIGHTS, MarianHub
 from tests.marian_models import MarianModel, write_marian
 
@@ -152,7 +155,7 @@ def test_a_checkpoint_that_is_a_bundle_is_taken_as_it_is(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("nowhere", "nowhere: there is no such folder, and a hub's names read owner/model or"),
+        ("nowhere", "nowhere: there is no such folder, and a hub's names read owner/model,"),
         ("a/b/c", "there is no such folder"),
         ("empty", "empty: is no bundle, no checkpoint, no Marian model, and no folder of bundles"),
     ],
@@ -164,6 +167,28 @@ def test_what_names_nothing_is_told(
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=message):
         find_sources(word)
+
+
+def test_a_run_begins_with_a_model_that_is_kept_and_is_served_like_it(
+    cache: ModelCache, tmp_path: Path
+) -> None:
+    # Letters alone: other pieces are not all in the model's list.
+    lines = [(letter, letter) for letter in "abcdefgh"]
+    text = list(map(str, write_sentences(tmp_path / "my", lines)))
+    words = ["--set=training.steps=1", "--set=training.peak_learning_rate=1e-12", "--offline"]
+    run = tmp_path / "run"
+    assert main(["train", "--start-from", MODEL, "--text", *text, "--out", str(run), *words]) == 0
+    bundle = the_one(cache).bundle
+    kept, found = (read_arrays(one / WEIGHTS) for one in (bundle, run / "final"))
+    assert all(np.allclose(found[name], kept[name], atol=1e-6) for name in kept)
+    served = Manifest.load(converter(cache).bundle(one_source(str(run / "final"))))
+    assert served.all_directions == Manifest.load(bundle).all_directions
+    assert served.failed_checks("fp32") == 0
+
+
+def test_a_model_of_opus_needs_no_owner() -> None:
+    assert find_sources("opus-mt-en-de@v2") == find_sources("Helsinki-NLP/opus-mt-en-de@v2")
+    assert one_source("opus-mt-en-de") == one_source("Helsinki-NLP/opus-mt-en-de")
 
 
 def test_two_that_want_a_model_at_once_make_it_once(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from dragoman_training.config import RunConfig
+from dragoman_training.config import CorpusConfig, DataConfig, RunConfig
 from dragoman_training.marian.importing import import_marian
 from dragoman_training.marian.languages import Languages, find_languages
 from dragoman_training.run import checkpoint_folder
@@ -248,6 +248,9 @@ def test_a_checkpoint_is_like_those_that_training_writes(
     file.write_text(dataclasses.replace(config, imported=None).to_json())
     assert main([*words, "--force"]) == 2
     assert "is of a model that was trained, not imported" in capsys.readouterr().err
+    trained = DataConfig(train=(CorpusConfig("my", ("en", "de")),))
+    file.write_text(dataclasses.replace(config, data=trained).to_json())
+    assert main([*words, "--force"]) == 2
     assert main(["import-marian", "nowhere", "--out", str(tmp_path / "other")]) == 2
     assert "nowhere: there is no such folder, and a hub's" in capsys.readouterr().err
 

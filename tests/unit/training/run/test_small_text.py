@@ -123,6 +123,10 @@ def test_text_in_one_direction_has_half_the_tokens(tmp_path: Path) -> None:
     found = measure([both], tmp_path)
     assert found is not None
     assert found.pairs == 50, "pairs with an empty side are left out"
+    half_more = measure([both, replace(both, weight=0.5)], tmp_path)
+    assert half_more is not None
+    assert half_more.pairs == 75
+    assert half_more.tgt_tokens == pytest.approx(1.5 * found.tgt_tokens, abs=1)
     one_way = measure([replace(both, one_way=True)], tmp_path)
     assert one_way is not None
     assert one_way.tgt_tokens == pytest.approx(found.tgt_tokens / 2, abs=1)
@@ -278,4 +282,76 @@ def test_a_start_that_is_no_model_is_one_line(
 ) -> None:
     own(tmp_path, 5)
     assert train(tmp_path, "run", "--start-from", str(tmp_path / "gone")) == 2
-    assert "gone/config.json: cannot be read" in capsys.readouterr().err
+    assert "gone: there is no such folder, and a hub's names" in capsys.readouterr().err
+
+
+def test_general_text_is_shown_as_often_as_ones_own(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    own(tmp_path, 300)
+    write_pairs(tmp_path / "general", reverse_pairs(1200, seed=2), ("en", "de"))
+    general = ("--general-text", *(str(tmp_path / name) for name in ("general.de", "general.en")))
+    start = ("--start-from", str(random_checkpoint("post")))
+    words = ("training.steps=2", "training.valid_bleu_sentences=2")
+    assert train(tmp_path, "run", *start, *general, *words) == 0
+    found = checkpoint.load(tmp_path / "run" / "final").config
+    folders = ["text", "general-text"]
+    assert [one.weight for one in found.data.train] == [1.0, 0.25]
+    for corpora, name in ((found.data.train, "train"), (found.data.valid, "valid")):
+        prefixes = [str(tmp_path / "run" / folder / name) for folder in folders]
+        assert [corpus.prefix for corpus in corpora] == prefixes
+    assert found.training.stop_on == "bleu"
+    # What is divided and what is measured stays, whether the text is named again or not.
+    resumed = ["train", "--out", str(tmp_path / "run"), "--resume", "--set=training.steps=3"]
+    assert main(resumed) == 0
+    assert train(tmp_path, "run", "--resume", *general, "training.steps=4") == 0
+    assert checkpoint.load(tmp_path / "run" / "checkpoints/step-0000004").config.data == found.data
+
+
+def test_general_text_alone_does_not_choose_the_model(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    own(tmp_path, 20)
+    write_pairs(tmp_path / "general", reverse_pairs(300, seed=2), ("en", "de"))
+    general = ("--general-text", *(str(tmp_path / name) for name in ("general.en", "general.de")))
+    start = ("--start-from", str(random_checkpoint("post")))
+    assert train(tmp_path, "run", *start, *general, "training.steps=1") == 0
+    found = checkpoint.load(tmp_path / "run" / "final").config
+    assert found.data.valid == ()
+    assert found.training.stop_after_validations is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--general-text", "my.en", "my.de"], "--text and --general-text are the same"),
+        (
+            ["--general-text", "my.en", "my.fr"],
+            "--general-text in en and fr: give both in",
+        ),
+        (["--general-text", "my.en", "other.de"], "name them alike but for the language"),
+    ],
+)
+def test_general_text_that_does_not_fit_is_one_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own(tmp_path, 20)
+    paths = [str(tmp_path / word) if "." in word else word for word in words]
+    assert train(tmp_path, "run", *paths) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert main(["train", *paths, "--out", str(tmp_path / "run")]) == 2
+    assert "--general-text: give --text too" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_without_sizes_has_those_of_the_model(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    start = RunConfig.from_json(random_checkpoint("pre") / "config.json")
+    data = own(tmp_path, 300)
+    recipe, words = RECIPES / "fine-tuning.toml", ["data.valid=['my']"]
+    found = settings_for(recipe, words, data, tmp_path, start=start)
+    assert replace(found.model, dropout=start.model.dropout) == start.model
+    assert found.vocabulary.size == start.vocabulary.size
+    with_preset = settings_for(RECIPES / "small.toml", [], data, tmp_path, start=start)
+    assert with_preset.model.model_size == 128

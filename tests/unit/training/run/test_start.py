@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from dragoman_training.config import ImportConfig, RunConfig, VocabularyConfig
+from dragoman_training.config import VocabularyConfig
 from dragoman_training.network.architecture import ModelConfig
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.run import checkpoint
@@ -15,7 +15,7 @@ from dragoman_training.text.vocabulary import train_vocabulary
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
-from tests.conftest import MakeBundle, tiny_config, tiny_model
+from tests.conftest import MakeBundle, tiny_config
 from tests.toy import reverse_pairs, write_pairs
 
 
@@ -112,6 +112,22 @@ def test_a_run_teaches_a_model_another_language(
     torch.testing.assert_close(rows[320], old[tags].mean(dim=0))
 
 
+def test_a_run_on_other_text_cuts_it_into_fewer_pieces(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    write_pairs(tmp_path / "train", [("violet", "lila"), ("orange", "orange")] * 60, ("en", "de"))
+    start, run = random_checkpoint("post"), tmp_path / "run"
+    words = ["--start-from", str(start), "--set=training.peak_learning_rate=1e-12"]
+    assert main(command(tmp_path, run, "--set=vocabulary.size=335", *words)) == 0
+    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    assert found.tokenizer.vocab_size == 335
+    assert len(found.tokenizer.encode("violet")) < len(former.tokenizer.encode("violet"))
+    rows, old = (one.model.state_dict()["embedding.weight"] for one in (found, former))
+    torch.testing.assert_close(rows[:320], old)
+    piece = found.tokenizer.vocabulary[334].replace("▁", " ")
+    torch.testing.assert_close(rows[334], old[former.tokenizer.encode(piece)].mean(dim=0))
+
+
 def test_a_smaller_model_begins_with_what_a_larger_one_leaves_it(
     text: Path, tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:
@@ -163,14 +179,5 @@ def test_what_is_no_model_is_one_line(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(text, tmp_path / "run", "--start-from", str(tmp_path / "gone"))) == 2
-    assert capsys.readouterr().err.strip().splitlines()[-1].endswith("No such file or directory")
+    assert "gone: there is no such folder" in capsys.readouterr().err.strip().splitlines()[-1]
     assert not (tmp_path / "run").exists()
-
-
-def test_an_imported_model_is_refused(tmp_path: Path, tokenizer_path: Path) -> None:
-    imported = ImportConfig("opus", (("en", "de"),), {}, max_tokens=512)
-    config = RunConfig(tiny_config(), imported=imported)
-    weights = tiny_model().state_dict()
-    checkpoint.save(tmp_path / "it", weights, config, tokenizer_path, tgt_tokenizer=tokenizer_path)
-    with pytest.raises(UsageError, match="was imported"):
-        Start(tmp_path / "it", tiny_config())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from dragoman_training.network.architecture import NEVER
 from dragoman_training.steps.loss import ROWS_A_CHUNK, projected_cross_entropy
 
 
@@ -22,6 +23,22 @@ def test_loss_and_gradients_equal_pytorchs(smoothing: float, rows: int) -> None:
         strict=True,
     ):
         torch.testing.assert_close(our_grad, their_grad, rtol=1e-4, atol=1e-4)
+
+
+def test_forbidden_entries_get_no_smoothing_and_no_gradient() -> None:
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(30, 16), torch.randn(50, 16)
+    bias = torch.randn(50)
+    bias[40:] = NEVER
+    bias.requires_grad_()
+    target = torch.randint(40, (30,))
+    ours = projected_cross_entropy(hidden, weight, target, 0.1, bias)
+    allowed = F.linear(hidden, weight[:40], bias[:40])
+    theirs = F.cross_entropy(allowed, target, label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
+    (our_grad,), (their_grad,) = (torch.autograd.grad(one, bias) for one in (ours, theirs))
+    torch.testing.assert_close(our_grad, their_grad, rtol=1e-4, atol=1e-4)
+    assert not our_grad[40:].any()
 
 
 def test_bf16_is_near_fp32() -> None:
