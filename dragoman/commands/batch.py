@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from dragoman_serving.batch.chunk_work import ChunkWork, OwnEngine, RunningServer, WorkOrder
     from dragoman_serving.batch.chunks import Chunk
     from dragoman_serving.batch.corpus import Corpus, Shard
+    from dragoman_serving.batch.estimate import Estimate
     from dragoman_serving.batch.storage import Source
-    from dragoman_serving.batch.tally import Tally
+    from dragoman_serving.batch.tally import Report, Tally
 
 HELP = "translate corpora: folders of files, in shards, gone on with after any interruption"
 EXTRA = "batch"
@@ -127,11 +128,12 @@ def run(arguments: argparse.Namespace) -> int:
         with contextlib.closing(ChunkWork(order)) as work:
             corpus = _corpus(arguments, sources, order, work)
             chunks = corpus.pending(shard)
+            found: Estimate | Report
             if arguments.plan:
-                _plan(arguments, chunks, work)
+                found = _plan(arguments, chunks, work)
             else:
                 with _way_of_work(arguments, order, work, chunks) as way:
-                    _translate(arguments, corpus, chunks, way)
+                    found = _translate(arguments, corpus, chunks, way)
     except TranslationError as error:
         kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
         where = arguments.url if not arguments.bundle else "the engine"
@@ -140,6 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise DragomanError(
             f"{error.filename or arguments.output}: {error.strerror or error}"
         ) from error
+    print(json.dumps(found.as_json()) if arguments.json else found)
     return 0
 
 
@@ -235,20 +238,24 @@ def _corpus(
     return Corpus(sources, open_storage(order.output), form, arguments.chunk_rows, asked)
 
 
-def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWork) -> None:
+def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWork) -> Estimate:
+    """What the chunks would take.
+
+    Raises:
+        UsageError: there are none.
+    """
     from dragoman_serving.batch.estimate import estimate
 
     if not chunks:
         raise UsageError("--plan: nothing is left to translate")
     cores = len(usable_processors()) if arguments.bundle else None
-    found = estimate(chunks, work, arguments.concurrency, cores, arguments.core_hour_price)
-    print(json.dumps(found.as_json()) if arguments.json else found)
+    return estimate(chunks, work, arguments.concurrency, cores, arguments.core_hour_price)
 
 
 def _translate(
     arguments: argparse.Namespace, corpus: Corpus, chunks: Sequence[Chunk], way: _Way
-) -> None:
-    """Do chunks, join what is whole, and report."""
+) -> Report:
+    """Do chunks and join what is whole."""
     from dragoman_serving.batch.tally import Report, Tally
 
     begin_s = time.monotonic()
@@ -262,8 +269,7 @@ def _translate(
     corpus.join()
     still = sum(chunk.rows for chunk in corpus.pending())
     cores = way.cores if arguments.bundle else None
-    report = Report(done, earlier, still, time.monotonic() - begin_s, cores)
-    print(json.dumps(report.as_json()) if arguments.json else report)
+    return Report(done, earlier, still, time.monotonic() - begin_s, cores)
 
 
 @dataclasses.dataclass(frozen=True)

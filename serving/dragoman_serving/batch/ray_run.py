@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import math
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -70,7 +71,9 @@ class Cluster:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise DragomanError(f"--ray {self.address}: {error}") from error
         try:
-            yield
+            # Ray tells of nodes that have gone where results belong.
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
         finally:
             ray.shutdown()
 

@@ -7,12 +7,15 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dragoman_client import DeadlineExceeded, InvalidRequest, ServerError, Translator
 from dragoman_options.table import TRANSLATE
 from dragoman_serving.batch import engine_transport
+from dragoman_serving.batch.chunks import RowError
 from dragoman_serving.batch.engine_transport import EngineTransport
+from dragoman_serving.batch.row_translation import RowTranslation
 from dragoman_serving.launch.processes import children
 from dragoman_serving.service.models_to_serve import ModelsToServe
 
@@ -74,3 +77,27 @@ def test_bundles_that_cannot_be_served_are_named(tmp_path: Path) -> None:
         pytest.raises(UsageError, match=str(tmp_path)),
     ):
         translator.translate("a", target_language="de")
+
+
+@pytest.mark.thorough
+def test_a_text_that_ends_the_engine_costs_no_other(
+    random_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = engine_transport._RunningEngine.ask
+
+    def ask_and_end(
+        engine: engine_transport._RunningEngine, model: str, inputs: Any, timeout_s: float
+    ) -> Any:
+        found = ask(engine, model, inputs, timeout_s)
+        if b"black" in inputs.get("text_input", []):
+            engine.kill()
+        return found
+
+    monkeypatch.setattr(engine_transport._RunningEngine, "ask", ask_and_end)
+    transport = EngineTransport(ModelsToServe((str(random_bundle),)), {"workers": "1"})
+    texts = ["red", "blue", "green", "black", "white", "pink"]
+    with Translator(transport=transport, retries=0) as translator:
+        alone = [translator.translate(text) for text in texts if text != "black"]
+        found = RowTranslation(translator, {}, len(texts)).translate(texts)
+    assert found.pop(3) == RowError("the engine's process ended by itself")
+    assert found == alone
