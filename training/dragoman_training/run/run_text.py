@@ -76,9 +76,7 @@ class RunText:
             languages = config.data.languages
             if former:
                 further = former.without(languages)
-                log.info(
-                    "the vocabulary of %s, with %s", former.path, further or "no new language"
-                )
+                log.info("the vocabulary of %s, with %s", former.path, further or "no new language")
                 # `path` comes last: once it exists, the vocabulary is complete.
                 for written in reversed(self._vocabularies):
                     side = replace(former, path=former.path.with_name(written.name))
