@@ -74,9 +74,7 @@ class RunText:
             languages = config.data.languages
             if former:
                 further = former.without(languages)
-                log.info(
-                    "the vocabulary of %s, with %s", former.path, further or "no new language"
-                )
+                log.info("the vocabulary of %s, with %s", former.path, further or "no new language")
                 sentences = vocabulary_text(texts, further or languages)
                 extend_vocabulary(former, sentences, languages, config.vocabulary, path)
             else:
