@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.folders import check_folder
 from dragoman.commands.hub_models import MODEL_HELP, configure_offline, hub_progress
+from dragoman.commands.own_text import configure_own_text, own_text
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.settings import read_json
 
@@ -38,14 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
     )
-    parser.add_argument(
-        "--text",
-        nargs=2,
-        type=Path,
-        metavar="FILE",
-        help="two text files, line N of one beside line N of the other, that end in the language: "
-        "my.en my.de",
-    )
+    configure_own_text(parser)
     parser.add_argument(
         "--general-text",
         nargs=2,
@@ -158,14 +152,15 @@ def _divided_text(
 ) -> RunConfig:
     """The settings with what is left of one text in its place."""
     from dragoman_training.text.holding_out import TRAIN, VALID, hold_out, number_held_out
-    from dragoman_training.text.parallel_text import TextFiles
+    from dragoman_training.text.parallel_text import TextFiles, find_links
 
-    prefix, languages = _own_text(*files)
+    prefix, languages = own_text(*files)
     train = config.data.train
     if prefix not in (corpus.prefix for corpus in train):
         raise UsageError("--text and data.train: give one of them")
     if processes.is_first:
-        text = TextFiles(Path(prefix), languages)
+        links = find_links(Path(prefix), languages) if config.alignment.weight else ()
+        text = TextFiles(Path(prefix), languages, links=links)
         hold_out(text, folder)
         log.info(
             "%d of %d pairs are held out for validation, as %s; --valid-text names other text",
@@ -195,7 +190,7 @@ def _own_data(arguments: argparse.Namespace, saved: RunConfig | None) -> dict[st
     """
     data: dict[str, Any] = {}
     if arguments.text:
-        prefix, languages = _own_text(*arguments.text)
+        prefix, languages = own_text(*arguments.text)
         # It takes the place of the recipe's, also where there is none to validate on.
         data = {"languages": languages, "train": [prefix], "valid": []}
         general = _general_data(arguments, prefix, languages)
@@ -206,7 +201,7 @@ def _own_data(arguments: argparse.Namespace, saved: RunConfig | None) -> dict[st
     elif arguments.general_text:
         raise UsageError("--general-text: give --text too, which it is mixed with")
     if arguments.valid_text:
-        prefix, languages = _own_text(*arguments.valid_text)
+        prefix, languages = own_text(*arguments.valid_text)
         data["valid"] = [{"prefix": prefix, "languages": languages}]
         if data.get("languages", languages) != languages:
             raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
@@ -221,7 +216,7 @@ def _general_data(
 
     if not arguments.general_text:
         return []
-    prefix, found = _own_text(*arguments.general_text)
+    prefix, found = own_text(*arguments.general_text)
     if set(found) != set(languages):
         raise UsageError(f"--text and --general-text differ in their languages: {found}")
     if prefix == own:
@@ -242,16 +237,6 @@ def _valid_part(
     else:
         holds_out = number_held_out(TextFiles(Path(prefix), languages)) > 0
     return [str(folder / VALID)] if holds_out else []
-
-
-def _own_text(first: Path, second: Path) -> tuple[str, list[str]]:
-    """Prefix and languages of two files such as `my.en` and `my.de.gz`."""
-    names = [Path(p.stem) if p.suffix in (".gz", ".xz") else p for p in (first, second)]
-    languages = [name.suffix[1:] for name in names]
-    prefixes = {path.parent / name.stem for path, name in zip((first, second), names, strict=True)}
-    if len(prefixes) > 1 or not all(languages):
-        raise UsageError(f"{first} and {second}: name them alike but for the language: my.en my.de")
-    return str(prefixes.pop().absolute()), languages
 
 
 def _bound_kernel_caches() -> None:

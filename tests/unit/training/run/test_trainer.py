@@ -27,7 +27,7 @@ from dragoman_training.run.evaluation import measure
 from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.trainer import Trainer
 from dragoman_training.run.validation import Found, learnt_parts
-from dragoman_training.steps.gradients import Gradients
+from dragoman_training.steps.gradients import Gradients, Losses
 from dragoman_training.text.examples import Part
 from dragoman_training.text.parallel_text import ParallelText, drawn_pairs, read_pairs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -570,7 +570,7 @@ def test_gradients_that_are_no_numbers_spoil_no_checkpoint(
     run, whole = tmp_path / "run", Gradients.add_up
     words = (f"training.precision={precision}", "training.checkpoint_every_steps=1")
 
-    def add_up(self: Gradients, parts: Sequence[Part], step: int, divisor: float) -> float:
+    def add_up(self: Gradients, parts: Sequence[Part], step: int, divisor: float) -> Losses:
         value = whole(self, parts, step, divisor)
         if step == 3:
             first = next(self._model.parameters())
