@@ -65,12 +65,12 @@ class RunLog:
         measured: dict[str, object] = {"loss": round(loss, 4), "tgt_tokens_per_s": round(rate)}
         if skipped := progress.loss_scale.skipped_steps:
             measured["skipped_steps"] = skipped
-        self._write(progress, kind="train", **measured)
         if linked_tokens := self._losses.linked_tokens:
             alignment = self._losses.alignment / linked_tokens
             log.info("step %d  alignment loss %.3f", step, alignment)
             measured["alignment_loss"] = round(alignment, 4)
             self._board.add(step, train_alignment_loss=alignment)
+        self._write(progress, kind="train", **measured)
         rates = {"train_tgt_tokens_per_s": rate, "train_learning_rate": learning_rate}
         self._board.add(step, train_loss=loss, **rates)
         self._losses, self._tgt_tokens = Losses(), 0
