@@ -117,6 +117,9 @@ class Gradients:
             return Losses(loss.item(), of_links.item(), piece.linked.any(dim=-1).sum().item())
         except torch.OutOfMemoryError:
             return None  # what the error held is free by now
+        finally:
+            if guided is not None:
+                guided.forget()
 
     def _lower(self, piece: Batch, step: int) -> None:
         if len(piece.src_ids) == 1:

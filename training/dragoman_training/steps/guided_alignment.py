@@ -50,15 +50,18 @@ class GuidedAlignment:
         attention.register_forward_pre_hook(self._keep)
 
     def loss(self, linked: Tensor) -> Tensor:
-        """`link_loss` of the model's last run, not yet weighted.
+        """`link_loss` of the model's last run in training, not yet weighted.
 
         Args:
             linked: as `Batch.linked`, of the batch that the model ran with.
         """
         assert self._inputs is not None
-        inputs, self._inputs = self._inputs, None
-        log_weights = self._attention.log_weights(self._head, *inputs)
+        log_weights = self._attention.log_weights(self._head, *self._inputs)
         return link_loss(log_weights, linked.to(log_weights.device))
+
+    def forget(self) -> None:
+        """Let go of the last run, whose memory is needed."""
+        self._inputs = None
 
     def _keep(self, module: nn.Module, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
         if module.training:

@@ -176,7 +176,7 @@ def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
 
 def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     words = ["training.precision=fp32", "training.steps=20", "training.part_tokens=60"]
-    words += ["alignment.weight=0.1"]
+    words += ["training.peak_learning_rate=1e-3", "alignment.weight=0.1"]
     one, two = tmp_path / "one", tmp_path / "two"
     Trainer(settings(20, *words), text, one).train()
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import math
+import weakref
 
 import pytest
 import torch
 from dragoman_training.config import AlignmentConfig, OptimisationConfig
 from dragoman_training.network.attention_weights import look
-from dragoman_training.network.transformer import Dropout, Transformer
+from dragoman_training.network.transformer import Dropout, MultiHeadAttention, Transformer
 from dragoman_training.steps.gradients import Gradients, Losses
 from dragoman_training.steps.guided_alignment import GuidedAlignment, link_loss
 from dragoman_training.steps.processes import Processes
@@ -14,6 +15,7 @@ from dragoman_training.text.examples import Batch, Examples
 from dragoman_training.text.parallel_text import ParallelText
 from torch import Tensor
 
+from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import PAD_ID, Tokenizer
 from tests.conftest import tiny_model
 
@@ -116,6 +118,29 @@ def losses_and_gradients(
     return losses, {
         name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
     }
+
+
+def test_a_step_that_runs_out_of_memory_leaves_nothing_behind(
+    examples: Examples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_in_training()
+    gradients = Gradients(
+        *(model, examples.batch, OptimisationConfig(precision="fp32"), Processes()),
+        guided=GuidedAlignment(model, AlignmentConfig(0.1)),
+    )
+    held: list[weakref.ref[Tensor]] = []
+    freed: list[bool] = []
+    model.register_forward_pre_hook(lambda *_: freed.append(all(one() is None for one in held)))
+
+    def out_of_memory(self: MultiHeadAttention, head: int, *inputs: Tensor) -> Tensor:
+        held.extend(map(weakref.ref, inputs))
+        raise torch.OutOfMemoryError("no memory is left")
+
+    monkeypatch.setattr(MultiHeadAttention, "log_weights", out_of_memory)
+    with pytest.raises(UsageError, match=r"a sentence pair of .* does not fit the memory"):
+        gradients.add_up(examples.steps(1000, 1000, seed=1, epoch=0)[0], 1, 1.0)
+    assert len(freed) > 1, "tried with fewer tokens"
+    assert all(freed)
 
 
 def test_a_step_adds_the_weighted_loss(examples: Examples, batch: Batch) -> None:
