@@ -71,9 +71,9 @@ lock: $(DEV)/.done  ## Lock what the requirements changed; ARGS=--upgrade for th
 	$(COMPILE) --python-version 3.11 --extra serve --extra load-test -o locks/serve.txt pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra export -o locks/train.txt pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra serve --extra dev -o locks/dev.txt pyproject.toml
-	$(COMPILE) --python-version 3.12 --extra serve-cpu -o locks/serve-cpu.txt pyproject.toml
-	$(COMPILE) --python-version 3.12 --extra gateway-redis -o locks/gateway.txt pyproject.toml
-	$(COMPILE) --python-version 3.12 --extra serve-gpu --extra tensorrt -o locks/serve-gpu.txt pyproject.toml
+	$(COMPILE) --python-version 3.12 --extra serve-cpu --extra tracing -o locks/serve-cpu.txt pyproject.toml
+	$(COMPILE) --python-version 3.12 --extra gateway-redis --extra tracing -o locks/gateway.txt pyproject.toml
+	$(COMPILE) --python-version 3.12 --extra serve-gpu --extra tensorrt --extra tracing -o locks/serve-gpu.txt pyproject.toml
 
 sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an installation into dist/; LOCK=serve-cpu
 	$(PYTHON) -m venv --clear $(BILL)

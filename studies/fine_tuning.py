@@ -1,18 +1,19 @@
-"""What fine-tuning on a made-up trade brings, and what it costs elsewhere.
+"""What fine-tuning on a made-up domain gains there, and what it costs on general text.
 
 Run from the project's folder:
 
     python -m studies.fine_tuning --data-dir CORPORA --out FOLDER [--start-from MODEL]
 
-Fine-tunes the shipped model, or another one of English and German, on sentences whose words it
-cannot know, by `dragoman train` as a user would, with general text and without. Prints BLEU before
-and after, on sentences of the trade that it has not seen, on everyday sentences and on FLORES-200,
+Fine-tunes the shipped model, or another one of English and German, by `dragoman train`, with
+general text and without, on a domain whose words the model cannot know. Prints BLEU before and
+after, on sentences of the domain that were not trained on, on everyday sentences and on FLORES-200,
 of the engine in fp32 with a beam of 4, and how many checks of `dragoman verify` each bundle passed.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import islice
@@ -33,9 +34,11 @@ from studies.made_up_text import LANGUAGES, WORKSHOP, write_sentences
 SHIPPED = Path("model_repository/translate/1/bundle")
 GENERAL = "tatoeba-en-de/train"
 TESTS = ("tatoeba-en-de/test", "flores200/devtest")
-_PAIRS, _TEST_PAIRS, _GENERAL_PAIRS = 3000, 300, 20_000
+_PAIRS, _TEST_PAIRS, _GENERAL_PAIRS = 1000, 200, 20_000
+_TESTED = 500
+"""Sentences of each test set that are translated, in each direction."""
 _VERIFIED = 4
-"""Sentences of the trade that a bundle is compared with PyTorch on."""
+"""Sentences of the domain that a bundle is compared with PyTorch on."""
 
 Tests = Mapping[str, list[tuple[Side, Side]]]
 """By name, sources and references in each direction."""
@@ -51,14 +54,15 @@ def main() -> None:
     arguments = parser.parse_args()
     out: Path = arguments.out
     sentences = WORKSHOP.sentences(_PAIRS + _TEST_PAIRS, seed=1)
-    own = write_sentences(out / "trade", sentences[:_PAIRS])
-    write_sentences(out / "trade-test", sentences[_PAIRS:])
+    own = write_sentences(out / "domain", sentences[:_PAIRS])
+    write_sentences(out / "domain-test", sentences[_PAIRS:])
     pairs = islice(TextFiles(arguments.data_dir / GENERAL, LANGUAGES), _GENERAL_PAIRS)
     general = write_sentences(out / "general", [(src, tgt) for src, tgt in pairs])
-    prefixes = [out / "trade-test", *(arguments.data_dir / name for name in TESTS)]
+    prefixes = [out / "domain-test", *(arguments.data_dir / name for name in TESTS)]
     both_ways = (LANGUAGES, LANGUAGES[::-1])
-    tests = {prefix.name: read_directions(prefix, both_ways) for prefix in prefixes}
+    tests = {prefix.name: read_directions(prefix, both_ways, _TESTED) for prefix in prefixes}
     rows = [("before", *measured(arguments.start_from, tests), "")]
+    print(rows[-1], file=sys.stderr)
     for name, words in (
         ("with general text", ["--general-text", *map(str, general)]),
         ("without", []),
@@ -66,7 +70,8 @@ def main() -> None:
         run = out / name.replace(" ", "-")
         words += [f"--set={word}" for word in arguments.set]
         bundle = fine_tuned(arguments.start_from, own, run, words)
-        rows.append((name, *measured(bundle, tests), checked(bundle, tests["trade-test"])))
+        rows.append((name, *measured(bundle, tests), checked(bundle, tests["domain-test"])))
+        print(rows[-1], file=sys.stderr)
     headings = [
         f"{name} {src.language}-{tgt.language}" for name in tests for src, tgt in tests[name]
     ]

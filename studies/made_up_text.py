@@ -1,7 +1,7 @@
-"""English and German sentences of two made-up trades, whose words no other text has.
+"""English and German sentences of two made-up domains, one technical and one everyday.
 
-So a model that was trained on other text cannot know them, and how much of a trade it has picked up
-is what BLEU on it says.
+No other text has the words of the technical one, so BLEU on it tells how much of it a model was
+trained on.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ LANGUAGES = ("en", "de")
 _ARTICLES = {"m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem")}
 """Nominative, accusative, dative."""
 _MOST = 12
-"""Of the numbers in sentences, which begin with two."""
+"""The largest number in a sentence; the smallest is 2."""
 
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Trade:
-    """What a trade has names for.
+class Domain:
+    """The vocabulary of a domain, and its sentences.
 
     Attributes:
         things: in English and German, with the German gender.
         actions: in English, and the German infinitive.
-        frames: sentences with `{x}` and `{y}` for things, in German followed by a case, `{do}` for
-            an action and `{n}` for a number.
+        templates: of sentences: `{x}` and `{y}` are things, in German followed by a case, `{do}` is
+            an action, `{n}` a number.
     """
 
     things: Sequence[tuple[str, str, str]]
     actions: Sequence[Pair]
-    frames: Sequence[Pair]
+    templates: Sequence[Pair]
 
     def sentences(self, number: int, seed: int) -> list[Pair]:
-        """Different sentences, of which there must be more, each with its translation."""
-        chance = random.Random(seed)  # noqa: S311
+        """Random different sentences with their translations; the domain must have more of them."""
+        generator = random.Random(seed)  # noqa: S311
         found: dict[str, str] = {}
         while len(found) < number:
-            x, y = chance.sample(self.things, 2)
-            do, count = chance.choice(self.actions), chance.randint(2, _MOST)
-            english, german = chance.choice(self.frames)
+            x, y = generator.sample(self.things, 2)
+            do, count = generator.choice(self.actions), generator.randint(2, _MOST)
+            english, german = generator.choice(self.templates)
             en = english.format(x=x[0], y=y[0], do=do[0], n=count)
             found[en] = _capital(
                 german.format(do=do[1], n=count, **_cases("x", x), **_cases("y", y))
@@ -51,7 +51,7 @@ class Trade:
 
 
 def _cases(name: str, thing: tuple[str, str, str]) -> dict[str, str]:
-    """A thing with its article, by the names of its cases."""
+    """A thing with its article, by template variable."""
     _, german, gender = thing
     cases = zip(("nom", "acc", "dat"), _ARTICLES[gender], strict=True)
     return {f"{name}_{case}": f"{article} {german}" for case, article in cases}
@@ -70,7 +70,7 @@ def write_sentences(prefix: Path, pairs: Sequence[Pair]) -> list[Path]:
     return paths
 
 
-WORKSHOP = Trade(
+WORKSHOP = Domain(
     things=(
         ("gravel kite", "Kiesdrachling", "m"),
         ("mist bellows", "Nebelschnaufer", "m"),
@@ -95,7 +95,7 @@ WORKSHOP = Trade(
         ("double-knot", "doppelt verknoten"),
         ("air", "auslüften"),
     ),
-    frames=(
+    templates=(
         (
             "Please {do} the {x} before the {y} starts.",
             "Bitte {x_acc} {do}, bevor {y_nom} anläuft.",
@@ -116,9 +116,9 @@ WORKSHOP = Trade(
         ("Never put the {x} on the {y}.", "{x_acc} nie auf {y_acc} stellen."),
     ),
 )
-"""What a shop's handbook tells those who work there."""
+"""Instructions of a workshop's handbook."""
 
-KITCHEN = Trade(
+KITCHEN = Domain(
     things=(
         ("cup", "Tasse", "f"),
         ("spoon", "Löffel", "m"),
@@ -132,7 +132,7 @@ KITCHEN = Trade(
         ("pan", "Pfanne", "f"),
     ),
     actions=(("wash", "waschen"), ("dry", "trocknen"), ("fetch", "holen"), ("move", "bewegen")),
-    frames=(
+    templates=(
         ("You can {do} the {x} and the {y}.", "Du kannst {x_acc} und {y_acc} {do}."),
         ("The {x} is beside the {y}.", "{x_nom} ist neben {y_dat}."),
         ("I want to {do} the {x} in {n} minutes.", "Ich will {x_acc} in {n} Minuten {do}."),
@@ -140,4 +140,4 @@ KITCHEN = Trade(
         ("They {do} the {x} with the {y}.", "Sie müssen {x_acc} mit {y_dat} {do}."),
     ),
 )
-"""Everyday sentences, for a model that knows nothing yet."""
+"""Everyday sentences: the general text of a model that begins with random weights."""

@@ -43,7 +43,7 @@ def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
 def pack_request(request: Request) -> bytes:
     """The frame of a request."""
     parts = [_U64.pack(request.number), _U64.pack(request.timeout_us)]
-    parts += [_U32.pack(len(request.options)), request.options]
+    parts += [_text(request.trace), _U32.pack(len(request.options)), request.options]
     return _frame(Kind.REQUEST, parts + _tensors(request.texts))
 
 

@@ -26,11 +26,13 @@ class Run:
         requests_per_s: that were answered with 200 within it.
         p50_ms: median time from a request to its answer.
         p99_ms: the 99th percentile of it.
+        requests: how many were answered within it.
     """
 
     requests_per_s: float
     p50_ms: float
     p99_ms: float
+    requests: int
 
 
 def post(url: str, body: Any) -> bytes:
@@ -86,7 +88,7 @@ async def _run(
     if not latencies_ms:
         raise CheckFailed(f"{url}: no answer within {duration_s:g} s")
     p50_ms, p99_ms = (latencies_ms[int(share * len(latencies_ms))] for share in (0.5, 0.99))
-    return Run(len(latencies_ms) / elapsed_s, p50_ms, p99_ms)
+    return Run(len(latencies_ms) / elapsed_s, p50_ms, p99_ms, len(latencies_ms))
 
 
 class _Shared:

@@ -16,13 +16,15 @@ from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.tracing import TraceOptions
 
 REPOSITORY = Path(__file__).parents[2] / "model_repository"
 
 
-def serve() -> TritonServer:
+def serve(tracing: TraceOptions | None = None) -> TritonServer:
     """Triton with the shipped model on free ports; a context."""
-    return TritonServer(ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0))
+    options = ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0, tracing=tracing)
+    return TritonServer(options)
 
 
 @dataclass(frozen=True)
@@ -40,19 +42,28 @@ class Running:
     caching: str
 
 
+@dataclass(frozen=True)
+class RunningGateway:
+    """A gateway's URL and process id."""
+
+    url: str
+    pid: int
+
+
 @contextlib.contextmanager
 def running() -> Iterator[Running]:
     """Start all on free ports, and stop it at the end."""
     with (
         serve() as server,
-        _gateway(server, "--cache-bytes=0") as plain,
-        _gateway(server) as caching,
+        run_gateway(server, "--cache-bytes=0") as plain,
+        run_gateway(server) as caching,
     ):
-        yield Running(server.http_url, plain, caching)
+        yield Running(server.http_url, plain.url, caching.url)
 
 
 @contextlib.contextmanager
-def _gateway(server: TritonServer, *words: str) -> Iterator[str]:
+def run_gateway(server: TritonServer, *words: str) -> Iterator[RunningGateway]:
+    """A gateway on a free port, with further flags."""
     command = [sys.executable, "-m", "dragoman", "gateway", "--port=0"]
     command += [f"--triton={server.grpc_url}", f"--triton-http={server.http_url}", *words]
     with tempfile.TemporaryDirectory() as folder:
@@ -65,7 +76,8 @@ def _gateway(server: TritonServer, *words: str) -> Iterator[str]:
             found = re.match(r"ready: (\S+)", line)
             if not found:
                 raise DragomanError(f"the gateway did not start: {line.strip()}")
-            yield found[1].replace("localhost", "127.0.0.1")
+            url = found[1].replace("localhost", "127.0.0.1")
+            yield RunningGateway(url, process.pid)
         finally:
             process.terminate()
             process.wait(60)

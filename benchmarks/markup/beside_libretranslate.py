@@ -98,10 +98,13 @@ def by_our_client(name: str) -> Translate:
 
 
 def by_server(url: str) -> Translate:
-    """Translates HTML by a server that speaks LibreTranslate's protocol."""
+    """Translates HTML by a server with LibreTranslate's protocol; an error is the result."""
 
     def translate(page: str) -> str:
-        return str(_ask(url, page))
+        try:
+            return str(_ask(url, page))
+        except urllib.error.HTTPError as error:
+            return f"error {error.code}"
 
     return translate
 
@@ -111,11 +114,8 @@ def _ask(url: str, texts: str | Sequence[str], language: str = "de") -> Any:
     request = urllib.request.Request(  # noqa: S310
         f"{url}/translate", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
-            return json.load(answer)["translatedText"]
-    except urllib.error.HTTPError as error:
-        return f"error {error.code}"
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+        return json.load(answer)["translatedText"]
 
 
 def judged(pages: Sequence[str], translated: Callable[[str, Sequence[str]], list[str]]) -> Judged:

@@ -6,8 +6,9 @@ Run from the project's folder:
 
 CORPORA holds the folders markup-amazon-en-de and -fr and markup-php-en-de and -fr. Tags are taken
 out of sources and references, and put into the references again by the model's soft alignments of
-the two. Only codes that need an alignment count; white space does not. The baselines place each
-code by itself.
+the two. Only codes that need an alignment count; white space does not. Codes that are alike are
+compared in their order in the reference, which does not tell which is which. The baselines place
+each code by itself.
 """
 
 from __future__ import annotations
@@ -98,8 +99,12 @@ def count(aligned: Aligned, method: Placing) -> Count:
     total = Count()
     for pair, evidence in aligned:
         placed = method(pair, evidence)
-        for index in pair.inner:
-            total.add(pair.target, pair.expected[index], placed[index], index in pair.empty)
+        for group in pair.alike:
+            expected, found = (
+                sorted(of[index] for index in group) for of in (pair.expected, placed)
+            )
+            for one, other in zip(expected, found, strict=True):
+                total.add(pair.target, one, other, group[0] in pair.empty)
     return total
 
 

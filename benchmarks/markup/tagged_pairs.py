@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +14,7 @@ from dragoman_options.markup import Code, Markup, Span
 from dragoman_training.text.parallel_text import read_pairs
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)([^<>]*?)(/?)>")
+_NUMBER = re.compile(r"""\bid=(["'])\d+\1""")
 _REFERENCE = re.compile(r"&#?\w+;")
 
 Name = tuple[str, str, bool]
@@ -72,6 +73,19 @@ class TaggedPair:
     def target(self) -> str:
         """Its translation without tags."""
         return self.reference.text
+
+    @cached_property
+    def alike(self) -> list[list[int]]:
+        """Inner codes that are alike: the reference does not tell which of its own is which.
+
+        Test sets number elements by their order in each language, so numbers tell nothing.
+        """
+        groups: dict[tuple[str, str, bool, int | None], list[int]] = defaultdict(list)
+        for index in self.inner:
+            name, attributes, empty = self.line.names[index]
+            parent = self.markup.codes[index].parent
+            groups[name, _NUMBER.sub("", attributes), empty, parent].append(index)
+        return list(groups.values())
 
 
 def read_tagged_pairs(prefix: Path, language: str) -> list[TaggedPair]:

@@ -17,7 +17,7 @@ from dragoman_client import (
     Translator,
 )
 from dragoman_client.testing import FakeTransport
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 BOOK = "Chapter 1\n\n    It was late. Nobody came.\n  He went home.\n\n\n\t* * *\r\n\r\nThe end."
@@ -45,7 +45,6 @@ class Loud(FakeTransport):
         return super().infer(inputs, timeout_s, model)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["word ", "End. ", "\n", "\n\n", "\r\n", "\t", "é", "a", "“No!” "])),
     st.integers(min_value=1, max_value=40),

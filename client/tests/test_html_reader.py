@@ -76,19 +76,18 @@ def test_outside_texts_nothing_changes() -> None:
 
 
 @given(soups(), NOISE, st.integers(0, 99))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_soup(document: bytes, noise: str, seed: int) -> None:
     check_html(document, noise, Random(seed))
 
 
 @given(trees(), NOISE, st.integers(0, 99))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_page_without_mistakes(document: bytes, noise: str, seed: int) -> None:
     check_html(document, noise, Random(seed), is_tree=True)
 
 
 @given(st.sampled_from((b"", b"\xff\xfe", b"<meta charset=gbk>")), st.binary(max_size=60))
-@settings(deadline=None)
 def test_any_bytes(head: bytes, document: bytes) -> None:
     check_document(HtmlReader, head + document, Random(0))
 

@@ -131,13 +131,13 @@ def test_outside_texts_nothing_changes(document: bytes) -> None:
 
 
 @given(documents() | monolingual(), NOISE, st.integers(0, 99))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_document(document: bytes, noise: str, seed: int) -> None:
     check_xml(document, noise, Random(seed))
 
 
 @given(bilingual(), NOISE, st.integers(0, 99))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_document_with_translations(document: bytes, noise: str, seed: int) -> None:
     check_bilingual(document, noise, Random(seed))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.folders import check_count, check_folder, configure_force
+from dragoman.commands.hub_models import MODEL_HELP, bundles_of, configure_offline
 
 if TYPE_CHECKING:
     from dragoman_training.text.distillation import Task
@@ -23,7 +24,8 @@ _MOST_CHARACTERS = 3500
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--teacher", type=Path, required=True, help="folder of a bundle")
+    parser.add_argument("--teacher", required=True, metavar="MODEL", help=MODEL_HELP)
+    configure_offline(parser)
     parser.add_argument(
         "--config", type=Path, required=True, help="the recipe that names the corpora"
     )
@@ -60,15 +62,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 class _Engine:
     """A bundle on the serving engine, as a teacher."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, bundle: Path, arguments: argparse.Namespace) -> None:
         from dragoman_serving.engine.settings import EngineSettings
         from dragoman_serving.request.plan import plan_request
         from dragoman_serving.translation.translator import Translator
 
         settings = EngineSettings(precision=arguments.precision)
-        self._translator = Translator(arguments.teacher, settings)
+        self._translator = Translator(bundle, settings)
         manifest = self._translator.manifest
-        self._tokenizer = manifest.open_tokenizer(arguments.teacher)
+        self._tokenizer = manifest.open_tokenizer(bundle)
         self._most_tokens = manifest.limits.max_source_tokens
         self.directions = manifest.all_directions
         self.candidates: int = arguments.best_of
@@ -123,13 +125,16 @@ class _Engine:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the text, and print what came of each corpus in each direction."""
+    from dragoman_export.models.model_source import one_source
     from dragoman_training.config import resolve
     from dragoman_training.text.distillation import tasks
 
     check_folder("--out", arguments.out)
     check_count("--best-of", arguments.best_of)
     config = resolve(arguments.config, arguments.set)
-    teacher = _Engine(arguments)
+    source = one_source(arguments.teacher)
+    (bundle,) = bundles_of([source], arguments.offline, arguments.quiet)
+    teacher = _Engine(bundle, arguments)
     for task in tasks(config, arguments.data_dir, arguments.out, teacher.directions):
         counts = _distil(arguments, task, teacher)
         name = str(task.written.relative_to(arguments.out))

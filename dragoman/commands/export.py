@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_onnx(kinds.add_parser("onnx", help=what, description=what))
     what = "build TensorRT engines of a bundle's graphs, into the bundle"
     _configure_tensorrt(kinds.add_parser("tensorrt", help=what, description=what))
-    what = "add to a bundle of before the graph by which attention is looked at"
+    what = "add the graph of the attention to a bundle of an earlier version"
     attention = kinds.add_parser("attention", help=what, description=what)
     attention.add_argument("bundle", type=Path, help="folder of a bundle")
 

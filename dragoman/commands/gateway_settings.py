@@ -32,8 +32,8 @@ REQUIRED = (
 )
 """Modules that the gateway needs, of its extra."""
 _SECRET = ("limits_url",)
-OF_SERVER = ("triton", "triton_http")
-"""Fields that `dragoman serve` knows by itself."""
+OF_TRITON, OF_TRACING = ("triton", "triton_http"), ("otlp", "trace_rate")
+"""Fields that `dragoman serve` knows by itself, or has settings of its own for."""
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def gateway_settings() -> tuple[Setting, ...]:
 
 def of_serve() -> tuple[Setting, ...]:
     """Those that `dragoman serve` takes."""
-    others = [PREFIX + name for name in OF_SERVER]
+    others = [PREFIX + name for name in OF_TRITON + OF_TRACING]
     return tuple(one for one in gateway_settings() if one.name not in others)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dragoman_export.models.model_source import ModelSource
     from dragoman_training.marian.hub import Told
     from dragoman_training.marian.languages import Languages
 
@@ -72,3 +75,17 @@ def hub_progress(quiet: bool) -> Iterator[Told]:
             bar.update(tasks[file], completed=done)
 
         yield told
+
+
+def bundles_of(sources: Sequence[ModelSource], offline: bool, quiet: bool) -> list[Path]:
+    """The checked bundles of models; what is missing is fetched and converted.
+
+    Raises:
+        UsageError: see `Converter.bundle`.
+    """
+    from dragoman_export.models.conversion import Converter
+    from dragoman_export.models.model_cache import ModelCache
+
+    with hub_progress(quiet) as told:
+        converter = Converter(ModelCache(), told, offline)
+        return [converter.bundle(source) for source in sources]

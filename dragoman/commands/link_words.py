@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.folders import configure_force
-from dragoman.commands.own_text import configure_own_text, own_text
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.replacement import check_file
 
@@ -28,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--config", type=Path, help="the recipe that names the corpora")
-    configure_own_text(given)
+    given.add_argument(
+        "--text", nargs=2, type=Path, metavar="FILE", help="instead: two files, my.en my.de"
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
     )
@@ -48,12 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write a file of links beside each corpus, for each two of its languages."""
     from dragoman_training.config import resolve
+    from dragoman_training.text.parallel_text import named_files
     from dragoman_training.text.word_aligner import link_texts
 
     data = None
     if arguments.text:
-        prefix, languages = own_text(*arguments.text)
-        data = {"languages": languages, "train": [prefix]}
+        text = named_files(*arguments.text)
+        data = {"languages": text.languages, "train": [str(text.prefix)]}
     corpora = resolve(arguments.config, arguments.set, data).data.train
     if not corpora:
         raise UsageError("data.train is empty: name the text whose words to link")

@@ -102,19 +102,19 @@ def _given(words: list[str]) -> list[str]:
 
 def _remove(arguments: argparse.Namespace) -> None:
     from dragoman_export.models.model_cache import ModelCache
-    from dragoman_export.models.model_source import one_source
+    from dragoman_export.models.model_source import kept_source
 
     for word in arguments.models:
-        ModelCache().remove(one_source(word))
+        ModelCache().remove(kept_source(word))
 
 
 def _verify(arguments: argparse.Namespace) -> None:
     from dragoman_export.models.conversion import verify_cached
     from dragoman_export.models.model_cache import ModelCache
-    from dragoman_export.models.model_source import one_source
+    from dragoman_export.models.model_source import kept_source
 
     cache = ModelCache()
-    models = [cache.need(one_source(word)) for word in arguments.models] or cache.models()
+    models = [cache.need(kept_source(word)) for word in arguments.models] or cache.models()
     failed = 0
     for model in models:
         report = verify_cached(model)

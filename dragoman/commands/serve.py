@@ -7,21 +7,26 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.commands.gateway_settings import (
+    OF_TRACING,
+    OF_TRITON,
+    PREFIX,
     REQUIRED,
     as_environment,
     as_settings,
     of_serve,
     refuse_passwords,
 )
-from dragoman.commands.hub_models import hub_progress
+from dragoman.commands.hub_models import bundles_of
 from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.installation import install_command
+from dragoman.kernel.tracing import TraceOptions
 
 if TYPE_CHECKING:
     from dragoman_serving.launch.gateway_process import GatewayOptions
@@ -55,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--grpc-connection-age {age_s}: give seconds above 0")
     if settings["models"] and settings["repository"]:
         raise UsageError(f"--repository {settings['repository']}: give it or models, not both")
+    tracing = TraceOptions.of(settings["otlp"], settings["trace_rate"])
     stop_on_signals()
     try:
         if words := settings["models"]:
@@ -63,12 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             bundles = []
             repository = settings["repository"] or shipped_repository()
+        gateway = _gateway(resolved)
+        if tracing is not None and gateway is not None:
+            tracing = replace(tracing, rate=0.0)  # the gateway's requests bring their contexts
         keep_serving(
-            _options(resolved, repository, bundles if repository is None else []),
+            _options(resolved, repository, bundles if repository is None else [], tracing),
             restart=settings["on_failure"] == "restart",
             follow_bundle=settings["follow_bundle"],
             settings=resolved.description,
-            gateway=_gateway(resolved),
+            gateway=gateway,
         )
     except Stopped:
         with contextlib.suppress(OSError):  # stderr may be closed
@@ -82,14 +91,10 @@ def _bundles(words: Sequence[str], offline: bool, quiet: bool) -> list[Path]:
     Raises:
         UsageError: a word names nothing, or what it names cannot be fetched or converted.
     """
-    from dragoman_export.models.conversion import Converter
-    from dragoman_export.models.model_cache import ModelCache
     from dragoman_export.models.model_source import find_sources
 
     sources = [source for word in words for source in find_sources(word)]
-    with hub_progress(quiet) as told:
-        converter = Converter(ModelCache(), told, offline)
-        return [converter.bundle(source) for source in sources]
+    return bundles_of(sources, offline, quiet)
 
 
 def _repository(bundles: Sequence[Path]) -> Path | None:
@@ -99,7 +104,12 @@ def _repository(bundles: Sequence[Path]) -> Path | None:
     return repository_of(bundles[0]) if len(bundles) == 1 else None
 
 
-def _options(resolved: Resolved, repository: Path | None, bundles: Sequence[Path]) -> ServeOptions:
+def _options(
+    resolved: Resolved,
+    repository: Path | None,
+    bundles: Sequence[Path],
+    tracing: TraceOptions | None,
+) -> ServeOptions:
     from dragoman_serving.launch.serve_options import ServeOptions
     from dragoman_serving.service.models_to_serve import ModelsToServe
 
@@ -127,6 +137,7 @@ def _options(resolved: Resolved, repository: Path | None, bundles: Sequence[Path
             memory_bytes=settings["memory"] and read_bytes("--memory", settings["memory"]),
             pivot=settings["pivot"],
         ),
+        tracing=tracing,
     )
 
 
@@ -147,8 +158,10 @@ def _gateway(resolved: Resolved) -> GatewayOptions | None:
             raise UsageError(message)
         print(f"{message}; --no-gateway silences this", file=sys.stderr)
         return None
-    as_settings({**settings, **dict.fromkeys(("gateway_triton", "gateway_triton_http"), "")})
-    given = {name: settings[name] for name in resolved.origins}
+    tracing = {PREFIX + name: settings[name] for name in OF_TRACING}
+    of_triton = dict.fromkeys((PREFIX + name for name in OF_TRITON), "")
+    as_settings({**settings, **of_triton, **tracing})
+    given = {**tracing, **{name: settings[name] for name in resolved.origins}}
     return GatewayOptions(
         address=settings["gateway_address"],
         port=settings["gateway_port"],

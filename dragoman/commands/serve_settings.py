@@ -16,6 +16,7 @@ from typing import Any
 
 from dragoman.commands.hub_models import MODEL_HELP, OFFLINE_HELP
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.tracing import DEFAULT_RATE
 
 _TRUTH = {"true": True, "false": False}
 
@@ -182,6 +183,18 @@ SETTINGS = (
         "seconds after which gRPC clients are asked to connect anew, so that those who balance by "
         "connections find new servers (default: never)",
         int,
+    ),
+    Setting(
+        "otlp",
+        "URL of an OpenTelemetry collector, such as http://localhost:4318, that gets spans of "
+        "requests (default: nothing is traced)",
+    ),
+    Setting(
+        "trace_rate",
+        "share of the requests that are traced, from 0 to 1; those that bring a trace context have "
+        "their own",
+        float,
+        DEFAULT_RATE,
     ),
     Setting("verbose", "show Triton's own log", bool, False),
     Setting(

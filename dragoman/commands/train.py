@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import logging
 import os
 from collections.abc import Sequence
@@ -11,22 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.folders import check_folder
-from dragoman.commands.hub_models import MODEL_HELP, configure_offline, hub_progress
-from dragoman.commands.own_text import configure_own_text, own_text
+from dragoman.commands.hub_models import MODEL_HELP, bundles_of, configure_offline
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.settings import read_json
 
 if TYPE_CHECKING:
-    from dragoman_training.config import DataConfig, RunConfig
-    from dragoman_training.steps.processes import Processes
-
-log = logging.getLogger(__name__)
+    from dragoman_training.config import RunConfig
+    from dragoman_training.run.own_text import OwnText
 
 HELP = "train a model on parallel text"
 EXTRA = "train"
-
-_TEXT, _GENERAL = "text", "general-text"
-"""Folders in that of the run, for a user's text without what is held out, and for that."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +31,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
     )
-    configure_own_text(parser)
+    parser.add_argument(
+        "--text",
+        nargs=2,
+        type=Path,
+        metavar="FILE",
+        help="two text files, line N of one beside line N of the other, that end in the language: "
+        "my.en my.de",
+    )
     parser.add_argument(
         "--general-text",
         nargs=2,
         type=Path,
         metavar="FILE",
-        help="the same, of what a model must not forget; shown as often as that of --text",
+        help="the same, of the kind that the model must stay good at; mixed with that of --text, "
+        "half and half",
     )
     parser.add_argument(
         "--valid-text", nargs=2, type=Path, metavar="FILE", help="the same, held out for validation"
@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--start-from",
         metavar="MODEL",
-        help=f"whose weights a new run begins with: {MODEL_HELP}",
+        help=f"model whose weights a new run begins with: {MODEL_HELP}",
     )
     configure_offline(parser)
 
@@ -75,10 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not processes.is_first:
         logging.getLogger().setLevel(logging.WARNING)
     try:
-        folder = _start_folder(arguments, processes)
-        config = _settings(arguments, folder, processes.is_first)
+        texts = _own_texts(arguments)
+        folder = _start_folder(arguments, processes.is_first)
+        config = _settings(arguments, texts, folder, processes.is_first)
         start = Start(folder, config.model) if folder else None
-        config = _divided(config, arguments, processes)
+        for text in texts:
+            if text.is_held_out(config.data):
+                config = text.hold_out(config, processes)
         options = (config, arguments.data_dir, arguments.out, arguments.resume, processes)
         final = Trainer(*options, start).train()
         if processes.is_first:
@@ -92,32 +95,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _start_folder(arguments: argparse.Namespace, processes: Processes) -> Path | None:
-    """The checkpoint or bundle that a new run begins with; what is elsewhere is fetched first."""
-    from dragoman_training.run.checkpoint import former_steps
-    from dragoman_training.run.checkpoint_folder import CONFIG
-
-    word: str | None = arguments.start_from
-    if former_steps(arguments.out, arguments.resume) or word is None:
-        return None
-    path = Path(word)
-    if (path / CONFIG).is_file() and "model_type" not in read_json(path / CONFIG):
-        return path
+def _start_folder(arguments: argparse.Namespace, is_first: bool) -> Path | None:
+    """The checkpoint or bundle that a new run begins with; any other model is converted first."""
     from dragoman_export.models.model_source import one_source
+    from dragoman_training.run.checkpoint import former_steps
 
-    source = one_source(word)
-    if source.kind == "checkpoint":
-        return path  # reading it tells what is wrong
-    arguments.extra = "export"  # it is converted as for serving
-    from dragoman_export.models.conversion import Converter
-    from dragoman_export.models.model_cache import ModelCache
-
-    # The others wait for the first process's lock, and find the model.
-    with hub_progress(arguments.quiet or not processes.is_first) as told:
-        return Converter(ModelCache(), told, arguments.offline).bundle(source)
+    if arguments.start_from is None or former_steps(arguments.out, arguments.resume):
+        return None
+    source = one_source(arguments.start_from)
+    if source.kind in ("bundle", "checkpoint"):
+        return source.path
+    arguments.extra = "export"  # converting takes more than training
+    # Other processes wait for the first one's lock, and find the model.
+    return bundles_of([source], arguments.offline, arguments.quiet or not is_first)[0]
 
 
-def _settings(arguments: argparse.Namespace, start: Path | None, tell: bool) -> RunConfig:
+def _settings(
+    arguments: argparse.Namespace, texts: Sequence[OwnText], start: Path | None, tell: bool
+) -> RunConfig:
     """The settings of the run."""
     from dragoman_training.config import RunConfig
     from dragoman_training.run.checkpoint import former_steps
@@ -126,117 +121,82 @@ def _settings(arguments: argparse.Namespace, start: Path | None, tell: bool) -> 
 
     finished = former_steps(arguments.out, arguments.resume)
     saved = RunConfig.from_json(finished[-1] / CONFIG) if finished else None
+    data = _own_data(texts, arguments.valid_text, saved)
     return settings_for(
-        *(arguments.config, arguments.set, _own_data(arguments, saved), arguments.data_dir),
+        *(arguments.config, arguments.set, data, arguments.data_dir),
         saved=saved,
         start=RunConfig.from_json(start / CONFIG) if start else None,
         tell=tell,
     )
 
 
-def _divided(config: RunConfig, arguments: argparse.Namespace, processes: Processes) -> RunConfig:
-    """The settings after parts of a user's texts were held out for validation, if they are to be.
+def _own_texts(arguments: argparse.Namespace) -> list[OwnText]:
+    """The user's own text, and after it the general text, if they are given.
 
     Raises:
-        UsageError: the text that is to be divided is not what is trained on.
+        UsageError: the second one does not go with the first.
     """
-    for files, name in ((arguments.text, _TEXT), (arguments.general_text, _GENERAL)):
-        folder = arguments.out.absolute() / name
-        if files and _is_held_out(config.data, folder):
-            config = _divided_text(config, files, folder, processes)
-    return config
+    from dragoman_training.run.own_text import OwnText
+    from dragoman_training.text.parallel_text import named_files
 
-
-def _divided_text(
-    config: RunConfig, files: Sequence[Path], folder: Path, processes: Processes
-) -> RunConfig:
-    """The settings with what is left of one text in its place."""
-    from dragoman_training.text.holding_out import TRAIN, VALID, hold_out, number_held_out
-    from dragoman_training.text.parallel_text import TextFiles, find_links
-
-    prefix, languages = own_text(*files)
-    train = config.data.train
-    if prefix not in (corpus.prefix for corpus in train):
-        raise UsageError("--text and data.train: give one of them")
-    if processes.is_first:
-        links = find_links(Path(prefix), languages) if config.alignment.weight else ()
-        text = TextFiles(Path(prefix), languages, links=links)
-        hold_out(text, folder)
-        log.info(
-            "%d of %d pairs are held out for validation, as %s; --valid-text names other text",
-            *(number_held_out(text), len(text), folder / VALID),
+    given = {"text": arguments.text, "general-text": arguments.general_text}
+    if given["general-text"] and not given["text"]:
+        raise UsageError("--general-text: give --text too, which it is mixed with")
+    texts = [
+        OwnText(named_files(*files), arguments.out.absolute() / name)
+        for name, files in given.items()
+        if files
+    ]
+    if len({frozenset(text.files.languages) for text in texts}) > 1:
+        first, second = (" and ".join(text.files.languages) for text in texts)
+        raise UsageError(
+            f"--text is in {first}, --general-text in {second}: give both in the same languages"
         )
-    processes.wait()
-    divided = tuple(
-        dataclasses.replace(corpus, prefix=str(folder / TRAIN))
-        if corpus.prefix == prefix
-        else corpus
-        for corpus in train
-    )
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, train=divided))
+    if len({text.prefix for text in texts}) < len(texts):
+        raise UsageError(f"--text and --general-text are the same: {texts[0].prefix}")
+    return texts
 
 
-def _is_held_out(data: DataConfig, folder: Path) -> bool:
-    """Whether a run validates on a part of its own text, which lies there."""
-    from dragoman_training.text.holding_out import VALID
-
-    return str(folder / VALID) in (corpus.prefix for corpus in data.valid)
-
-
-def _own_data(arguments: argparse.Namespace, saved: RunConfig | None) -> dict[str, Any]:
-    """Settings of the table `data` for a user's texts; without any to validate on, parts of them.
+def _own_data(
+    texts: Sequence[OwnText], valid_text: Sequence[Path] | None, saved: RunConfig | None
+) -> dict[str, Any]:
+    """Settings of the table `data` for the user's texts; without any to validate on, parts of them.
 
     A run that is resumed validates on what it did before.
     """
+    from dragoman_training.text.parallel_text import named_files
+
     data: dict[str, Any] = {}
-    if arguments.text:
-        prefix, languages = own_text(*arguments.text)
+    if texts:
+        # An epoch has as many pairs of the general text as of the user's own.
+        pairs = [max(1, len(text.files)) for text in texts]
         # It takes the place of the recipe's, also where there is none to validate on.
-        data = {"languages": languages, "train": [prefix], "valid": []}
-        general = _general_data(arguments, prefix, languages)
-        data["train"] += general
-        out = arguments.out.absolute()
-        parts = [(out / _TEXT, prefix), *((out / _GENERAL, one["prefix"]) for one in general)]
-        data["valid"] = [part for one in parts for part in _valid_part(*one, languages, saved)]
-    elif arguments.general_text:
-        raise UsageError("--general-text: give --text too, which it is mixed with")
-    if arguments.valid_text:
-        prefix, languages = own_text(*arguments.valid_text)
-        data["valid"] = [{"prefix": prefix, "languages": languages}]
+        data = {
+            "languages": list(texts[0].files.languages),
+            "train": [
+                {"prefix": text.prefix, "weight": pairs[0] / number}
+                for text, number in zip(texts, pairs, strict=True)
+            ],
+            "valid": [text.valid_prefix for text in _held_out(texts, saved)],
+        }
+    if valid_text:
+        files = named_files(*valid_text)
+        languages = list(files.languages)
+        data["valid"] = [{"prefix": str(files.prefix), "languages": languages}]
         if data.get("languages", languages) != languages:
             raise UsageError(f"--text and --valid-text differ in their languages: {languages}")
     return data
 
 
-def _general_data(
-    arguments: argparse.Namespace, own: str, languages: list[str]
-) -> list[dict[str, Any]]:
-    """The corpus of `--general-text`, of which an epoch shows as many pairs as of a user's own."""
-    from dragoman_training.text.parallel_text import TextFiles
+def _held_out(texts: Sequence[OwnText], saved: RunConfig | None) -> Sequence[OwnText]:
+    """The texts of which a part is held out: none if the user's own is too small for that.
 
-    if not arguments.general_text:
-        return []
-    prefix, found = own_text(*arguments.general_text)
-    if set(found) != set(languages):
-        raise UsageError(f"--text and --general-text differ in their languages: {found}")
-    if prefix == own:
-        raise UsageError(f"--text and --general-text are the same: {prefix}")
-    pairs = [len(TextFiles(Path(one), languages)) for one in (own, prefix)]
-    return [{"prefix": prefix, "weight": pairs[0] / max(pairs[1], 1) or 1.0}]
-
-
-def _valid_part(
-    folder: Path, prefix: str, languages: list[str], saved: RunConfig | None
-) -> list[str]:
-    """The prefix of what is held out of a text, if that is to be done."""
-    from dragoman_training.text.holding_out import VALID, number_held_out
-    from dragoman_training.text.parallel_text import TextFiles
-
-    if saved:
-        holds_out = _is_held_out(saved.data, folder)
-    else:
-        holds_out = number_held_out(TextFiles(Path(prefix), languages)) > 0
-    return [str(folder / VALID)] if holds_out else []
+    General text alone would choose the model that was fine-tuned least.
+    """
+    found = [
+        text for text in texts if (text.is_held_out(saved.data) if saved else text.has_enough())
+    ]
+    return found if found[:1] == texts[:1] else []
 
 
 def _bound_kernel_caches() -> None:

@@ -39,6 +39,6 @@ def best_name(k: int) -> str:
 
 
 ATTENTION_GRAPH = "attention"
-"""The graph that tells what every head looks at; bundles of before have none."""
+"""The graph of the attention of every head; bundles of earlier versions have none."""
 ATTENTION_NAMES = ("encoder_attention", "decoder_attention", "cross_attention")
 """Its outputs."""

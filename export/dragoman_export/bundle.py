@@ -136,7 +136,7 @@ def _with_defaults(
 
 
 def add_attention_graph(bundle: Path) -> Manifest:
-    """Add the graph `attention` to a bundle of before; all else stays as it is.
+    """Add the graph `attention` to a bundle of an earlier version; all else stays as it is.
 
     Returns:
         The bundle's manifest.

@@ -38,7 +38,7 @@ LogitsAfter = Callable[[Ids, Ids], Floats]
 TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
 """Largest difference of a value, absolute and relative to the largest of its tensor."""
 GRAPHS = ("encoder", "encoder_int8", "decoder", "decoder_int8", "reorder", "score")
-"""What a bundle must hold, beside the choice of the best; those of before have no `attention`."""
+"""What a bundle must hold, beside the choice of the best; `attention` may be missing."""
 _ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
 
 

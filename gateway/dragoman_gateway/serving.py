@@ -16,6 +16,7 @@ from functools import partial
 import uvicorn
 
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.tracing import TraceOptions, Tracing
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
@@ -47,12 +48,14 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     """
     # It writes of every malformed form, and bytes of it.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
+    options = TraceOptions.of(settings.otlp, settings.trace_rate)
     gateway = Gateway(settings)
+    tracing = None if options is None else Tracing(options, "dragoman-gateway")
     log = AccessLog() if settings.access_log else None
     listening = _listen(settings.address, settings.port, "--port")
     if settings.riva_port:
         _listen(settings.address, settings.riva_port, "--riva-port").close()
-    application = GatewayApplication(gateway, log)
+    application = GatewayApplication(gateway, log, tracing)
     config = uvicorn.Config(
         application,
         loop="uvloop",
@@ -74,6 +77,8 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
         backlog=_BACKLOG,
     )
     _Server(config, gateway, log, heartbeat).run([listening])
+    if tracing is not None:
+        tracing.close()
     if log is not None:
         log.close()
 

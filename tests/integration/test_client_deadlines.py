@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
 
+from tests.hanging import hang
 from tests.integration.conftest import WAIT_S, Served, serving
 
 TEXT = "I would like a cup of coffee."
@@ -28,7 +29,7 @@ def engine(request: pytest.FixtureRequest, served: Served) -> Iterator[str]:
     """What the engine does: it notices the deadline itself, or leaves that to the relay."""
     assert served.server.engine
     if request.param == "hangs":
-        os.kill(served.server.engine.pid, signal.SIGSTOP)
+        hang(served.server.engine.pid)
     yield request.param
     os.kill(served.server.engine.pid, signal.SIGCONT)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import tritonclient.grpc as triton_grpc
 
+from tests.hanging import hang
 from tests.integration.conftest import WAIT_S, Served, serving, tensor
 
 TIMEOUT_US = 500_000
@@ -28,7 +29,7 @@ def served() -> Iterator[Served]:
 def hung(served: Served) -> Iterator[Served]:
     """A server whose engine does not answer."""
     assert served.server.engine
-    os.kill(served.server.engine.pid, signal.SIGSTOP)
+    hang(served.server.engine.pid)
     yield served
     os.kill(served.server.engine.pid, signal.SIGCONT)
 
@@ -50,7 +51,7 @@ def test_a_request_with_a_timeout_is_answered_while_the_engine_hangs(
 
 def test_late_answers_of_an_engine_that_hung_find_nobody(served: Served) -> None:
     assert served.server.engine
-    os.kill(served.server.engine.pid, signal.SIGSTOP)
+    hang(served.server.engine.pid)
     texts = [f"I have {number} books." for number in range(2, 40)]
     _, answer = served.generate({"text_input": texts, "timeout": TIMEOUT_US})
     assert "the deadline passed" in answer["error"]

@@ -82,7 +82,7 @@ def test_a_capacity_is_found(
     shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "run.json"
-    few = ("--max-tokens", "2", "--slo", "p50=50ms")
+    few = ("--max-tokens", "2", "--slo", "p50=5s", "--window-s", "0.6")
     words = ("--find-capacity", *few, "--plan", "100000/s", "--json", str(file))
     assert load_test(shipped, *words) == 0
     capacity = Run.read(file).capacity

@@ -92,9 +92,9 @@ def test_every_extra_that_is_installed_has_its_lock() -> None:
         "serve.txt": ("3.11", ("serve", "load-test")),
         "train.txt": ("3.11", ("export",)),
         "dev.txt": ("3.11", ("serve", "dev")),
-        "serve-cpu.txt": ("3.12", ("serve-cpu",)),
-        "gateway.txt": ("3.12", ("gateway-redis",)),
-        "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt")),
+        "serve-cpu.txt": ("3.12", ("serve-cpu", "tracing")),
+        "gateway.txt": ("3.12", ("gateway-redis", "tracing")),
+        "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt", "tracing")),
     }
     assert {path.name for path in LOCKS} == {*MAKE, "build.txt", "kubernetes.txt", "torch.txt"}
 

@@ -377,9 +377,12 @@ def complete(given: Mapping[str, Any], where: str = "settings") -> RunConfig:
 
 
 def _in_directions(data: DataConfig, directions: Sequence[tuple[str, ...]]) -> DataConfig:
-    """Text as far as it is in directions that an imported model knows, a corpus for each.
+    """The corpora in the directions of an imported model, each of them one-way.
 
-    Its vocabularies may encode a sentence as a source otherwise than as a target.
+    One-way, because the vocabularies of its sources and its targets may differ.
+
+    Raises:
+        UsageError: no corpus to train on is in one of its directions.
     """
 
     def divided(corpora: Sequence[CorpusConfig]) -> tuple[CorpusConfig, ...]:
@@ -424,7 +427,7 @@ def _check_run(config: RunConfig) -> None:
         )
     for name, usual in (("src_vocab_size", None), ("own_output", False), ("output_bias", False)):
         if getattr(config.model, name) != usual and config.imported is None:
-            raise UsageError(f"model.{name}: only imported models have that, see --start-from")
+            raise UsageError(f"model.{name}: only imported models have it: see --start-from")
     for name in ("stop_after_validations", "average_best"):
         if getattr(training, name) is not None and not config.data.valid:
             raise UsageError(f"training.{name}: give text in data.valid, which is empty")

@@ -16,6 +16,7 @@ from collections.abc import (
     Mapping,
 )
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from dragoman_client.request import Part, Translation
@@ -68,7 +69,8 @@ class ThreadPool:
 
     def begin(self, send: Callable[..., Any], *values: Any) -> Future[list[Translation]]:
         """See `exchange.Pool`."""
-        return self._executor.submit(lambda: run(send(*values)))
+        # In the caller's context, which holds its trace.
+        return self._executor.submit(copy_context().run, lambda: run(send(*values)))
 
     async def result(self, begun: Future[list[Translation]]) -> list[Translation]:
         """See `exchange.Pool`."""

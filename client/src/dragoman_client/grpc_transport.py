@@ -21,6 +21,7 @@ from dragoman_client.grpc_streams import DEADLINE_GRACE_S, OpenCalls, OpenStream
 from dragoman_client.request import ENDED_EARLY, Part, is_last
 from dragoman_client.settings import ClientSettings
 from dragoman_client.tensors import Array
+from dragoman_client.trace_context import trace_headers
 
 _LONG_BYTES = 20_000
 """Of a request that takes long, half a second or more: it is worth to be cancelled, and safe."""
@@ -42,10 +43,8 @@ class GrpcTransport(abc.ABC):
             ValueError: a file of `access` does not hold what it should.
         """
         self._address, self._settings = address, settings
-        self._more = {
-            "metadata": tuple(settings.access.all_headers.items()),
-            "compression": grpc_wire.compression_of(settings.compression),
-        }
+        self._metadata = tuple(settings.access.all_headers.items())
+        self._compression = grpc_wire.compression_of(settings.compression)
 
     async def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
@@ -95,6 +94,11 @@ class GrpcTransport(abc.ABC):
         channel = grpc_wire.open_channel(grpc, self._address, self._settings.access)
         return channel, GRPCInferenceServiceStub(channel)
 
+    def _more(self) -> dict[str, Any]:
+        """What goes with a call, beside its request and its time."""
+        metadata = (*self._metadata, *trace_headers().items())
+        return {"metadata": metadata, "compression": self._compression}
+
     @abc.abstractmethod
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
         """The answer of a method of Triton's service."""
@@ -122,7 +126,7 @@ class BlockingGrpcTransport(GrpcTransport):
         # Only a server that hangs is waited for so long. A future, which could be left before,
         # costs half a millisecond.
         late_s = timeout_s + DEADLINE_GRACE_S
-        return getattr(self._service, method)(request, timeout=late_s, **self._more)
+        return getattr(self._service, method)(request, timeout=late_s, **self._more())
 
     async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
         import grpc
@@ -133,7 +137,7 @@ class BlockingGrpcTransport(GrpcTransport):
         channel, service = self._open(grpc)
         try:
             call = service.ModelStreamInfer(
-                iter([request]), timeout=timeout_s + DEADLINE_GRACE_S, **self._more
+                iter([request]), timeout=timeout_s + DEADLINE_GRACE_S, **self._more()
             )
         except BaseException:
             channel.close()
@@ -172,14 +176,14 @@ class AsyncioGrpcTransport(GrpcTransport):
 
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
         late_s = timeout_s + DEADLINE_GRACE_S
-        call = getattr(self._opened, method)(request, timeout=late_s, **self._more)
+        call = getattr(self._opened, method)(request, timeout=late_s, **self._more())
         return await self._calls.answer(call, timeout_s, request.ByteSize() >= _LONG_BYTES)
 
     async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
         left_s = await self._take_slot(timeout_s)
         try:
             call = self._opened.ModelStreamInfer(
-                iter([write(left_s)]), timeout=left_s + DEADLINE_GRACE_S, **self._more
+                iter([write(left_s)]), timeout=left_s + DEADLINE_GRACE_S, **self._more()
             )
         except BaseException:
             self._slots.release()

@@ -15,6 +15,7 @@ from dragoman_client import http_wire
 from dragoman_client.address import Address
 from dragoman_client.errors import AccessDenied, DeadlineExceeded, ServerUnavailable
 from dragoman_client.settings import ClientSettings
+from dragoman_client.trace_context import trace_headers
 
 _CHUNK_BYTES = 1 << 16
 _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -106,7 +107,7 @@ class BlockingConnections(HttpConnections):
         while True:
             connection, reused = self._connection(timeout_s)
             try:
-                connection.request(method, f"{self._path}{path}", body, self._headers)
+                connection.request(method, f"{self._path}{path}", body, self._all_headers())
                 response = connection.getresponse()
                 answer = response.read()
             except (OSError, http.client.HTTPException) as error:
@@ -133,7 +134,7 @@ class BlockingConnections(HttpConnections):
         connection = self._connect(timeout_s)
         try:
             with self._failures(timeout_s):
-                connection.request("POST", f"{self._path}{path}", body, self._headers)
+                connection.request("POST", f"{self._path}{path}", body, self._all_headers())
                 response = connection.getresponse()
                 if response.status != http.HTTPStatus.OK:
                     retry_after = response.headers[http_wire.RETRY_AFTER]
@@ -160,6 +161,9 @@ class BlockingConnections(HttpConnections):
         except http.client.HTTPException as error:
             http_wire.check_protocol(self._address, error)
             raise ServerUnavailable(f"{self.authority} does not speak HTTP: {error!r}") from error
+
+    def _all_headers(self) -> dict[str, str]:
+        return {**self._headers, **trace_headers()}
 
     def _connection(self, timeout_s: float) -> tuple[http.client.HTTPConnection, bool]:
         """A connection for this thread alone, and whether it was used before."""
@@ -237,7 +241,9 @@ class AsyncioConnections(HttpConnections):
         url = f"{self._scheme}://{self.authority}{self._path}{path}"
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            async with self._session.request(method, url, data=body, timeout=timeout) as response:
+            async with self._session.request(
+                method, url, data=body, timeout=timeout, headers=trace_headers()
+            ) as response:
                 yield response
         except TimeoutError as error:
             raise self._too_late(timeout_s) from error

@@ -254,7 +254,6 @@ OPTIONS: Final[Mapping[str, Option]] = {
                 *("num_return_sequences", "return_alternatives", "prefix", "keep_placeholders"),
                 *SAMPLING,
             ),
-            legs="none",
         ),
         Option(
             "shortlist",

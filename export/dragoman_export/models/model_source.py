@@ -69,24 +69,33 @@ def find_sources(word: str) -> list[ModelSource]:
     if found := _of_hub(word):
         return [found]
     raise UsageError(
-        f"{word}: there is no such folder, and a hub's names read owner/model or "
-        "owner/model@revision"
+        f"{word}: there is no such folder, and a hub's names read owner/model, "
+        "owner/model@revision or opus-mt-..."
     )
 
 
 def one_source(word: str) -> ModelSource:
-    """What a word names that is one model; a folder need not be there any more.
+    """What a word names that is one model.
 
     Raises:
         UsageError: it names nothing, or several.
     """
-    path = Path(word)
-    if not path.is_dir() and not _of_hub(word):
-        return ModelSource("checkpoint", word, path)
     found = find_sources(word)
     if len(found) > 1:
         raise UsageError(f"{word}: holds {len(found)} bundles; name one")
     return found[0]
+
+
+def kept_source(word: str) -> ModelSource:
+    """As `one_source`, but a folder need not be there any more.
+
+    Raises:
+        UsageError: it names several.
+    """
+    path = Path(word)
+    if not path.is_dir() and not _of_hub(word):
+        return ModelSource("checkpoint", word, path)
+    return one_source(word)
 
 
 def _of_hub(word: str) -> ModelSource | None:

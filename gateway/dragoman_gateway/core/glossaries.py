@@ -210,15 +210,8 @@ class Glossaries:
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str]
     ) -> list[str]:
         """The ids of those of some glossaries that have a dictionary for a direction."""
-        if not glossary_ids:
-            return []
-        caller.check_owns(_STORED)
-
-        def read(connection: sqlite3.Connection) -> list[str]:
-            found = [_fitting(connection, caller, one, direction) for one in glossary_ids]
-            return [row[0] for row in found if row is not None]
-
-        return await self._store.read(read)
+        found = await self._dictionaries(caller, glossary_ids, direction)
+        return [row[0] for row in found if row is not None]
 
     async def terms(
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str], strict: bool
@@ -234,14 +227,9 @@ class Glossaries:
         Raises:
             InvalidInput: one must and has not.
         """
-        if glossary_ids:
-            caller.check_owns(_STORED)
-
-        def work(connection: sqlite3.Connection) -> list[tuple[str, int, str] | None]:
-            return [_fitting(connection, caller, one, direction) for one in glossary_ids]
-
+        found = await self._dictionaries(caller, glossary_ids, direction)
         indexes = []
-        for glossary_id, row in zip(glossary_ids, await self._store.read(work), strict=True):
+        for glossary_id, row in zip(glossary_ids, found, strict=True):
             if row is not None:
                 indexes.append(await self._index(*row))
             elif strict:
@@ -250,6 +238,17 @@ class Glossaries:
                     f"{direction[1]}"
                 )
         return Terms(tuple(indexes))
+
+    async def _dictionaries(
+        self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str]
+    ) -> list[tuple[str, int, str] | None]:
+        """For each of some glossaries, see `_fitting`."""
+        if not glossary_ids:
+            return []
+        caller.check_owns(_STORED)
+        return await self._store.read(
+            lambda db: [_fitting(db, caller, one, direction) for one in glossary_ids]
+        )
 
     async def _index(self, glossary_id: str, entries_row: int, version: str) -> TermIndex:
         """The index of a dictionary's present version, of those kept in memory if it is there."""
@@ -389,7 +388,7 @@ def _put(connection: sqlite3.Connection, glossary_id: str, row: tuple[str, str, 
 def _fitting(
     connection: sqlite3.Connection, caller: Caller, glossary_id: str, direction: tuple[str, str]
 ) -> tuple[str, int, str] | None:
-    """A glossary's id, and the row and version of its dictionary for a direction."""
+    """A glossary's id, and the row and version of its dictionary for a direction; None: no such."""
     found = _own(connection, caller, glossary_id)
     rows = connection.execute(
         "SELECT source_language, target_language, rowid, version FROM dictionaries "

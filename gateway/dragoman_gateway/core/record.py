@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.limits import LimitStatus
 
+_CLIENT_LEFT = 499
+
 
 @dataclass(slots=True)
 class RequestRecord:
@@ -18,12 +20,16 @@ class RequestRecord:
         key_id: of its key; None: anonymous, or not known yet.
         limit_status: of its caller, as of its admission or refusal; None: no limits.
         month_left_s: seconds until the next month, at that time.
+        trace_id: of its trace; None: it is not traced.
+        status: of its answer over HTTP; 499: none has begun, maybe because its client has left.
     """
 
     characters: int = 0
     key_id: str | None = None
     limit_status: LimitStatus | None = None
     month_left_s: float = 0.0
+    trace_id: str | None = None
+    status: int = _CLIENT_LEFT
 
 
 _CURRENT: ContextVar[RequestRecord | None] = ContextVar("dragoman_request", default=None)
@@ -39,6 +45,12 @@ def begin_record() -> RequestRecord:
 def current_record() -> RequestRecord | None:
     """The record of the request that the current task answers."""
     return _CURRENT.get()
+
+
+def is_traced() -> bool:
+    """Whether the request that the current task answers is traced."""
+    record = _CURRENT.get()
+    return record is not None and record.trace_id is not None
 
 
 def note_caller(caller: Caller, characters: int) -> None:

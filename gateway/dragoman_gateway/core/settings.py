@@ -7,7 +7,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.kernel.tracing import DEFAULT_RATE
 from dragoman_gateway.core.caller import Limits
+
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 def default_folder() -> Path:
@@ -61,6 +64,11 @@ class GatewaySettings:
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: most connections at once.
         metrics_networks: networks that may read /metrics.
+        otlp: URL of an OpenTelemetry collector, such as `http://localhost:4318`, that gets spans of
+            requests; None: nothing is traced.
+        trace_rate: share of the requests that are traced, from 0 to 1; those that bring a trace
+            context have their own.
+        trace_networks: networks whose requests may bring a trace context (`traceparent`).
         riva_port: of NVIDIA Riva's protocol over gRPC, 50051 in NVIDIA's container; 0: a free one;
             None: it is not served.
         stop_delay_s: time for which requests are still accepted after SIGTERM while /readyz says
@@ -106,7 +114,10 @@ class GatewaySettings:
     libretranslate_title: bool = False
     access_log: bool = False
     connections: int = 2000
-    metrics_networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    metrics_networks: tuple[str, ...] = _LOOPBACK
+    otlp: str | None = None
+    trace_rate: float = DEFAULT_RATE
+    trace_networks: tuple[str, ...] = _LOOPBACK
     riva_port: int | None = None
     stop_delay_s: float = 0.0
     anonymous: bool = False

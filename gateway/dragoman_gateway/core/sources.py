@@ -7,13 +7,15 @@ mixture of texts, and return as they are those that need no translation.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.language import Detected, OtherLanguage, detect_language
+from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.translations import Translations
 
@@ -87,6 +89,35 @@ def _detected(text: str, known: Sequence[str]) -> Detected:
         raise InvalidInput(str(error)) from error
 
 
+async def options_of_source(
+    glossaries: Glossaries,
+    caller: Caller,
+    options: Mapping[str, Any],
+    source: str,
+    target: str,
+    *,
+    is_detected: bool,
+) -> dict[str, Any]:
+    """The options of a request's texts that are in one language.
+
+    Args:
+        glossaries: of the gateway.
+        caller: who asks.
+        options: of the request, without its languages.
+        source: code of the language of these texts.
+        target: code of the language to translate into.
+        is_detected: whether the texts may be in several languages, of which each uses the
+            glossaries that have a dictionary for it; if not, each glossary must have one.
+
+    Raises:
+        NotFound: there is no such glossary.
+    """
+    found = {**options, "source_language": source, "target_language": target}
+    if is_detected and (ids := options.get("glossary_ids")):
+        found["glossary_ids"] = await glossaries.fitting(caller, ids, (source, target))
+    return found
+
+
 async def translate_by_source(
     texts: Sequence[_Text],
     sources: Sequence[Source],
@@ -109,11 +140,11 @@ async def translate_by_source(
     answers: dict[int, _Answer] = {}
     kinds = [source.language if source.is_known else target for source in sources]
     for language in dict.fromkeys(kinds):
-        places = [index for index, kind in enumerate(kinds) if kind == language]
-        these = [texts[index] for index in places]
+        indices = [index for index, kind in enumerate(kinds) if kind == language]
+        these = [texts[index] for index in indices]
         if language == target:
             found = [keep(text) for text in these]
         else:
             found = await translate(these, language)
-        answers.update(zip(places, found, strict=True))
+        answers.update(zip(indices, found, strict=True))
     return [answers[index] for index in range(len(texts))]

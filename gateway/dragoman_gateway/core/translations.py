@@ -24,6 +24,7 @@ from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.merging import Merging, can_be_merged
+from dragoman_gateway.core.record import is_traced
 from dragoman_gateway.core.retries import with_retries
 from dragoman_gateway.core.segmentation import SegmentedText
 from dragoman_gateway.core.server_status import ServerStatus
@@ -301,7 +302,8 @@ class Translations:
 
     async def _ask(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
         """Let the server translate; `options` are checked."""
-        if len(texts) == 1 and can_be_merged(texts[0], options):
+        # A request that is traced is sent alone, so that its trace has all of it and nothing else.
+        if len(texts) == 1 and can_be_merged(texts[0], options) and not is_traced():
             return [await self._merging.translate(texts[0], options)]
         return await self._send(texts, options)
 

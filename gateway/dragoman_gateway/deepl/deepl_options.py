@@ -99,7 +99,7 @@ def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
     version = fields.text("tag_handling_version") or "v1"
     if version not in _VERSIONS:
         raise _unknown("tag_handling_version")
-    names = {name: _tag_names(fields, f"{name}_tags") for name in _TAG_LISTS}
+    names = {name: fields.listed(f"{name}_tags") for name in _TAG_LISTS}
     outline = fields.switch("outline_detection") is not False
     if not markup:
         return None
@@ -113,12 +113,6 @@ def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
         outline_detection=outline,
     )
     return lambda: XmlReader(profile, encoding="utf-8", is_fragment=True, source_language=source)
-
-
-def _tag_names(fields: Fields, name: str) -> list[str]:
-    """Names of elements: a list, or one text with commas."""
-    listed = fields.listed(name)
-    return [one.strip() for written in listed for one in written.split(",") if one.strip()]
 
 
 def refuse_what_is_not_offered(fields: Fields, written_target: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from dragoman_options.table import AUTO
+from typing import Any
 
 from dragoman.kernel.sentences import LineBreaks
 from dragoman_gateway.core.caller import Caller
@@ -18,7 +17,12 @@ from dragoman_gateway.core.marked_texts import (
     read_marked,
     translate_marked,
 )
-from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
+from dragoman_gateway.core.sources import (
+    Source,
+    options_of_source,
+    sources_of,
+    translate_by_source,
+)
 from dragoman_gateway.deepl.deepl_options import TextOptions
 
 
@@ -52,10 +56,14 @@ async def translate_texts(
         GatewayError: the request failed.
     """
     asked = gateway.translations.translate_admitted
-    # With `auto`, a glossary need not have a dictionary for every text's language.
-    options = how.options | {"source_language": source or AUTO, "target_language": target}
+
+    async def options_of(src: str) -> dict[str, Any]:
+        return await options_of_source(
+            gateway.glossaries, caller, how.options, src, target, is_detected=source is None
+        )
 
     async def translate(these: Sequence[str], src: str) -> list[str]:
+        options = await options_of(src)
         if how.split == "nonewlines":
             lines = [LineBreaks.of(text) for text in these]
             found = await asked(caller, [one.line for one in lines], options)
@@ -71,6 +79,7 @@ async def translate_texts(
         return [one.text for one in await asked(caller, these, options)]
 
     async def translate_marked_texts(these: Sequence[MarkedText], src: str) -> list[str]:
+        options = await options_of(src)
         if how.split == "0":
             whole = asking(gateway.translations, caller, options | {"split_sentences": False})
             with contextlib.suppress(InvalidInput):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -43,7 +43,12 @@ from dragoman_gateway.core.marked_texts import (
     read_marked,
     translate_marked,
 )
-from dragoman_gateway.core.sources import Source, sources_of, translate_by_source
+from dragoman_gateway.core.sources import (
+    Source,
+    options_of_source,
+    sources_of,
+    translate_by_source,
+)
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 from dragoman_gateway.libretranslate.specification import specification
 from dragoman_gateway.web.downloads import file_response
@@ -74,17 +79,12 @@ class _Direction:
     Attributes:
         source: code of its texts' language; None: detect it.
         target: code of the language to translate into.
-        glossary_ids: the first one counts most.
+        options: `glossary_ids`, if there are any; the first one counts most.
     """
 
     source: str | None
     target: str
-    glossary_ids: Sequence[str] = ()
-
-    def options(self, source: str, glossary_ids: Sequence[str]) -> dict[str, Any]:
-        """Those of a translation out of a language, with some glossaries."""
-        found = {"source_language": source, "target_language": self.target}
-        return found | ({"glossary_ids": glossary_ids} if glossary_ids else {})
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class LibreTranslateProtocol:
@@ -209,11 +209,14 @@ class LibreTranslateProtocol:
         return await sources_of(self._translations, texts, direction.source, direction.target)
 
     async def _options(self, caller: Caller, direction: _Direction, src: str) -> dict[str, Any]:
-        """The options of texts of one language; if it was detected, without others' glossaries."""
-        ids = direction.glossary_ids
-        if direction.source is None:
-            ids = await self._gateway.glossaries.fitting(caller, ids, (src, direction.target))
-        return direction.options(src, ids)
+        return await options_of_source(
+            self._gateway.glossaries,
+            caller,
+            direction.options,
+            src,
+            direction.target,
+            is_detected=direction.source is None,
+        )
 
     async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> str:
         """Refuse what cannot be done; the format of the texts.
@@ -295,7 +298,11 @@ class LibreTranslateProtocol:
         direction = await self._direction(fields)
         if not file.filename:
             raise InvalidInput("empty file")
-        options = direction.options(direction.source or AUTO, direction.glossary_ids)
+        options = {
+            **direction.options,
+            "source_language": direction.source or AUTO,
+            "target_language": direction.target,
+        }
         jobs = self._gateway.jobs
         job = await jobs.submit(caller, file.filename, content_of(file), options)
         try:
@@ -355,7 +362,8 @@ class LibreTranslateProtocol:
         source = await self._language(_needed(fields, "source"))
         if (target := await self._language(_needed(fields, "target"))) is None:
             raise InvalidInput(f"{AUTO} is not supported")
-        return _Direction(source, target, fields.listed("glossary_ids"))
+        ids = fields.listed("glossary_ids")
+        return _Direction(source, target, {"glossary_ids": ids} if ids else {})
 
     async def _language(self, written: Any) -> str | None:
         """The code of a language; None for `auto`.

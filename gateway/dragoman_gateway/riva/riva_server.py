@@ -64,6 +64,7 @@ class RivaServer:
         if self._log is not None:
             self._log.write(
                 request_id=None,
+                trace_id=record.trace_id,
                 protocol=NAME,
                 method="gRPC",
                 endpoint=call,

@@ -24,6 +24,7 @@ from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.core.record import begin_record
 from dragoman_gateway.riva import messages
 from dragoman_gateway.riva.phrases import read_phrases, take_marks
+from dragoman_gateway.web.fields import Fields
 
 _LOG = logging.getLogger(__name__)
 NAME = "riva"
@@ -127,7 +128,7 @@ class RivaService:
             options["source_language"] = languages.find(
                 request.source_language, languages.sources, "source_language"
             )
-        if ids := _listed(_metadata(context).get("glossary-ids", "")):
+        if ids := Fields(_metadata(context)).listed("glossary-ids"):
             options["glossary_ids"] = ids
         # Callers above their limits cost no work, not even the parsing of marks.
         async with self._gateway.access.admitted(caller, sum(map(len, request.texts))):
@@ -243,10 +244,6 @@ async def _abort(context: Any, error: GatewayError) -> None:
 def _metadata(context: Any) -> dict[str, str]:
     """What a call brings beside its message."""
     return {name: str(value) for name, value in context.invocation_metadata() or ()}
-
-
-def _listed(written: str) -> list[str]:
-    return [one.strip() for one in written.split(",") if one.strip()]
 
 
 def _address(peer: str) -> str:

@@ -37,6 +37,7 @@ class AccessLog:
     def write(
         self,
         request_id: str | None,
+        trace_id: str | None,
         protocol: str,
         method: str,
         endpoint: str | None,
@@ -49,6 +50,7 @@ class AccessLog:
 
         Args:
             request_id: as its answer has it.
+            trace_id: of its trace; None: it is not traced.
             protocol: name of the protocol.
             method: of HTTP, or of gRPC.
             endpoint: path with the names of its parameters, never their values.
@@ -62,6 +64,7 @@ class AccessLog:
             {
                 "time": now,
                 "request_id": request_id,
+                "trace_id": trace_id,
                 "protocol": protocol,
                 "method": method,
                 "endpoint": endpoint,

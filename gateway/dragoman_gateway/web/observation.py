@@ -8,7 +8,6 @@ from dragoman_gateway.core.metrics import Metrics, status_class
 from dragoman_gateway.core.record import begin_record
 from dragoman_gateway.web.access_log import AccessLog
 
-_CLIENT_LEFT = 499
 _OPERATIONS = "operations"
 
 
@@ -29,12 +28,10 @@ class Observed:
         """Answer a request."""
         record = begin_record()
         began = self._metrics.begin()
-        status = _CLIENT_LEFT
 
         async def observe(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                record.status = message["status"]
             await send(message)
 
         try:
@@ -42,15 +39,16 @@ class Observed:
         finally:
             protocol, endpoint = scope.get("protocol", "none"), scope.get("endpoint_name")
             took_s = self._metrics.end(
-                began, protocol, endpoint, status_class(status), record.characters
+                began, protocol, endpoint, status_class(record.status), record.characters
             )
             if self._log is not None and protocol != _OPERATIONS:
                 self._log.write(
                     request_id=scope.get("request_id"),
+                    trace_id=record.trace_id,
                     protocol=protocol,
                     method=scope["method"],
                     endpoint=endpoint,
-                    status=status,
+                    status=record.status,
                     took_s=took_s,
                     characters=record.characters,
                     key_id=record.key_id,

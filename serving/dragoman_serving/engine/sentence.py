@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dragoman_serving.engine.constraints import Constraints
+from dragoman_serving.engine.request_trace import RequestTrace
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Sentence:
     """Source ids, tag and end symbol included, and the most tokens to generate for them.
 
     Of two that wait, the one of higher `priority` goes first. `deadline_s`, on the clock of
-    `time.monotonic`, is when nobody wants the translation any more.
+    `time.monotonic`, is when nobody wants the translation any more. `trace` is that of its request,
+    if it is traced.
     """
 
     src_ids: tuple[int, ...]
@@ -53,3 +55,4 @@ class Sentence:
     options: SearchOptions
     priority: int = 0
     deadline_s: float | None = None
+    trace: RequestTrace | None = field(default=None, compare=False, repr=False)

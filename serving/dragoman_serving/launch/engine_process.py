@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from dragoman.kernel.tracing import TraceOptions
 from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.service.engine_socket import listen, remove
 from dragoman_serving.service.models_to_serve import ModelsToServe
@@ -30,6 +31,7 @@ class EngineProcess:
         metrics_port: int,
         parameters: Mapping[str, str] = _NO_PARAMETERS,
         to_serve: ModelsToServe | None = None,
+        tracing: TraceOptions | None = None,
     ) -> None:
         """Start it; it loads what Triton's models ask for.
 
@@ -37,6 +39,7 @@ class EngineProcess:
             metrics_port: of Triton, for clients that ask.
             parameters: of models, that come before those of their configurations.
             to_serve: bundles; None: the one in the folder of the model `translate`.
+            tracing: where spans go; None: nothing is traced.
 
         Raises:
             DragomanError: there is no place for its socket.
@@ -58,6 +61,7 @@ class EngineProcess:
                         *map(str, (*descriptors, metrics_port)),
                         json.dumps(dict(parameters)),
                         str(to_serve or ModelsToServe()),
+                        "" if tracing is None else tracing.url,
                     ],
                     descriptors=descriptors,
                 )

@@ -198,8 +198,9 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         try:
             loads = self.engine is None
             if loads and self._repository.layout is not None:
+                options = self._options
                 self.engine = EngineProcess(
-                    self.ports.metrics, self._options.parameters, self._options.to_serve
+                    *(self.ports.metrics, options.parameters, options.to_serve, options.tracing)
                 )
             self._process = TritonProcess(
                 self._options,

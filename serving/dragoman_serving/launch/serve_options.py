@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.tracing import TraceOptions
 from dragoman_serving.service.models_to_serve import ModelsToServe
 
 _LEAST_FILES = 256
@@ -42,7 +43,9 @@ class ServeOptions:
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Of the engine's models; they come before those of their `config.pbtxt`."""
     to_serve: ModelsToServe = field(default_factory=ModelsToServe)
-    """Bundles, if there is no repository, and what else the engine is told of its models."""
+    """Bundles, if there is no repository, and the engine's other settings of models."""
+    tracing: TraceOptions | None = None
+    """Where spans go; None: nothing is traced."""
 
     @property
     def client_address(self) -> str:

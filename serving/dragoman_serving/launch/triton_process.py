@@ -17,6 +17,7 @@ from pathlib import Path
 from dragoman_options.table import INFO
 
 from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.tracing import TraceOptions
 from dragoman_serving.launch.backends import Installation
 from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.launch.engine_process import EngineProcess
@@ -231,12 +232,22 @@ def _command(
         command.append(f"--grpc-max-connection-age={options.grpc_connection_age_s * 1000}")
     if repository.path is not None:
         command.append(f"--model-repository={repository.path.absolute()}")
+    if options.tracing is not None:
+        command += _trace_flags(options.tracing)
     if options.config is not None:
         command.append(f"--model-config-name={options.config}")
     if installation.embedded:
         # It has no part for GPUs.
         command += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
     return command
+
+
+def _trace_flags(tracing: TraceOptions) -> list[str]:
+    """Triton's own spans: of one request in so many, and of those that bring a trace context."""
+    rate = round(1 / tracing.rate) if tracing.rate else 0
+    values = ["mode=opentelemetry", "level=TIMESTAMPS", f"rate={rate}"]
+    values.append(f"opentelemetry,url={tracing.traces_url}")
+    return [f"--trace-config={value}" for value in values]
 
 
 def _info(repository: Path) -> list[str]:

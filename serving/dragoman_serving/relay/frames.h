@@ -8,7 +8,7 @@
 
 enum { HELLO = 1, REQUEST, CANCEL, READY, REFUSED, ANSWER, FIGURES };
 /* Version of the frames, which both sides must speak. */
-enum { PROTOCOL = 4 };
+enum { PROTOCOL = 5 };
 /* Of a frame, in both directions; service/frames.py has it too. */
 enum { MOST_FRAME_BYTES = 64 << 20 };
 

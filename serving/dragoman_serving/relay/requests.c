@@ -105,12 +105,26 @@ static TRITONSERVER_Error *write_inputs(Written *to, TRITONBACKEND_Request *requ
     return NULL;
 }
 
+/* Write the trace context of a request, JSON; nothing if Triton does not trace it. */
+static void write_trace_context(Written *to, TRITONBACKEND_Request *request)
+{
+    TRITONSERVER_InferenceTrace *trace = NULL;
+    const char *context = NULL;
+    ignore(TRITONBACKEND_RequestTrace(request, &trace));
+    if (trace != NULL)
+        ignore(TRITONSERVER_InferenceTraceContext(trace, &context));
+    if (context == NULL)
+        context = "";
+    write_text(to, context, strlen(context));
+}
+
 static TRITONSERVER_Error *write_fields(Written *to, TRITONBACKEND_Request *request)
 {
     uint64_t timeout_us = 0;
     uint32_t count;
     TRY(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &timeout_us));
     write_number(to, timeout_us, 8);
+    write_trace_context(to, request);
     const size_t begin = to->count;
     write_number(to, 0, 4);
     TRY(write_parameters(to, request));

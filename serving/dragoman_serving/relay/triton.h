@@ -13,6 +13,7 @@
 enum { API_MAJOR = 1, API_MINOR = 19 };
 
 typedef struct TRITONSERVER_Error TRITONSERVER_Error;
+typedef struct TRITONSERVER_InferenceTrace TRITONSERVER_InferenceTrace;
 typedef struct TRITONSERVER_Message TRITONSERVER_Message;
 typedef struct TRITONSERVER_Metric TRITONSERVER_Metric;
 typedef struct TRITONSERVER_MetricFamily TRITONSERVER_MetricFamily;
@@ -50,6 +51,8 @@ enum { TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1, TRITONSERVER_REQUEST_RELEASE_AL
 
 TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char *message);
 void TRITONSERVER_ErrorDelete(TRITONSERVER_Error *error);
+TRITONSERVER_Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *trace,
+                                                       const char **context);
 TRITONSERVER_Error *TRITONSERVER_MessageSerializeToJson(TRITONSERVER_Message *message,
                                                         const char **base, size_t *bytes);
 TRITONSERVER_Error *TRITONSERVER_MessageNewFromSerializedJson(TRITONSERVER_Message **message,
@@ -95,6 +98,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
 TRITONSERVER_Error *TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request *request, bool *is);
 TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
     TRITONBACKEND_Request *request, uint64_t *timeout_us);
+TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *request,
+                                               TRITONSERVER_InferenceTrace **trace);
 TRITONSERVER_Error *TRITONBACKEND_RequestParameterCount(TRITONBACKEND_Request *request,
                                                         uint32_t *count);
 TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *request, uint32_t index,

@@ -26,6 +26,7 @@ from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.checks import check_options
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.lengths import Lengths
+from dragoman_serving.request.markups import read_markups
 from dragoman_serving.request.required_terms import RequiredTerms, cannot_write
 from dragoman_serving.request.suppression import suppressed_words
 from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
@@ -230,7 +231,7 @@ def plan_request(
         coverage_penalty=options.get("coverage_penalty") or 0.0,
         lengths=Lengths.of(options, limits, tokenizer.tags + 1),
         prefixes=prefixes,
-        markups=_markups(options, texts),
+        markups=read_markups(cast("Sequence[str]", options.get("markup") or ()), texts),
         terms=RequiredTerms(_glossary(options), keep_placeholders, target),
         repairs=model == TRANSLATE
         and hypotheses == 1
@@ -310,13 +311,6 @@ def _prefixes(options: OptionArguments, texts: int) -> tuple[str, ...]:
             f"prefix has {len(values)} values for {texts} texts: give one, or one for each text"
         )
     return values if len(values) == texts else values * texts
-
-
-def _markups(options: OptionArguments, texts: int) -> tuple[Markup | None, ...]:
-    given = cast("tuple[str, ...]", options.get("markup") or ())
-    if given and len(given) != texts:
-        raise InvalidRequest(f"markup has {len(given)} values for {texts} texts: give one for each")
-    return tuple(Markup.parse(one) if one else None for one in given)
 
 
 def _glossary(options: OptionArguments) -> Glossary | None:

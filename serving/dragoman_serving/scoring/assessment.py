@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
@@ -19,6 +19,7 @@ from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.request.restored import Restored
+from dragoman_serving.request.tagged_sentence import TaggedSentence
 from dragoman_serving.scoring.alignment import Alignment, Linked, piece_weights, word_links
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
@@ -37,7 +38,8 @@ class SentencePair:
 
     `source_begin` and `target_begin` are where they begin in the whole texts. `target` is None
     where the model itself has written the ids; `placeholders` are then those of `SourceSentence`,
-    which the target text has as the source has them.
+    which the target text has as the source has them. `source` is without its `tags`; the
+    candidate's texts have them.
     """
 
     src_ids: tuple[int, ...]
@@ -45,6 +47,7 @@ class SentencePair:
     source: str
     target: str | None = None
     placeholders: tuple[tuple[str, str], ...] = ()
+    tags: TaggedSentence | None = None
     complete: bool = True
     source_begin: int = 0
     target_begin: int = 0
@@ -183,6 +186,7 @@ class Assessor:
                 Pair(
                     *(one.src_ids, one.tgt_ids, one.complete, aligned),
                     *(urgency.priority, urgency.deadline_s, "attention" in outputs),
+                    trace=urgency.trace,
                 )
                 for one in unknown
             ]
@@ -261,7 +265,7 @@ class Assessor:
             assert found.attention is not None  # it was asked for
             linked.append(
                 Linked(
-                    self._tokenizer.pieces(pair.source),
+                    self._source_pieces(pair),
                     self._target_pieces(pair),
                     found.attention[:, self._tokenizer.tags : -1],  # without the end symbol
                     pair.source_begin,
@@ -272,6 +276,12 @@ class Assessor:
             return piece_weights(candidate.source, candidate.target, linked)
         return word_links(candidate.source, candidate.target, linked)
 
+    def _source_pieces(self, pair: SentencePair) -> list[Piece]:
+        pieces = self._tokenizer.pieces(pair.source)
+        if pair.tags is None:
+            return pieces
+        return _moved(_without_space(pieces, pair.source), pair.tags.source.places.__getitem__)
+
     def _target_pieces(self, pair: SentencePair) -> list[Piece]:
         target = self._tokenizer.target
         if pair.target is not None:
@@ -279,9 +289,23 @@ class Assessor:
         pieces = target.decoded_pieces(pair.tgt_ids)
         if not pair.placeholders:
             return pieces
-        written = target.decode(pair.tgt_ids)
-        index = Restored(written, pair.source, pair.placeholders).index
-        return [replace(one, begin=index(one.begin), end=index(one.end)) for one in pieces]
+        written, source = target.decode(pair.tgt_ids), pair.source
+        if pair.tags is not None:
+            source = pair.tags.source.text
+            pieces = _without_space(pieces, written)
+            written, places = pair.tags.put_into(written)
+            pieces = _moved(pieces, places.__getitem__)
+        return _moved(pieces, Restored(written, source, pair.placeholders).index)
+
+
+def _without_space(pieces: Sequence[Piece], text: str) -> list[Piece]:
+    """Pieces of a text without the white space before each, at which a tag may be put."""
+    return [replace(one, begin=one.end - len(text[one.begin : one.end].lstrip())) for one in pieces]
+
+
+def _moved(pieces: Sequence[Piece], index: Callable[[int], int]) -> list[Piece]:
+    """Pieces of a text that was changed, by where its characters are now."""
+    return [replace(one, begin=index(one.begin), end=index(one.end)) for one in pieces]
 
 
 def _is_known(pair: SentencePair, plan: ScoringPlan) -> bool:

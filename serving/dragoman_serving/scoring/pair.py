@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.manifest import AlignmentHeads
+from dragoman_serving.engine.request_trace import RequestTrace
 
 MOST_TOKENS = 1024
 """Of pairs that are scored together, with padding, on each side: it bounds their memory."""
@@ -26,6 +27,7 @@ class Pair:
     `src_ids` are with tag and end symbol, `tgt_ids` without start and end symbol. `complete` says
     whether the end symbol belongs to the translation. Of two that wait, the one of higher
     `priority` goes first; after `deadline_s`, on the clock of `time.monotonic`, nobody wants it.
+    `trace` is that of its request, if it is traced.
     """
 
     src_ids: tuple[int, ...]
@@ -37,6 +39,7 @@ class Pair:
     deadline_s: float | None = None
     heads: bool = False
     """Whether that of every head is requested."""
+    trace: RequestTrace | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

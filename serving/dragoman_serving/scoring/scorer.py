@@ -19,6 +19,8 @@ from dragoman_serving.engine.batching.acceptance import Arrival, BoundedLine
 from dragoman_serving.engine.batching.job import Awaited, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
+from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.request_trace import RequestTrace, when_settled
 from dragoman_serving.engine.settings import Tuning
 from dragoman_serving.scoring.pair import Floats, Pair, PairScoring, Scored, like_lengths
 from dragoman_serving.scoring.score_graphs import AttentionGraph, ScoreGraph
@@ -123,6 +125,8 @@ class Scorer:
                 )
                 self._thread.start()
             self._changed.notify()
+        if pairs and (trace := pairs[0].trace) is not None:
+            _trace_scoring(trace, jobs)
         return [job.future for job in jobs]
 
     def close(self) -> None:
@@ -210,6 +214,23 @@ class Scorer:
         if self._attention_graph is None:
             self._attention_graph = AttentionGraph(self._bundle, self._manifest)
         return self._attention_graph.run(pair)
+
+
+def _trace_scoring(trace: RequestTrace, jobs: Sequence[_Job]) -> None:
+    """Add a span to a trace when all of these jobs have ended; they waited in it too."""
+    begin_s = time.monotonic()
+    attributes = {
+        "sentences": len(jobs),
+        "input_tokens": sum(len(job.pair.src_ids) for job in jobs),
+        "output_tokens": sum(len(job.pair.tgt_ids) for job in jobs),
+    }
+
+    def add() -> None:
+        errors = (outcome_error(job.future) for job in jobs)
+        error = next(filter(None, errors), None)
+        trace.add("score", begin_s, time.monotonic(), attributes, error)
+
+    when_settled([job.future for job in jobs], add)
 
 
 def _give_up(unwanted: Sequence[_Job]) -> None:

@@ -1,8 +1,11 @@
-"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS MODELS`: the engine.
+"""`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS MODELS OTLP`.
+
+The engine's process.
 
 The first two are file descriptors: a socket that listens already, and the pipe for signs of life.
 The port is that of Triton's metrics; the parameters, a JSON object, come before those in the
-models' configurations. The last one is what `ModelsToServe` writes.
+models' configurations. MODELS is what `ModelsToServe` writes, OTLP the URL of a collector of
+spans, empty if there is none.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import socket
 import sys
 from pathlib import Path
 
+from dragoman.kernel.tracing import TraceOptions, Tracing
 from dragoman_serving.service.engine_socket import remove
 from dragoman_serving.service.heartbeat import start_beating
 from dragoman_serving.service.models_to_serve import ModelsToServe
@@ -25,11 +29,13 @@ def main() -> None:
     # The log may be Triton's too, and never holds texts.
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
     listening = socket.socket(fileno=int(sys.argv[1]))
+    tracing = Tracing(TraceOptions(sys.argv[6]), "dragoman-engine") if sys.argv[6] else None
     server = Server(
         listening,
         metrics_port=int(sys.argv[3]),
         parameters=json.loads(sys.argv[4]),
         to_serve=ModelsToServe.parse(sys.argv[5]),
+        tracing=tracing,
     )
     start_beating(int(sys.argv[2]), lambda: server.busy)
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
@@ -37,6 +43,8 @@ def main() -> None:
         server.serve()
     finally:  # also if the launcher, which made it, was killed
         remove(Path(listening.getsockname()))
+        if tracing is not None:
+            tracing.close()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 from dragoman_options.table import OUTPUTS
 
 from dragoman.kernel.errors import as_dragoman_error
+from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
@@ -131,8 +132,8 @@ def of_beginning(text: str, delta: str, tokens: int, form: Form) -> Answer:
     return Answer(form.number, outputs, last=False)
 
 
-def of_error(error: BaseException, number: int) -> Failure:
-    """The last answer to a request that failed.
+def of_error(error: BaseException, number: int, trace: RequestTrace | None = None) -> Failure:
+    """The last answer to a request that failed, whose trace ends.
 
     Triton 24.10 sends every failure of a model as 400 over HTTP's `/generate`. So the message of
     one that is not the request's fault begins with gRPC's name of its status, as in
@@ -140,7 +141,11 @@ def of_error(error: BaseException, number: int) -> Failure:
     """
     known = as_dragoman_error(error)
     if known.status == "INTERNAL":
-        log.error("a request failed: %s", type(error).__name__)  # its message might quote the text
+        # The error's message might quote the text.
+        of_trace = f" (trace {trace.trace_id})" if trace is not None else ""
+        log.error("a request failed: %s%s", type(error).__name__, of_trace)
+    if trace is not None:
+        trace.end(error=error)
     message = str(known)
     if len(message) > _LONGEST_MESSAGE:
         message = message[:_LONGEST_MESSAGE] + "..."
@@ -149,13 +154,15 @@ def of_error(error: BaseException, number: int) -> Failure:
     return Failure(number, ErrorCode[known.status], message)
 
 
-def of_stream_error(error: BaseException, number: int) -> Failure:
-    """The last answer to a request that failed, where no status travels along.
+def of_stream_error(
+    error: BaseException, number: int, trace: RequestTrace | None = None
+) -> Failure:
+    """As `of_error`, where no status travels along.
 
     Triton sends an error in a stream as a message and nothing else, so every message begins with
     its status, as in `INVALID_ARGUMENT: beam_width is 99: give 1 to 8`.
     """
-    failure = of_error(error, number)
+    failure = of_error(error, number, trace)
     if failure.code != ErrorCode.INVALID_ARG:
         return failure
     return replace(failure, message=f"INVALID_ARGUMENT: {failure.message}")

@@ -260,7 +260,7 @@ def _use(
 
 
 def _release_unused(waited: Future[Lease[Translator]]) -> None:
-    """Release a bundle that came for a request that was given up meanwhile."""
+    """Release a bundle whose request was cancelled while it loaded."""
     if outcome_error(waited) is None and not waited.result().is_used:
         waited.result().release()
 

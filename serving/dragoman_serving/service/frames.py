@@ -6,13 +6,14 @@ first; a text is its length in 4 bytes, UTF-8, and a zero byte. Tensors travel a
 | kind    | to     | holds |
 |---------|--------|-------|
 | HELLO   | engine | `PROTOCOL` (4), the model's folder, version (8), configuration in JSON |
-| REQUEST | engine | number (8), timeout in µs (8), bytes of the options (4), options, texts |
+| REQUEST | engine | number (8), timeout in µs (8), trace, options with their bytes (4), texts |
 | CANCEL  | engine | number (8) of a request that nobody waits for any more |
 | READY   | Triton | the model's inputs and outputs, in JSON: it can be used |
 | REFUSED | Triton | why the model cannot be used |
 | ANSWER  | Triton | number (8), last one (1), error (1); its code (4) and text, or outputs |
 | FIGURES | Triton | figures: kind (1), name, description, labels, value as a double (8) each |
 
+The trace is a text: the request's trace context in JSON, empty if Triton does not trace it.
 Options are parameters, wanted outputs and inputs, but for the inputs that hold texts.
 Before the things of which there may be many stands their number in 4 bytes. A parameter is its
 name, type (1), value; a wanted output its name; a label its name and value, both texts; inputs and
@@ -30,7 +31,7 @@ from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Version of these frames, which both sides must speak; relay/frames.h has it too."""
 MOST_BYTES = 64 << 20
 """Of a frame: more than a request may hold, less than would hurt; relay/frames.h has it too."""
@@ -169,13 +170,15 @@ class Request:
     timeout_us: int
     options: bytes
     texts: tuple[Tensor, ...]
+    trace: str = ""
 
     @classmethod
     def unpack(cls, body: bytes) -> Request:
         """From a frame without its head."""
         reading = _Reading(body)
-        number, timeout_us = reading.number(_U64), reading.number(_U64)
-        return cls(number, timeout_us, reading.bytes(reading.number(_U32)), reading.tensors())
+        number, timeout_us, trace = reading.number(_U64), reading.number(_U64), reading.text()
+        options = reading.bytes(reading.number(_U32))
+        return cls(number, timeout_us, options, reading.tensors(), trace)
 
 
 @dataclass(frozen=True)

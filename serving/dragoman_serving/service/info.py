@@ -12,6 +12,7 @@ from dragoman_options.table import describe as options
 
 from dragoman import __version__
 from dragoman.kernel.errors import InvalidRequest
+from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.models.loading import Layout
 from dragoman_serving.models.routes import Bundle
 from dragoman_serving.request.checks import bounds
@@ -49,7 +50,7 @@ class InfoModel(Model):
         super().__init__(hello)
         self._send, self._bundles, self._metrics_port = send, bundles, metrics_port
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
         try:
             asked = self._reader.read(request)
@@ -61,7 +62,10 @@ class InfoModel(Model):
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())
         except Exception as error:  # one request's error must not reach the others
-            self._send(answers.of_error(error, request.number).pack())
+            self._send(answers.of_error(error, request.number, trace).pack())
+        else:
+            if trace is not None:
+                trace.end()
 
 
 def describe(bundles: Bundles, metrics_port: int | None) -> dict[str, Any]:

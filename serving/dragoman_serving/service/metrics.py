@@ -27,7 +27,7 @@ class _Kind:
 
 _COUNTERS = (
     _Kind("dragoman_sentences_total", "Sentences translated", "completed"),
-    _Kind("dragoman_sentences_cancelled_total", "Sentences given up by their clients", "cancelled"),
+    _Kind("dragoman_sentences_cancelled_total", "Sentences that clients cancelled", "cancelled"),
     _Kind("dragoman_sentences_overdue_total", "Sentences whose deadline passed", "overdue"),
     _Kind(
         "dragoman_sentences_rejected_total",

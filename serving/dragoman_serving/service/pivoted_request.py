@@ -7,10 +7,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from dragoman_options.markup import Markup
+
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.markup.carried_markup import CarriedMarkup
 from dragoman_serving.models.routes import Route
 from dragoman_serving.request.legs import legs_of
+from dragoman_serving.request.markups import check_markup, read_markups
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.translation.pivot import joined
@@ -45,6 +49,7 @@ class PivotedRequest:
         self._via: str = route.via
         self._bundles, self._route, self._asked = bundles, route, asked
         self._legs = legs_of(asked.wanted.options, route.languages, model)
+        self._markups = _carried(asked.texts, self._legs.first.get("markup") or ())
         self._first: Sequence[Translation] = ()
 
     def start(self, begin_last: BeginLast) -> Future[list[Translation]]:
@@ -63,17 +68,20 @@ class PivotedRequest:
 
         def begin_first(translator: Translator) -> Future[list[Translation]]:
             self.bundle = translator.manifest.identity
-            return translator.submit(asked.texts, self._legs.first, asked.urgency).future
+            markups = [one.first if one else None for one in self._markups]
+            options = _with_markups(self._legs.first, markups)
+            return translator.submit(asked.texts, options, asked.urgency).future
 
         def go_on(found: list[list[Translation]]) -> Future[list[Translation]]:
             self._first = found[0]
             self._count(0, self._first)
             between = replace(asked, texts=[one.text for one in self._first])
+            options = _with_markups(self._legs.last, self._markups_between())
 
             def begin(translator: Translator) -> Future[list[Translation]]:
                 self.bundle += f",{translator.manifest.identity}"
                 try:
-                    return begin_last(translator, between, self._legs.last)
+                    return begin_last(translator, between, options)
                 except InvalidRequest as error:
                     raise InvalidRequest(
                         f"{error} (in its translation into {self._via!r})"
@@ -90,8 +98,17 @@ class PivotedRequest:
         """Translations of both legs, of those of the last one."""
         detected = self._route.detected or (None,) * len(last)
         return [
-            joined(first, last_one, self._via, found)
-            for first, last_one, found in zip(self._first, last, detected, strict=True)
+            joined(first, last_one, self._via, found, markup)
+            for first, last_one, found, markup in zip(
+                self._first, last, detected, self._markups, strict=True
+            )
+        ]
+
+    def _markups_between(self) -> list[Markup | None]:
+        """Of the texts in the pivot language."""
+        return [
+            markup.last(one.text, one.codes) if markup and one.codes else None
+            for markup, one in zip(self._markups, self._first, strict=True)
         ]
 
     def _end(self, found: list[list[Translation]]) -> list[Translation]:
@@ -101,3 +118,24 @@ class PivotedRequest:
     def _count(self, leg: int, found: Sequence[Translation]) -> None:
         name = self._route.bundles[leg].name
         self._bundles.keeper.count_pivoted(name, sum(one.sentences for one in found))
+
+
+def _carried(texts: Sequence[str], written: Sequence[str]) -> list[CarriedMarkup | None]:
+    """The markup of each text.
+
+    Raises:
+        InvalidRequest: it is not valid.
+    """
+    found: list[CarriedMarkup | None] = [None] * len(texts)
+    for index, markup in enumerate(read_markups(written, len(texts))):
+        if markup is not None:
+            check_markup(index, texts[index], markup)
+            found[index] = CarriedMarkup(texts[index], markup)
+    return found
+
+
+def _with_markups(
+    options: Mapping[str, Any], markups: Sequence[Markup | None]
+) -> Mapping[str, Any]:
+    """Options with the markup of each text, if any has some."""
+    return {**options, "markup": markups} if any(markups) else options

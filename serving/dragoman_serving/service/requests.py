@@ -10,6 +10,7 @@ from typing import Any
 from dragoman_options.table import OPTIONS
 
 from dragoman.kernel.errors import InvalidRequest
+from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.service.frames import Request, RequestOptions, Tensor
@@ -81,8 +82,12 @@ class RequestReader:
         """How many options are known."""
         return len(self._known)
 
-    def read(self, request: Request) -> Asked:
+    def read(self, request: Request, trace: RequestTrace | None = None) -> Asked:
         """Texts, options and urgency of a request.
+
+        Args:
+            request: as it came.
+            trace: where its spans go; None: it is not traced.
 
         Raises:
             InvalidRequest: a text that is not UTF-8, or an option with more values than it takes.
@@ -94,7 +99,7 @@ class RequestReader:
                 self._known.clear()
             if len(request.options) <= _MOST_KNOWN_BYTES:
                 self._known[request.options] = wanted
-        urgency = self._urgency(wanted, request.timeout_us)
+        urgency = self._urgency(wanted, request.timeout_us, trace)
         texts: list[str] = []
         targets: tuple[str, ...] = ()
         shape: tuple[int, ...] = (0,)
@@ -130,14 +135,14 @@ class RequestReader:
             raise InvalidRequest(f"option {_PRIORITY} is {given!r}: give 0 to {_HIGHEST_PRIORITY}")
         return given
 
-    def _urgency(self, wanted: Wanted, timeout_us: Any) -> Urgency:
+    def _urgency(self, wanted: Wanted, timeout_us: Any, trace: RequestTrace | None) -> Urgency:
         if wanted.timeout_us is not None:
             timeout_us = wanted.timeout_us
         if type(timeout_us) is not int or timeout_us < 0:
             raise InvalidRequest(f"option {_TIMEOUT} is {timeout_us!r}: give microseconds")
         longest_s = self._rules.deadline_s
         allowed_s = min(timeout_us / 1e6, longest_s) if timeout_us else longest_s
-        return Urgency(wanted.priority, time.monotonic() + allowed_s)
+        return Urgency(wanted.priority, time.monotonic() + allowed_s, trace)
 
 
 def _values(tensor: Tensor) -> list[Any]:

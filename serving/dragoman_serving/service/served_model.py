@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.models.routes import Bundle, Route
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
@@ -69,8 +70,13 @@ class Model(ABC):
         self.in_flight = InFlight()
 
     @abstractmethod
-    def ask(self, request: Request) -> None:
-        """Take a request, which is answered sooner or later."""
+    def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
+        """Take a request, which is answered sooner or later.
+
+        Args:
+            request: as it came.
+            trace: to be ended with the answer; None: it is not traced.
+        """
 
     def cancel(self, number: int) -> None:
         """Cancel a request, if it is not answered yet."""
@@ -107,9 +113,9 @@ def parameters(hello: Hello) -> dict[str, str]:
 class UnderWay:
     """A request, and who answers it: `plan` and `bundle` are known when somebody does."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, trace: RequestTrace | None = None) -> None:
         """Begin with nobody who answers."""
-        self.form = form
+        self.form, self.trace = form, trace
         self.plan: ScoringPlan | None = None
         self.bundle = ""
         """Its identity."""
@@ -137,11 +143,12 @@ class OneAnswerModel(Model, Generic[_Found]):
     def answer(self, found: list[_Found], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
         """The answer of a bundle to a request that was answered without an error."""
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
         try:
-            asked = self._reader.read(request)
-            under_way = UnderWay(Form(request.number, asked.wanted.outputs, asked.shape))
+            asked = self._reader.read(request, trace)
+            form = Form(request.number, asked.wanted.outputs, asked.shape)
+            under_way = UnderWay(form, trace)
 
             bundles = self._bundles()
             route = bundles.route(asked)
@@ -150,7 +157,7 @@ class OneAnswerModel(Model, Generic[_Found]):
             else:
                 future = self._start(bundles, route.bundles[0], asked, under_way)
         except Exception as error:  # one request's error must not reach the others
-            self._send(answers.of_error(error, request.number).pack())
+            self._send(answers.of_error(error, request.number, trace).pack())
             return
         self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._answer, under_way))
@@ -173,13 +180,16 @@ class OneAnswerModel(Model, Generic[_Found]):
         raise InvalidRequest(f"no model translates from {source!r} into {target!r} directly")
 
     def _answer(self, under_way: UnderWay, done: Future[list[_Found]]) -> None:
-        number = under_way.form.number
+        number, trace = under_way.form.number, under_way.trace
         try:
             failure = outcome_error(done)
             if failure is not None or under_way.plan is None:
-                self._send(answers.of_error(failure or CancelledError(), number).pack())
+                self._send(answers.of_error(failure or CancelledError(), number, trace).pack())
                 return
             answer = self.answer(done.result(), under_way.plan, under_way.form, under_way.bundle)
             self._send(answer.pack())
         except Exception as error:  # the client must be answered, whatever it was
-            self._send(answers.of_error(error, number).pack())
+            self._send(answers.of_error(error, number, trace).pack())
+        else:
+            if trace is not None:
+                trace.end(under_way.bundle)

@@ -17,7 +17,9 @@ from typing import Any
 from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
 
 from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.tracing import Tracing, sampled_context
 from dragoman_serving.engine.errors import Closed
+from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import (
@@ -64,6 +66,7 @@ class Server:
         metrics_port: int | None = None,
         parameters: Mapping[str, str] = _NO_PARAMETERS,
         to_serve: ModelsToServe | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """Begin without a model.
 
@@ -73,10 +76,11 @@ class Server:
             metrics_port: of Triton; None: unknown.
             parameters: of models, that come before those of their configurations.
             to_serve: bundles; None: the one in the folder of the model `translate`.
+            tracing: makes spans of requests that Triton traces; None: nothing does.
         """
         self._listening, self._metrics_port = listening, metrics_port
         self._parameters, self._to_serve = parameters, to_serve or ModelsToServe()
-        self._on_failure = on_failure
+        self._on_failure, self._tracing = on_failure, tracing
         self._bundles: Bundles | None = None
         self._opened: tuple[str, int, Any] | None = None
         self._models: list[Model] = []
@@ -131,7 +135,8 @@ class Server:
                     connection.send(pack_ready(model_config(model_name(hello))))
                 elif kind is Kind.REQUEST and model is not None:
                     self._asking.add(model)
-                    model.ask(Request.unpack(body))
+                    request = Request.unpack(body)
+                    model.ask(request, self._trace(request))
                     self._asking.discard(model)
                 elif kind is Kind.CANCEL and model is not None:
                     model.cancel(unpack_cancel(body))
@@ -149,6 +154,16 @@ class Server:
                 self._models.remove(model)
                 model.close()
             connection.close()
+
+    def _trace(self, request: Request) -> RequestTrace | None:
+        """Where the spans of a request go; None: it is not traced."""
+        if self._tracing is None or not request.trace:
+            return None
+        try:
+            context = sampled_context(json.loads(request.trace))
+        except Exception:  # whatever it was, the request can be answered without a trace
+            return None
+        return None if context is None else RequestTrace(self._tracing.tracer, context)
 
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
         name = model_name(hello)

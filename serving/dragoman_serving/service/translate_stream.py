@@ -13,6 +13,7 @@ from dragoman_options.table import DETECTED_OUTPUTS, STREAM
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.bundles import Bundles
@@ -30,8 +31,8 @@ from dragoman_serving.translation.translator import Translator
 class _Growing:
     """A translation that is sent as it grows."""
 
-    def __init__(self, form: Form) -> None:
-        self.form = form
+    def __init__(self, form: Form, trace: RequestTrace | None = None) -> None:
+        self.form, self.trace = form, trace
         self.stream: TextStream | None = None
         self.bundle = ""
         """Its identity."""
@@ -78,16 +79,16 @@ class TranslateStreamModel(Model):
         self._thread = threading.Thread(target=self._run, name="dragoman-streams", daemon=True)
         self._thread.start()
 
-    def ask(self, request: Request) -> None:
+    def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
         try:
-            asked = self._reader.read(request)
+            asked = self._reader.read(request, trace)
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
-            growing = _Growing(Form(request.number, asked.wanted.outputs, asked.shape))
+            growing = _Growing(Form(request.number, asked.wanted.outputs, asked.shape), trace)
             future = self._start(asked, growing)
         except Exception as error:  # one request's error must not reach the others
-            self._connection.send(of_stream_error(error, request.number).pack())
+            self._connection.send(of_stream_error(error, request.number, trace).pack())
             return
         self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._end, growing))
@@ -129,7 +130,11 @@ class TranslateStreamModel(Model):
             return
         failure = outcome_error(done)
         if failure is not None:
-            self._connection.send(of_stream_error(failure, growing.form.number).pack())
+            self._fail(growing, failure)
+
+    def _fail(self, growing: _Growing, error: BaseException) -> None:
+        failure = of_stream_error(error, growing.form.number, growing.trace)
+        self._connection.send(failure.pack())
 
     def close(self) -> None:
         """See `Model`."""
@@ -152,7 +157,7 @@ class TranslateStreamModel(Model):
             except Exception as error:  # one stream's error must not end the others
                 growing.stream.future.cancel()
                 growing.stream = None
-                self._connection.send(of_stream_error(error, growing.form.number).pack())
+                self._fail(growing, error)
 
     def _tell(self, growing: _Growing, stream: TextStream) -> None:
         if growing.sent is None:
@@ -160,13 +165,13 @@ class TranslateStreamModel(Model):
             self._connection.send(answers.of_beginning("", "", 0, growing.form).pack())
         if stream.future.done():
             growing.stream = None  # nothing comes any more
-            failure = outcome_error(stream.future)
-            answer = (
-                of_stream_error(failure, growing.form.number)
-                if failure
-                else growing.end(stream.future.result(), stream.outputs)
-            )
+            if failure := outcome_error(stream.future):
+                self._fail(growing, failure)
+                return
+            answer = growing.end(stream.future.result(), stream.outputs)
             self._connection.send(answer.pack())
+            if growing.trace is not None:
+                growing.trace.end(growing.bundle)
             return
         text = stream.read()
         # Who reads slowly holds nothing up, and hears of what came in between later.

@@ -174,6 +174,7 @@ class FollowUp:
             Pair(
                 *(sentence.src_ids, one.ids, one.complete, True),
                 *(sentence.priority, sentence.deadline_s),
+                trace=sentence.trace,
             )
             for one, scored in zip(hypotheses, known, strict=True)
             if scored is None or scored.attention is None

@@ -54,6 +54,41 @@ class Marker:
             plan: of the request.
         """
         sentences = [sentence for text in texts for sentence in text.sentences]
+
+        def join(of_sentences: list[list[PlacedCodes]]) -> list[Translation]:
+            placed = zip(self._lines(found), of_sentences[0], strict=True)
+            return [
+                replace(translation, codes=self._codes(text, translation, placed))
+                for text, translation in zip(texts, translations, strict=True)
+            ]
+
+        return when_all_done([self._place_all(sentences, found, plan)], join)
+
+    def place_tags(
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> Future[list[SourceText]]:
+        """Texts whose tags are placed in the translations of their sentences.
+
+        Args:
+            texts: taken apart.
+            found: for all their sentences, in their order.
+            plan: of the request.
+        """
+        sentences = [sentence for text in texts for sentence in text.sentences]
+
+        def join(of_sentences: list[list[PlacedCodes]]) -> list[SourceText]:
+            placed = (
+                replace(one, tags=one.tags and one.tags.with_placed(codes))
+                for one, codes in zip(sentences, of_sentences[0], strict=True)
+            )
+            return [text.with_sentences(placed) for text in texts]
+
+        return when_all_done([self._place_all(sentences, found, plan)], join)
+
+    def _place_all(
+        self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> Future[list[PlacedCodes]]:
+        """The codes of sentences in their translations, each as one line."""
         known = [
             scored_by_search(one, self._alignment) if _needs_alignment(sentence) else None
             for sentence, one in zip(sentences, found, strict=True)
@@ -62,25 +97,23 @@ class Marker:
             Pair(
                 *(sentence.src_ids, one.ids, one.complete, True),
                 *(plan.urgency.priority, plan.urgency.deadline_s),
+                trace=plan.urgency.trace,
             )
             for sentence, one, scored in zip(sentences, found, known, strict=True)
             if _needs_alignment(sentence) and (scored is None or scored.attention is None)
         ]
 
-        def join(computed: list[Scored]) -> list[Translation]:
+        def join(computed: list[Scored]) -> list[PlacedCodes]:
             rest = iter(computed)
-            placed = iter(
-                [
-                    self._place(sentence, one, scored, rest)
-                    for sentence, one, scored in zip(sentences, found, known, strict=True)
-                ]
-            )
             return [
-                replace(translation, codes=self._codes(text, translation, placed))
-                for text, translation in zip(texts, translations, strict=True)
+                self._place(sentence, one, scored, rest)
+                for sentence, one, scored in zip(sentences, found, known, strict=True)
             ]
 
         return when_all_done(self._scorer.submit(unknown), join)
+
+    def _lines(self, found: Sequence[Hypothesis]) -> list[str]:
+        return [self._tokenizer.target.decode(one.ids) for one in found]
 
     def _place(
         self,
@@ -88,18 +121,18 @@ class Marker:
         found: Hypothesis,
         scored: Scored | None,
         rest: Iterator[Scored],
-    ) -> tuple[str, PlacedCodes]:
-        """A sentence's translation as one line, and where its codes are in it."""
-        target = self._tokenizer.target.decode(found.ids)
+    ) -> PlacedCodes:
+        """Where a sentence's codes are in its translation as one line."""
         marked = sentence.marked
         if marked is None or not marked.codes:
-            return target, _NO_CODES
+            return _NO_CODES
         evidence = None
         if marked.needs_alignment:
             known = scored if scored is not None and scored.attention is not None else next(rest)
             assert known.attention is not None  # it was asked for
             evidence = self._evidence(sentence, found, known.attention)
-        return target, place(sentence.text, target, marked.markup, evidence)
+        target = self._tokenizer.target.decode(found.ids)
+        return place(sentence.text, target, marked.markup, evidence)
 
     def _evidence(self, sentence: SourceSentence, found: Hypothesis, attention: Floats) -> Evidence:
         source = [(one.begin, one.end) for one in self._tokenizer.pieces(sentence.text)]

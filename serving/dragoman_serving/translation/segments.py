@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dragoman.kernel.cutting import Span, cut_sentence
@@ -14,6 +14,7 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.request.placeholders import placeholder_spans
+from dragoman_serving.request.tagged_sentence import TaggedSentence
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,19 @@ class SourceSentence(Sentence):
     """A sentence of a text, as it was written.
 
     `placeholders` are those to be kept, each as the vocabulary writes it, and as the text has it.
-    `marked` are its codes, if its text has some.
+    `marked` are its codes, if its text has some, or if there are tags among its placeholders;
+    `text` is then without these `tags`.
     """
 
     text: str = ""
     placeholders: tuple[tuple[str, str], ...] = ()
     marked: MarkedSentence | None = None
+    tags: TaggedSentence | None = None
+
+    @property
+    def line(self) -> str:
+        """The sentence with its tags."""
+        return self.tags.source.text if self.tags else self.text
 
 
 Piece = Sentence | LineBreaks | str
@@ -45,6 +53,11 @@ class SourceText:
     def sentences(self) -> list[SourceSentence]:
         """What is to be translated."""
         return [piece for piece in self.pieces if isinstance(piece, SourceSentence)]
+
+    def with_sentences(self, sentences: Iterator[SourceSentence]) -> SourceText:
+        """The same with others of its sentences, of which there are as many."""
+        pieces = [next(sentences) if isinstance(one, Sentence) else one for one in self.pieces]
+        return replace(self, pieces=pieces)
 
 
 def pieces_of_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from dragoman_options.markup import Markup, Span
 
@@ -14,7 +15,9 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedText
 from dragoman_serving.models.directions import Direction, Directions
+from dragoman_serving.request.markups import check_markup
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
+from dragoman_serving.request.tagged_sentence import TaggedSentence
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
 from dragoman_serving.translation.segments import (
     Piece,
@@ -23,8 +26,16 @@ from dragoman_serving.translation.segments import (
     pieces_of_text,
 )
 
-_Part = tuple[LineBreaks, str, tuple[int, ...]]
-"""A sentence, what follows it and stays as it is, and the sentence's token ids."""
+
+class _Part(NamedTuple):
+    """A sentence, what follows it and stays as it is, its tags, and its token ids without them."""
+
+    line_breaks: LineBreaks
+    kept: str
+    tags: TaggedSentence | None
+    src_ids: tuple[int, ...]
+
+
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
@@ -68,6 +79,7 @@ class SourceTexts:
         self._limits = manifest.limits
         self._directions = Directions(manifest.languages, manifest.all_directions)
         self._tokenizer = tokenizer
+        self._aligns = manifest.alignment is not None
 
     def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[SourceText]:
         """Some texts of a request as sentences to translate and what stays as it is.
@@ -113,21 +125,29 @@ class SourceTexts:
         source, target, detected = direction
         markup = plan.markups[index] if plan.markups else None
         if markup is not None:
-            _check_markup(index, text, markup)
+            check_markup(index, text, markup)
+        keep = markup.keep if markup else ()
         parts = [
-            (line_breaks, kept, tuple(self._tokenizer.encode_source(line_breaks.line, target)))
-            for line_breaks, kept in self._parts(
-                index, text, source, plan, markup.keep if markup else ()
-            )
+            self._part(line_breaks, kept, target, plan)
+            for line_breaks, kept in self._parts(index, text, source, plan, keep)
         ]
         marked = None if markup is None else self._marked(text, markup, parts)
         return SourceText(self._pieces(index, text, parts, plan, marked), detected, marked)
+
+    def _part(self, line_breaks: LineBreaks, kept: str, target: str, plan: SearchPlan) -> _Part:
+        """A sentence with its token ids."""
+        tags = None
+        if plan.terms.keeps_placeholders and self._aligns:
+            tags = TaggedSentence.of(line_breaks.line)
+        text = tags.text if tags else line_breaks.line
+        src_ids = tuple(self._tokenizer.encode_source(text, target))
+        return _Part(line_breaks, kept, tags, src_ids)
 
     def _marked(self, text: str, markup: Markup, parts: Sequence[_Part]) -> MarkedText:
         """The codes of a text."""
         sentences = []
         begin = 0
-        for line_breaks, kept, src_ids in parts:
+        for line_breaks, kept, _, src_ids in parts:
             end = begin + line_breaks.length
             if not self._is_empty(src_ids):
                 sentences.append(((begin, end), line_breaks.line))
@@ -149,7 +169,7 @@ class SourceTexts:
         splits = plan.most_sentence_tokens is not None
         pieces: list[Piece] = []
         all_marked = iter(marked.sentences if marked else ())
-        for line_breaks, kept, src_ids in parts:
+        for line_breaks, kept, tags, src_ids in parts:
             if self._is_empty(src_ids):
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
@@ -158,15 +178,18 @@ class SourceTexts:
                 raise InvalidRequest(
                     f"text {index} has {len(src_ids)} tokens, more than {most}: shorten it{or_else}"
                 )
-            of_sentence = next(all_marked, None)
-            max_tokens, search = plan.of_sentence(index, line_breaks.line, src_ids, of_sentence)
+            of_sentence = tags.marked if tags else next(all_marked, None)
+            line = tags.text if tags else line_breaks.line
+            max_tokens, search = plan.of_sentence(index, line, src_ids, of_sentence)
+            placeholders = plan.terms.kept_placeholders(index, line)
             pieces.append(
                 SourceSentence(
                     *(src_ids, max_tokens, search),
-                    *(plan.urgency.priority, plan.urgency.deadline_s),
-                    text=line_breaks.line,
-                    placeholders=plan.terms.kept_placeholders(index, line_breaks.line),
+                    *(plan.urgency.priority, plan.urgency.deadline_s, plan.urgency.trace),
+                    text=line,
+                    placeholders=tags.with_tags(placeholders) if tags else placeholders,
                     marked=of_sentence,
+                    tags=tags,
                 )
             )
             pieces += [line_breaks, kept] if splits else [kept]
@@ -207,15 +230,3 @@ class SourceTexts:
                 )
         pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
         return Candidate(text, target, (pair,))
-
-
-def _check_markup(index: int, text: str, markup: Markup) -> None:
-    """Refuse markup that is not valid.
-
-    Raises:
-        InvalidRequest: it is not.
-    """
-    try:
-        markup.check(text)
-    except ValueError as error:
-        raise InvalidRequest(f"markup of text {index}: {error}") from error

@@ -128,7 +128,7 @@ class Composer:
                 best = next(remaining)
                 place = (len(source), len(target))
                 sentences.append(self._pair(piece, best, *place))
-                source, target = source + piece.text, target + self._text(piece, best)
+                source, target = source + piece.line, target + self._text(piece, best)
                 for other in best.others:
                     pair = self._pair(piece, other, *place)
                     others.append(Candidate(source, self._text(piece, other), (pair,)))
@@ -144,6 +144,7 @@ class Composer:
             sentence.text,
             placeholders=sentence.placeholders,
             complete=found.complete,
+            tags=sentence.tags,
             source_begin=source_begin,
             target_begin=target_begin,
             scored=scored_by_search(found, self._alignment),
@@ -153,7 +154,9 @@ class Composer:
         """A sentence's translation, with placeholders as the text has them."""
         text = self._target.decode(found.ids)
         if isinstance(sentence, SourceSentence) and sentence.placeholders:
-            return Restored(text, sentence.text, sentence.placeholders).text
+            if sentence.tags is not None:
+                text = sentence.tags.put_into(text).text
+            return Restored(text, sentence.line, sentence.placeholders).text
         return text
 
     def _translation(
@@ -179,7 +182,7 @@ def _warnings(
     faults: set[str | None] = set()
     for sentence, one, text in zip(sentences, found, translated, strict=True):
         faults.add(fault_of(sentence.src_ids, one))
-        if is_copy(sentence.text, text):
+        if is_copy(sentence.line, text):
             faults.add(UNTRANSLATED)
     return tuple(sorted(filter(None, faults)))
 

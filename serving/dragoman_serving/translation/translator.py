@@ -175,6 +175,8 @@ class Translator:
         plan = plan.at(urgency)
         request = _Request(texts, plan)
         self._check_number(request.searches_each * len(texts))
+        if sentences := request.searches_each * sum(not text.isspace() for text in texts if text):
+            self._engine.check_space(sentences, urgency.priority, urgency.deadline_s)
         # What is assessed is bounded as a whole.
         parts = [range(len(texts))]
         if not (plan.assessed or plan.coverage_penalty):
@@ -350,6 +352,16 @@ class Translator:
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
         """Translations, with what the request asks for beside them."""
+        if not any(sentence.tags for text in texts for sentence in text.sentences):
+            return self._composed(texts, found, plan)
+        return when_all_done(
+            [self._marker.place_tags(texts, found, plan)],
+            lambda placed: self._composed(placed[0], found, plan),
+        )
+
+    def _composed(
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> _Outcome:
         translations = self._composer.compose(texts, found, plan)
         if plan.markups:
             marking = self._marker.mark(texts, found, translations, plan)

@@ -152,6 +152,22 @@ TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
     return NULL;
 }
 
+TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *request,
+                                               TRITONSERVER_InferenceTrace **trace)
+{
+    if (request->choice % 5 == 0) /* as a Triton without tracing answers */
+        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "tracing");
+    *trace = request->choice % 5 == 1 ? (void *)request : NULL;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *trace,
+                                                       const char **context)
+{
+    *context = ((const TRITONBACKEND_Request *)trace)->choice % 2 ? "{}" : NULL;
+    return NULL;
+}
+
 TRITONSERVER_Error *TRITONBACKEND_RequestParameterCount(TRITONBACKEND_Request *request,
                                                         uint32_t *count)
 {

@@ -54,6 +54,10 @@ CASES: dict[str, tuple[str, ...]] = {
         "monitoring.labels.release=prometheus",
         "networkPolicy.metricsClients[0].podSelector.matchLabels.app=prometheus",
     ),
+    "tracing": (
+        *("tracing.otlp=http://collector:4318", "tracing.rate=1"),
+        "tracing.collectors[0].podSelector.matchLabels.app=collector",
+    ),
     "hub": ("models.from=hub", "models.serve={owner/model@v1}", "models.hubTokenSecret=hub"),
     "download": (
         *("models.from=download", BUNDLE, "models.downloads[0].name=en-de"),
@@ -263,6 +267,20 @@ def test_only_the_gateway_reaches_triton() -> None:
     assert [one["port"] for one in calls["ports"]] == ["http", "grpc"]
     assert [one["port"] for one in metrics["ports"]] == ["metrics"]
     assert policy["egress"] == []
+
+
+def test_gateways_decide_what_is_traced_and_triton_reaches_the_collector() -> None:
+    made = objects("tracing")
+    triton, gateway = (
+        environment(pod_of(only(made, "Deployment", f"dragoman-{part}"))["containers"][0])
+        for part in ("triton", "gateway")
+    )
+    collector = "http://collector:4318"
+    assert (triton["DRAGOMAN_OTLP"], triton["DRAGOMAN_TRACE_RATE"]) == (collector, "0")
+    assert gateway["DRAGOMAN_GATEWAY_OTLP"] == collector
+    assert gateway["DRAGOMAN_GATEWAY_TRACE_RATE"] == "1"
+    _, spans = only(made, "NetworkPolicy", "dragoman-triton")["spec"]["egress"]
+    assert spans["to"] == [{"podSelector": {"matchLabels": {"app": "collector"}}}]
 
 
 def test_envoy_takes_its_configuration(tmp_path: Path) -> None:

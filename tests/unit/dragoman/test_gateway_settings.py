@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_gateway.core.settings import GatewaySettings, default_folder
+from dragoman_serving.launch.gateway_process import GatewayOptions
 
 from dragoman.commands import serve
 from dragoman.commands.gateway_settings import (
@@ -73,10 +74,20 @@ def test_the_docs_have_the_table_of_settings() -> None:
 def test_serve_knows_where_triton_is() -> None:
     names = {one.name for one in of_serve()}
     assert "gateway_port" in names
-    assert not names & {"gateway_triton", "gateway_triton_http"}
+    assert not names & {"gateway_triton", "gateway_triton_http", "gateway_otlp"}
 
 
-def options_of_serve(*words: str) -> object:
+def test_serve_tells_its_gateway_where_spans_go() -> None:
+    options = options_of_serve("--otlp=http://collector:4318", "--trace-rate=0.5")
+    assert options is not None
+    found = read(**options.environment)
+    assert (found.otlp, found.trace_rate) == ("http://collector:4318", 0.5)
+    silent = options_of_serve()
+    assert silent is not None
+    assert read(**silent.environment).otlp is None
+
+
+def options_of_serve(*words: str) -> GatewayOptions | None:
     parser = argparse.ArgumentParser()
     serve.configure(parser)
     settings = (*SETTINGS, *of_serve())

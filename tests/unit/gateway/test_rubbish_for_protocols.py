@@ -132,9 +132,7 @@ def check(path: str, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), endpoints())
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     _BODIES, _MEDIA_TYPES, st.none() | _TOKENS, st.sampled_from(["", "?a", "?q=%ff&q=", "?type=x"])
 )
@@ -156,9 +154,7 @@ def test_anything(
 
 
 @pytest.mark.parametrize(("path", "sent"), [("/translate", "q"), ("/v2/translate", "text")])
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_FIELDS)
 def test_a_request_of_which_some_fields_are_wrong(
     app: Application, path: str, sent: str, fields: dict[str, Any]

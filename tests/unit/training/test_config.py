@@ -121,9 +121,9 @@ def test_limits_of_cleaning_that_make_no_sense_are_refused() -> None:
         (["training.steps=10", "training.cooldown_steps=11"], "more than training.steps, 10"),
         (["training.stop_after_validations=2"], "give text in data.valid, which is empty"),
         (["training.average_last=9"], "average_last is 9: more than training.keep_checkpoints, 8"),
-        (["model.own_output=true"], "model.own_output: only imported models have that"),
-        (["model.output_bias=true"], "model.output_bias: only imported models have that"),
-        (["model.src_vocab_size=9000"], "model.src_vocab_size: only imported models have that"),
+        (["model.own_output=true"], "model.own_output: only imported models have it"),
+        (["model.output_bias=true"], "model.output_bias: only imported models have it"),
+        (["model.src_vocab_size=9000"], "model.src_vocab_size: only imported models have it"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(words: list[str], message: str) -> None:

@@ -114,7 +114,7 @@ class Hub:
 
         Args:
             name: `owner/model`.
-            folder: that gets them; it is there. What an earlier call left in it is gone on with.
+            folder: that gets them; it is there. Partial files of an earlier call are resumed.
             told: see `Told`.
 
         Raises:

@@ -82,11 +82,11 @@ class RunText:
             if former:
                 further = former.without(languages)
                 log.info("the vocabulary of %s, with %s", former.path, further or "nothing more")
-                # That which tells that all are there comes last.
-                for own in reversed(self._vocabularies):
-                    of_side = replace(former, path=former.path.with_name(own.name))
+                # `path` comes last: once it exists, the vocabulary is complete.
+                for written in reversed(self._vocabularies):
+                    side = replace(former, path=former.path.with_name(written.name))
                     sentences = vocabulary_text(texts, further)
-                    extend_vocabulary(of_side, sentences, languages, config.vocabulary, own)
+                    extend_vocabulary(side, sentences, languages, config.vocabulary, written)
             else:
                 log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
                 self._train_vocabulary(texts, path)

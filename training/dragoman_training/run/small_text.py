@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 _RECIPES = Path(__file__).parents[1] / "recipes"
 RECIPE, FINE_TUNING = _RECIPES / "small.toml", _RECIPES / "fine-tuning.toml"
-"""For small text, where no recipe is given; the second one for a model that there is already."""
+"""If no recipe is given: for small text, and for a run that begins with a model."""
 
 Settings = Mapping[str, Any]
 """By table, as a file has them."""
@@ -53,9 +53,9 @@ _CHOSEN = {
 }
 """What `choose` chooses."""
 _FINE_TUNING_STEPS = 0.25
-"""Of a run that begins with a trained model, over those of one that does not."""
+"""Steps of a run that begins with a trained model, over those of one that does not."""
 _OF_TEXT = ("data", "imported")
-"""Tables that tell which text there is to train on."""
+"""Tables that decide which text is trained on."""
 _OF_VALIDATION = ("stop_on", "stop_after_validations", "average_best", "valid_bleu_sentences")
 """Settings that need text to validate on."""
 
@@ -83,8 +83,8 @@ def settings_for(
 ) -> RunConfig:
     """The settings of a run, with those that nobody gave as small text needs them.
 
-    A user's own text without a recipe gets the recipe `small.toml`, or `fine-tuning.toml`. A recipe
-    that gives `training.steps` keeps its own schedule.
+    A user's own text without a recipe gets the recipe `small.toml`, or `fine-tuning.toml` if the
+    run begins with a model. A recipe that gives `training.steps` keeps its own schedule.
 
     Args:
         recipe: a TOML file, or None.
@@ -107,7 +107,7 @@ def settings_for(
     base = _with_model_of(begun, read_toml(recipe) if recipe else {})
     given = given_settings(base, words, data, where)
     if given.get("imported") != (_imported(begun) if begun else None):
-        raise UsageError(f"{where}: imported is not to be given; --start-from names the model")
+        raise UsageError(f"{where}: imported cannot be set; --start-from names the model")
     if saved:
         return complete(_joined(given, _chosen_before(given, saved)), where)
     of_text: Settings = {name: given[name] for name in _OF_TEXT if name in given}
@@ -213,7 +213,7 @@ def _without_recipe(size: TextSize | None, start: RunConfig | None, validates: b
 
 
 def _with_model_of(begun: RunConfig | None, recipe: Settings) -> Settings:
-    """A recipe's settings, where it gives no model and vocabulary with those that there are."""
+    """A recipe, completed with the sizes and the vocabulary of the model that a run begins with."""
     if begun is None:
         return recipe
     sizes = dataclasses.asdict(begun.model)

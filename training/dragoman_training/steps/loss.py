@@ -37,7 +37,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             hidden_grad = torch.empty_like(hidden_low)
             weight_grad = torch.zeros_like(weight)
             bias_grad = None if bias is None else torch.zeros_like(bias)
-            spread = _spread(weight, bias)
+            uniform = _uniform(weight, bias)
             loss = hidden.new_zeros((), dtype=torch.float32)
             for start in range(0, len(target), ROWS_A_CHUNK):
                 rows = slice(start, start + ROWS_A_CHUNK)
@@ -47,13 +47,13 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     logits += bias
                 peak = logits.amax(dim=-1, keepdim=True)
                 logits.sub_(peak)
-                gold_logit, mean_logit = logits.gather(1, gold), (logits @ spread)[:, None]
+                gold_logit, mean_logit = logits.gather(1, gold), (logits @ uniform)[:, None]
                 grad = logits.exp_()
                 total = grad.sum(dim=-1, keepdim=True)
                 expected = (1 - smoothing) * gold_logit + smoothing * mean_logit
                 loss += (total.log() - expected).sum()
                 # d loss / d logits = softmax - smoothed target
-                grad.div_(total).sub_(smoothing * spread)
+                grad.div_(total).sub_(smoothing * uniform)
                 grad.scatter_add_(1, gold, torch.full_like(total, smoothing - 1))
                 grad_low = grad.to(dtype)
                 hidden_grad[rows] = grad_low @ weight_low
@@ -72,15 +72,15 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return hidden_grad, weight_grad * grads[0], bias_grad, None, None
 
 
-def _spread(weight: Tensor, bias: Tensor | None) -> Tensor:
-    """How smoothing shares out its probability [V]: evenly, but none for what is never said.
+def _uniform(weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The distribution [V] that smoothing mixes in: uniform over the entries that are allowed.
 
-    So the biases of that get no gradient at all, and stay.
+    So a forbidden entry's bias gets no gradient, and stays `NEVER`.
     """
-    shares = torch.ones(len(weight), device=weight.device)
+    allowed = torch.ones(len(weight), device=weight.device)
     if bias is not None:
-        shares[bias <= NEVER / 2] = 0.0
-    return shares / shares.sum()
+        allowed[bias <= NEVER / 2] = 0.0
+    return allowed / allowed.sum()
 
 
 def projected_cross_entropy(
@@ -92,15 +92,15 @@ def projected_cross_entropy(
 ) -> Tensor:
     """Sum over positions of the label-smoothed cross-entropy of `hidden @ weight.T + bias`.
 
-    Where no bias forbids an entry, equal to `F.cross_entropy(..., label_smoothing=smoothing,
+    If no entry is forbidden, equal to `F.cross_entropy(..., label_smoothing=smoothing,
     reduction="sum")`, four times faster on a CPU and without a tensor of all logits.
 
     Args:
         hidden: [N, E], decoder output at the positions that count.
         weight: [V, E], the output projection.
         target: int64 [N].
-        smoothing: share of probability spread evenly over what may be said.
-        bias: [V]; that of an entry that is never said is `NEVER`.
+        smoothing: probability that is spread uniformly over the entries that are not forbidden.
+        bias: [V]; `NEVER` for a forbidden entry.
 
     Returns:
         float32 scalar, in nats.

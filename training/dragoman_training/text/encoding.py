@@ -97,8 +97,8 @@ def encode(
     Args:
         text: the pairs.
         tokenizer: the vocabulary.
-        limit: pairs with a longer side are left out, and so are those with an empty one, or with
-            a target that an imported vocabulary cannot write.
+        limit: pairs with a longer side are left out, and so are those with an empty one, or whose
+            target has characters that an imported vocabulary lacks.
         drawing: how words are cut; None: as always. The same pairs are left out; what a drawing
             makes longer than the limit is cut as always.
     """
@@ -344,7 +344,8 @@ class _Writer:
                 of_pair = slice(number * sides, (number + 1) * sides)
                 of_texts = encoded[of_pair][: len(self._languages)]
                 fits = all(0 < len(side) <= self._limit for side in of_texts)
-                # An imported vocabulary may lack characters, and none is to be learnt as unknown.
+                # An imported vocabulary may lack characters; the model must not train to generate
+                # the unknown token.
                 fits = fits and UNKNOWN_ID not in of_texts[-1]
                 (self.taken if fits else self.too_long).append(rank)
                 kept += drawn[of_pair] if fits else []

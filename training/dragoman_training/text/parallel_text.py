@@ -240,6 +240,20 @@ class TextFiles:
         return sum(1 for _ in self)
 
 
+def named_files(first: Path, second: Path) -> TextFiles:
+    """The text of two files such as `my.en` and `my.de.gz`.
+
+    Raises:
+        UsageError: their names differ in more than the language.
+    """
+    names = [Path(p.stem) if p.suffix in (".gz", ".xz") else p for p in (first, second)]
+    languages = [name.suffix[1:] for name in names]
+    prefixes = {path.parent / name.stem for path, name in zip((first, second), names, strict=True)}
+    if len(prefixes) > 1 or not all(languages):
+        raise UsageError(f"{first} and {second}: name them alike but for the language: my.en my.de")
+    return TextFiles(prefixes.pop().absolute(), languages)
+
+
 def existing_file(prefix: Path, language: str) -> Path:
     """The file of one side of a parallel text.
 

@@ -130,7 +130,7 @@ class Run:
         self._size += size
 
     def add_words(self, written: str) -> None:
-        """Add text, which goes on with that before it."""
+        """Append text to the text before it."""
         self._words.append(written)
         self._size += len(written)
 

@@ -55,8 +55,9 @@ class Batch:
     def join(self, jobs: Sequence[Job], alone: bool) -> None:
         """Take sentences in, of the decoding's width; `alone` as for `Decoding.step`."""
         self._decoding.join([job.sentence for job in jobs], alone)
+        encoded_s = time.monotonic()
         for job in jobs:
-            job.begin_step = self._steps
+            job.begin_step, job.encoded_s = self._steps, encoded_s
         self.jobs += jobs
         self._fresh += jobs
         self._followed += sum(job.progress is not None for job in jobs)
@@ -111,7 +112,8 @@ class Batch:
                 result = replace(result, others=found.next_best(slot, wanted - 1))
             # Counted before anyone can know that it is done.
             self._statistics.completed(job, len(result.ids))
-            self._meter.finished(self._steps - job.begin_step, len(job.sentence.src_ids))
+            job.steps = self._steps - job.begin_step
+            self._meter.finished(job.steps, len(job.sentence.src_ids))
             job.settle(State.DONE, result)
 
     def _leave(self, slots: Sequence[int]) -> None:

@@ -28,8 +28,8 @@ class Dispatcher:
         self._scheduler, self._meter, self._idle_s = scheduler, meter, idle_s
         self._changed = threading.Condition()
 
-    def reserve(self, arrival: Arrival, turns: Turns) -> None:
-        """Reserve space for a request, or raise why it is refused."""
+    def reserve(self, arrival: Arrival, turns: Turns | None) -> None:
+        """Reserve space for a request, if it has turns, or raise why it is refused."""
         with self._changed:
             _raise(self._scheduler.line.reserve(arrival, self._meter.pace, turns))
 

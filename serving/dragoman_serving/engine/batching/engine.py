@@ -19,6 +19,7 @@ from dragoman_serving.engine.batching.job import Job, Kind, Progress, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.scheduler import Scheduler
+from dragoman_serving.engine.batching.search_spans import trace_search
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.engine.network import Measured, Network
@@ -98,21 +99,33 @@ class Engine:
         if not sentences:
             return
         work = sum(one.options.rows * len(one.src_ids) for one in sentences)
-        deadline_s = sentences[0].deadline_s
+        first = sentences[0]
         arrival = Arrival(
             total,
             work * total // len(sentences),
             max(len(one.src_ids) for one in sentences),
-            sentences[0].priority,
-            None if deadline_s is None else deadline_s - time.monotonic(),
+            first.priority,
+            _left_s(first.deadline_s),
         )
+        self._reserve(arrival, turns)
+
+    def check_space(self, sentences: int, priority: int, deadline_s: float | None) -> None:
+        """Refuse at least so many sentences, of whatever lengths, before they are tokenized.
+
+        Raises:
+            Overloaded: see `reserve`.
+        """
+        if self.waiting:
+            self._reserve(Arrival(sentences, 0, 0, priority, _left_s(deadline_s)), None)
+
+    def _reserve(self, arrival: Arrival, turns: Turns | None) -> None:
         try:
             self._dispatcher.reserve(arrival, turns)
         except Overloaded:
-            self.statistics.add(rejected=total)
+            self.statistics.add(rejected=arrival.items)
             raise
         except DeadlineExceeded:
-            self.statistics.add(overdue=total)
+            self.statistics.add(overdue=arrival.items)
             raise
 
     def release(self, turns: Turns) -> None:
@@ -148,6 +161,8 @@ class Engine:
         except Overloaded:
             self.statistics.add(rejected=len(jobs))
             raise
+        if sentences and (trace := sentences[0].trace) is not None:
+            trace_search(trace, jobs)
         return [job.future for job in jobs]
 
     def _deal(self, jobs: Sequence[Job]) -> list[Job]:
@@ -315,6 +330,10 @@ def most_bytes(network: Measured, limits: BatchLimits, widest: int) -> int:
 def slots(limits: BatchLimits, width: int) -> int:
     """Sentences of so many rows that a worker may have; one may have more than all its rows."""
     return max(1, limits.rows // width)
+
+
+def _left_s(deadline_s: float | None) -> float | None:
+    return None if deadline_s is None else deadline_s - time.monotonic()
 
 
 def _step(batches: dict[Kind, Batch], alone: bool) -> None:

@@ -77,7 +77,8 @@ class Job(Awaited[Hypothesis]):
     """A sentence, and when it reached which step.
 
     `progress` is called in the engine's thread, so it must be quick. `begin_step` is how many steps
-    its batch had made when it joined. `came_alone` is whether nothing else was submitted with it.
+    its batch had made when it joined, `steps` how many it took itself. `came_alone` is whether
+    nothing else was submitted with it.
     """
 
     def __init__(self, sentence: Sentence, progress: Progress | None = None) -> None:
@@ -89,6 +90,7 @@ class Job(Awaited[Hypothesis]):
         super().__init__(work, sentence.priority, sentence.deadline_s)
         self.submitted_s = time.monotonic()
         self.joined_s: float | None = None
+        self.encoded_s: float | None = None
         self.first_token_s: float | None = None
-        self.begin_step = 0
+        self.begin_step = self.steps = 0
         self.came_alone = False

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.kernel.cutting import Uncuttable, cut_sentence
@@ -58,7 +58,6 @@ def test_letters_keep_their_accents() -> None:
     assert all(piece.startswith("e") for piece in found)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80).map(str.strip), st.integers(min_value=16, max_value=60))
 def test_every_piece_is_short_enough_and_nothing_is_lost(
     tokenizer: Tokenizer, text: str, most: int

@@ -130,7 +130,6 @@ def test_lines_that_were_not_wrapped_stay_apart(text: str) -> None:
     assert len(sentences(text)) == text.count("\n") + 1
 
 
-@settings(deadline=None)
 @given(MANY, st.sampled_from(["en", "de", "fr", "xx"]))
 def test_splitting_loses_no_character(text: str, language: str) -> None:
     parts = split_sentences(text, language)
@@ -139,7 +138,6 @@ def test_splitting_loses_no_character(text: str, language: str) -> None:
     assert all(sentence for sentence, _ in parts[1:])
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["word ", "Dr. ", "No. ", '"Ah!" ', "me. ", "5. ", "\n"])))
 def test_what_is_kept_is_no_word(words: list[str]) -> None:
     kept = "".join(kept for _, kept in split_sentences("".join(words) * 40, "en"))
@@ -177,7 +175,6 @@ def without_blank_lines(text: str) -> str:
     return "\n".join(filter(str.strip, text.splitlines())).strip()
 
 
-@settings(deadline=None)
 @given(TRANSLATIONS)
 def test_breaks_come_back_to_where_they_were(line: str) -> None:
     wrapped = line.replace(" ", "\n  ")
@@ -186,7 +183,6 @@ def test_breaks_come_back_to_where_they_were(line: str) -> None:
     assert breaks.put_into(line) == wrapped
 
 
-@settings(deadline=None)
 @given(MANY.map(without_blank_lines).filter(bool), TRANSLATIONS)
 def test_no_break_is_lost(sentence: str, translation: str) -> None:
     breaks = LineBreaks.of(sentence)

@@ -155,7 +155,7 @@ def test_a_checkpoint_that_is_a_bundle_is_taken_as_it_is(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("nowhere", "nowhere: there is no such folder, and a hub's names read owner/model or"),
+        ("nowhere", "nowhere: there is no such folder, and a hub's names read owner/model,"),
         ("a/b/c", "there is no such folder"),
         ("empty", "empty: is no bundle, no checkpoint, no Marian model, and no folder of bundles"),
     ],

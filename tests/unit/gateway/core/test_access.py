@@ -252,7 +252,7 @@ def test_the_record_of_a_request_tells_how_its_caller_stands() -> None:
     run(work, address=EVERYWHERE)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     requests=st.lists(
         st.tuples(st.integers(0, 30), st.integers(0, 3), st.sampled_from(["", "fail", "cancel"])),
@@ -305,7 +305,7 @@ def test_races_never_exceed_a_quota_and_lose_no_count(
     run(work, address=EVERYWHERE)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(clients=st.integers(1, 30), after_s=st.floats(0, 0.2))
 def test_a_key_that_is_revoked_while_many_use_it_ends_for_all(clients: int, after_s: float) -> None:
     async def work(access: Access, store: Store) -> None:

@@ -29,7 +29,7 @@ TURNS = 20
 
 
 class SteeredServer(ModelServer):
-    """Answers each call when it is told to.
+    """Answers each call when the test says so.
 
     Attributes:
         open: the calls that wait, in their order; what is put in raises an error, or answers.
@@ -69,7 +69,7 @@ class Asked:
 
 
 class Race:
-    """Does what it is told, and checks what comes of it."""
+    """Runs the steps of an example, and checks the results."""
 
     def __init__(self) -> None:
         self.server = SteeredServer()
@@ -162,7 +162,7 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_answers_are_those_of_a_model_that_was_there(
     actions: list[tuple[tuple[Any, ...], int]],
 ) -> None:

@@ -63,7 +63,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     steps=STEPS,
     requests=st.none() | st.integers(1, 20),
@@ -103,7 +103,7 @@ def test_no_order_of_requests_exceeds_a_limit(
                 assert total <= characters * (1 + minutes) + 1e-3
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sizes=st.lists(st.integers(0, 50), max_size=60), limit=st.integers(1, 300))
 def test_a_refused_request_fits_after_the_time_that_it_is_told(
     sizes: list[int], limit: int

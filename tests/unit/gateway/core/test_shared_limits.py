@@ -137,9 +137,7 @@ class TestRedis:
 
         assert run(redis.url, work) == fit
 
-    @settings(
-        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         requests=st.lists(
             st.tuples(st.integers(0, 2), st.integers(0, 30), st.booleans()), max_size=40
@@ -277,7 +275,7 @@ def test_without_redis_each_gateway_limits_alone(caplog: pytest.LogCaptureFixtur
 
 
 def test_a_redis_that_hangs_delays_a_request_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_limits, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(shared_limits, "_ANSWER_S", 0.5)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -291,8 +289,7 @@ def test_a_redis_that_hangs_delays_a_request_once(monkeypatch: pytest.MonkeyPatc
             return times_s
 
         first_s, *others_s = run(f"redis://127.0.0.1:{silent.getsockname()[1]}", work)
-    assert first_s < 1
-    assert max(others_s) < 0.05
+    assert max(others_s) < 0.5 <= first_s
 
 
 @pytest.mark.parametrize("when_s", [0.05, 0.15])

@@ -81,9 +81,9 @@ def test_time_does_not_grow_with_the_number_of_terms() -> None:
         index = TermIndex({f"word{number}": "x" for number in range(count)})
         begins_s = []
         for _ in range(20):
-            begins_s.append(time.perf_counter())
+            begins_s.append(time.thread_time())
             index.occurring(text, UNCUT_BYTES)
-        ends_s = [*begins_s[1:], time.perf_counter()]
+        ends_s = [*begins_s[1:], time.thread_time()]
         seconds.append(min(end - begin for begin, end in zip(begins_s, ends_s, strict=True)))
         assert index.size_bytes > 400 * count
     assert seconds[1] < 10 * seconds[0]

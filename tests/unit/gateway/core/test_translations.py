@@ -48,7 +48,7 @@ async def ask(of: Translations, *texts: str, store: bool = True, **options: Any)
         ]
     ),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_answer_is_the_servers(texts: list[str], options: dict[str, Any]) -> None:
     """At first, from the cache, and where a part of it is there."""
 

@@ -72,7 +72,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=STEPS)
 def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -> None:
     async def work() -> None:

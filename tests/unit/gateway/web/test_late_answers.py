@@ -44,7 +44,10 @@ def test_a_slow_answer_begins_with_spaces() -> None:
         assert answer.media_type == "application/json"
 
 
-def test_a_fast_answer_has_none_and_an_early_error_its_status() -> None:
+def test_a_fast_answer_has_none_and_an_early_error_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(late_answers, "FIRST_S", 60.0)
     with Application() as app:
         assert app.post("/v2/translate", BODY).body.startswith(b"{")
         assert app.post("/v2/translate", BODY | {"target_lang": "ZZ"}).status == 400

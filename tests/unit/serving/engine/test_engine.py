@@ -420,9 +420,7 @@ NEARLY_TIED = Sentence(
 )
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrivals)
 @example([((NEARLY_TIED, NEAR_TIE), 0.0, False)])
 def test_no_result_depends_on_what_else_is_in_flight(

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from dragoman_serving.launch.child_process import start_child
 
 from tests.conftest import REPOSITORY
+from tests.hanging import hang
 
 WAIT_S = 60
 SHELL = "/bin/sh"
@@ -31,16 +31,6 @@ def soft_limit(what: int, most: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(what, (soft, hard))
-
-
-def stop(pid: int) -> None:
-    """Stop a process, and wait until it has stopped."""
-    os.kill(pid, signal.SIGSTOP)
-    stat = Path(f"/proc/{pid}/stat")
-    deadline = time.monotonic() + WAIT_S
-    while stat.read_text().rpartition(")")[2].split()[0] != "T":
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
@@ -99,7 +89,7 @@ def test_the_program_ends_with_its_parent(hangs: bool) -> None:
     try:
         child = int(os.read(reading, 64))
         if hangs:
-            stop(child)
+            hang(child)
     finally:
         parent.kill()
         parent.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 import pytest
 from dragoman_serving.launch.pulse import Pulse
 from dragoman_serving.launch.watch import TICK_S
+
+from tests.hanging import hang
 
 LOOKS = 5
 LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -80,7 +81,7 @@ def test_what_works_is_not_taken_for_one_that_hangs(triton: socket.socket) -> No
     with pulse_of(triton, SPINNING) as (pulse, process):
         look(pulse)
         assert pulse.silent_s == 0
-        process.send_signal(signal.SIGSTOP)
+        hang(process.pid)
         look(pulse)
         assert pulse.silent_s > 0
 

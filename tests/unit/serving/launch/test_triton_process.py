@@ -9,7 +9,23 @@ from dragoman_serving.launch.repository import Repository
 from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.launch.triton_process import _command
 
+from dragoman.kernel.tracing import TraceOptions
 from tests.conftest import REPOSITORY
+
+
+def command_of(folder: Path, options: ServeOptions) -> list[str]:
+    installation = Installation(folder / "tritonserver", folder, None, (), embedded=True)
+    repository = Repository(REPOSITORY / "model_repository")
+    return _command(options, repository, Ports(1, 2, 3), installation)
+
+
+@pytest.mark.parametrize(("rate", "one_in"), [(0, 0), (0.01, 100), (0.3, 3), (1, 1)])
+def test_triton_traces_such_a_share(tmp_path: Path, rate: float, one_in: int) -> None:
+    options = ServeOptions(tmp_path, tracing=TraceOptions("http://collector:4318", rate))
+    found = [word for word in command_of(tmp_path, options) if word.startswith("--trace")]
+    assert f"--trace-config=rate={one_in}" in found
+    assert "--trace-config=opentelemetry,url=http://collector:4318/v1/traces" in found
+    assert not [word for word in command_of(tmp_path, ServeOptions(tmp_path)) if "trace-c" in word]
 
 
 @pytest.mark.parametrize(
@@ -19,7 +35,5 @@ def test_a_connection_has_an_age_if_it_was_asked_for(
     tmp_path: Path, age_s: int | None, flags: list[str]
 ) -> None:
     options = ServeOptions(tmp_path, grpc_connection_age_s=age_s)
-    installation = Installation(tmp_path / "tritonserver", tmp_path, None, (), embedded=True)
-    repository = Repository(REPOSITORY / "model_repository")
-    command = _command(options, repository, Ports(1, 2, 3), installation)
+    command = command_of(tmp_path, options)
     assert [word for word in command if word.startswith("--grpc-max")] == flags

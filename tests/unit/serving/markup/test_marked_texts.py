@@ -58,14 +58,14 @@ def marked_parts(draw: st.DrawFn) -> tuple[Parts, Markup]:
     return parts, draw(markups(sum(len(one) + len(other) for one, other in parts)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(marked_parts())
 def test_sentences_have_valid_markup(given: tuple[Parts, Markup]) -> None:
     for sentence in cut(*given).sentences:
         sentence.markup.check(sentence.line)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(marked_parts(), st.data())
 def test_whatever_is_placed_the_text_has_a_tree(
     given: tuple[Parts, Markup], data: st.DataObject
@@ -85,7 +85,7 @@ def test_whatever_is_placed_the_text_has_a_tree(
     check_structure(markup, text, marked.joined(placed, lines, text, spans))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(marked_parts())
 def test_where_nothing_changes_codes_stay(given: tuple[Parts, Markup]) -> None:
     parts, markup = given

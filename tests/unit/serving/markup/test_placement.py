@@ -89,7 +89,7 @@ def check_structure(markup: Markup, target: str, placed: PlacedCodes) -> None:
     assert 0 <= placed.uncertain <= len(markup.codes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(sentences())
 def test_the_structure_survives_any_evidence(
     sentence: tuple[str, str, Markup, Evidence],
@@ -127,7 +127,7 @@ def diagonal(source: str, target: str) -> Evidence:
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_codes_at_the_ends_need_no_evidence(data: st.DataObject) -> None:
     source, target = data.draw(texts()), data.draw(texts().map(str.strip))
     first, last = len(source) - len(source.lstrip()), len(source.rstrip())
@@ -147,7 +147,6 @@ def test_codes_at_the_ends_need_no_evidence(data: st.DataObject) -> None:
         assert placed.codes == place(source, target, markup, nothing).codes
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_an_unchanged_text_keeps_its_codes(data: st.DataObject) -> None:
     text = data.draw(texts())

@@ -63,6 +63,7 @@ class _Request(ctypes.Structure):
         ("parameters", ctypes.POINTER(Parameter)),
         ("inputs", ctypes.POINTER(Tensor)),
         ("outputs", ctypes.POINTER(ctypes.c_char_p)),
+        ("trace", ctypes.c_char_p),
         ("cancelled", ctypes.c_bool),
         ("released", ctypes.c_int),
     )
@@ -93,6 +94,7 @@ class Request:
         outputs: Sequence[str] = ("text_output",),
         timeout_us: int = 0,
         parameters: dict[str, Any] | None = None,
+        trace: bytes | None = None,
     ) -> None:
         self.responses: queue.Queue[Response] = queue.Queue()
         self._held: list[Any] = [inputs]
@@ -104,6 +106,7 @@ class Request:
             (Parameter * len(given))(*given),
             (Tensor * len(tensors))(*tensors),
             (ctypes.c_char_p * len(outputs))(*(name.encode() for name in outputs)),
+            trace,
         )
 
     def response(self) -> Response:

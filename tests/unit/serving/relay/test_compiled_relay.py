@@ -198,9 +198,10 @@ def test_requests_go_out_whole(triton: Triton, engine: Engine) -> None:
         Tensor.of("split_sentences", DataType.BOOL, (1, 1), [True]),
     )
     outputs = ("text_output", "output_tokens")
-    triton.execute(Request(inputs, outputs, 5_000_000, parameters))
+    context = '{"traceparent": "00-1-2-01"}'
+    triton.execute(Request(inputs, outputs, 5_000_000, parameters, context.encode()))
     taken = engine.take()
-    assert (taken.timeout_us, taken.texts) == (5_000_000, (TEXTS,))
+    assert (taken.timeout_us, taken.texts, taken.trace) == (5_000_000, (TEXTS,), context)
     options = RequestOptions.unpack(taken.options)
     assert options == RequestOptions(parameters, outputs, inputs[1:])
     assert list(map(type, options.parameters.values())) == [int, float, str, bool]

@@ -35,6 +35,7 @@ struct TRITONBACKEND_Request {
     const Parameter *parameters;
     Tensor *inputs;
     const char **outputs;
+    const char *trace; /* its context; NULL: the request is not traced */
     bool cancelled;
     volatile int released;
 };
@@ -207,6 +208,21 @@ TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
     TRITONBACKEND_Request *request, uint64_t *timeout_us)
 {
     *timeout_us = request->timeout_us;
+    return NULL;
+}
+
+/* A request is its own trace. */
+TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *request,
+                                               TRITONSERVER_InferenceTrace **trace)
+{
+    *trace = request->trace != NULL ? (TRITONSERVER_InferenceTrace *)request : NULL;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *trace,
+                                                       const char **context)
+{
+    *context = ((const TRITONBACKEND_Request *)trace)->trace;
     return NULL;
 }
 

@@ -59,7 +59,6 @@ def test_placeholders_of_all_forms_are_found(text: str, found: list[str]) -> Non
     assert find_placeholders(text) == found
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("ab {}%sd<>/:.0 hw$@\n")))
 def test_a_text_is_its_placeholders_and_what_is_between(text: str) -> None:
     found, between = find_placeholders(text), split_at_placeholders(text)
@@ -81,7 +80,7 @@ SLOW_FORMS = re.compile(
 """The same placeholders, some in a time that grows with the square of the text's length."""
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(max_examples=1000)
 @given(
     st.lists(
         st.sampled_from(
@@ -98,9 +97,9 @@ def test_the_same_placeholders_are_found_as_by_slower_forms(parts: list[str]) ->
 def fastest_s(run: Callable[[], object]) -> float:
     taken_s = []
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         run()
-        taken_s.append(time.perf_counter() - begin)
+        taken_s.append(time.thread_time() - begin)
     return min(taken_s)
 
 
@@ -145,7 +144,6 @@ def test_zeros_in_a_printf_form_take_no_longer() -> None:
 SMALL_WORDS = st.lists(st.sampled_from("ab-ß "), min_size=1, max_size=6).map("".join)
 
 
-@settings(deadline=None)
 @given(st.lists(SMALL_WORDS.filter(str.strip)), st.text(st.sampled_from("abB- ß")))
 def test_the_longest_term_counts_where_several_begin(terms: list[str], text: str) -> None:
     folded = sorted({term.strip().casefold() for term in terms}, key=len, reverse=True)
@@ -169,7 +167,7 @@ def whole_word(text: str, word: str) -> bool:
     return text.endswith(word) and not before[-1:].isalnum()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.integers(1, len(PIECES) - 1), max_size=4).map(tuple),
     st.lists(st.sampled_from(["ab", "abc", "b", "ab c", "a"]), min_size=1, max_size=3),

@@ -48,7 +48,7 @@ def links(pairs: str) -> list[tuple[int, int]]:
     return [(int(source), int(target)) for source, target in split]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text())
 def test_words_are_those_of_split(text: str) -> None:
     words = Words(text)
@@ -62,7 +62,7 @@ def test_words_are_those_of_split(text: str) -> None:
     assert seen == text.split()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_every_index_is_in_range(shipped: Tokenizer, source: str, given: str) -> None:
     target = shipped.decode(shipped.encode(given))
@@ -73,7 +73,7 @@ def test_every_index_is_in_range(shipped: Tokenizer, source: str, given: str) ->
         assert 0 <= tgt < len(target.split())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=60))
 def test_places_in_a_text_are_in_order_and_within_it(shipped: Tokenizer, text: str) -> None:
     pieces = shipped.pieces(text)
@@ -89,7 +89,7 @@ def test_places_in_a_text_are_in_order_and_within_it(shipped: Tokenizer, text: s
         assert not places or 0 <= places[0] <= places[-1] <= len(whole)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(WORD, min_size=1, max_size=8), st.sampled_from([" ", "  ", "\n", "\u3000"]))
 def test_each_word_comes_from_itself_where_each_piece_does(
     shipped: Tokenizer, words: list[str], space: str

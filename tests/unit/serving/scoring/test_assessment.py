@@ -93,7 +93,7 @@ def test_scores_of_tokens_add_up_to_beam_searchs(shipped: Translator) -> None:
 
 @pytest.mark.parametrize("is_lost", [False, True])
 @pytest.mark.parametrize(
-    "placeholder", ["{first\u200bname}", "{a\u3000b}", "<a\u200b\u200bb c>", "{½}"]
+    "placeholder", ["{first\u200bname}", "{a\u3000b}", "<a\u200b\u200bb c>Tom</a>", "{½}"]
 )
 @pytest.mark.parametrize("splits", [False, True])
 def test_links_are_those_of_the_text_that_is_returned(
@@ -112,7 +112,8 @@ def test_links_are_those_of_the_text_that_is_returned(
     assert found.text.count(placeholder) == 2
     links = [tuple(map(int, link.split("-"))) for link in str(assessed(found).alignment).split()]
     source, target = text.split(), found.text.split()
-    assert {word for _, word in links} == set(range(len(target)))
+    tag = {place for place, word in enumerate(target) if word == "<a\u200b\u200bb"}
+    assert {word for _, word in links} == set(range(len(target))) - tag
     assert ("here.", "hier.") in {(source[src], target[tgt]) for src, tgt in links}
 
 
@@ -223,7 +224,7 @@ def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
     assert worse.confidence < better.confidence
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(min_size=1, max_size=40), st.text(min_size=1, max_size=40), st.booleans())
 def test_no_text_breaks_the_assessment(
     shipped: Translator, text: str, target: str, split: bool

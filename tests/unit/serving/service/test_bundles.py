@@ -311,7 +311,7 @@ def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
 
 
 class Client(threading.Thread):
-    """Sends requests one after the other until it is told to end; some it leaves half way."""
+    """Sends requests one after the other until it is stopped; cancels some half way."""
 
     def __init__(self, connect: Connect, directions: Sequence[str], seed: int) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ from dragoman_serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
@@ -59,7 +59,7 @@ TENSORS = st.lists(
     max_size=3,
 ).map(tuple)
 OPTIONS = st.builds(RequestOptions, PARAMETERS, st.lists(st.text(), max_size=3).map(tuple), TENSORS)
-REQUESTS = st.builds(Request, U64, U64, OPTIONS.map(pack_options), TENSORS)
+REQUESTS = st.builds(Request, U64, U64, OPTIONS.map(pack_options), TENSORS, st.text())
 ANSWERS = st.builds(Answer, U64, TENSORS, st.booleans())
 FAILURES = st.builds(Failure, U64, st.sampled_from(ErrorCode), st.text())
 FIGURES = st.lists(
@@ -94,19 +94,16 @@ def body_of(frame: bytes, kind: Kind) -> bytes:
     return body
 
 
-@settings(deadline=None)
 @given(HELLOS)
 def test_hellos_survive_the_way(hello: Hello) -> None:
     assert Hello.unpack(body_of(pack_hello(hello), Kind.HELLO)) == hello
 
 
-@settings(deadline=None)
 @given(REQUESTS)
 def test_requests_survive_the_way(request: Request) -> None:
     assert Request.unpack(body_of(pack_request(request), Kind.REQUEST)) == request
 
 
-@settings(deadline=None)
 @given(OPTIONS)
 def test_options_survive_the_way(options: RequestOptions) -> None:
     found = RequestOptions.unpack(pack_options(options))
@@ -117,7 +114,6 @@ def test_options_survive_the_way(options: RequestOptions) -> None:
     ]
 
 
-@settings(deadline=None)
 @given(ANSWERS | FAILURES)
 def test_answers_survive_the_way(answer: Answer | Failure) -> None:
     assert unpack_answer(body_of(answer.pack(), Kind.ANSWER)) == answer
@@ -134,7 +130,6 @@ def test_an_answer_that_no_frame_can_hold_is_an_error() -> None:
         answer(MOST_BYTES - around + 1).pack()
 
 
-@settings(deadline=None)
 @given(FIGURES)
 def test_figures_survive_the_way(figures: list[Figure]) -> None:
     assert unpack_figures(body_of(pack_figures(figures), Kind.FIGURES)) == figures
@@ -175,7 +170,6 @@ def test_damaged_tensors_have_no_elements(tensor: Tensor) -> None:
         _ = tensor.values
 
 
-@settings(deadline=None)
 @given(BODIES)
 def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
     body, unpack = made
@@ -185,7 +179,6 @@ def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
             unpack(body[:length])
 
 
-@settings(deadline=None)
 @given(BODIES, st.integers(0), st.integers(1, 255))
 def test_a_wrong_byte_breaks_nothing_else(
     made: tuple[bytes, Unpack], where: int, change: int
@@ -197,7 +190,6 @@ def test_a_wrong_byte_breaks_nothing_else(
         unpack(bytes(body))
 
 
-@settings(deadline=None)
 @given(st.lists(FRAMES.map(lambda made: made[0]), max_size=5), st.data())
 def test_frames_are_found_however_they_come(frames: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(frames)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from dragoman_options.markup import Code, Markup, PlacedCodes
 from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.markup.carried_markup import CarriedMarkup
 from dragoman_serving.request.urgency import DEFAULT_URGENCY
 from dragoman_serving.scoring.alignment import composed
 from dragoman_serving.service import bundles as bundles_module
@@ -27,6 +31,7 @@ from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
+from tests.conftest import REPOSITORY
 from tests.relay_frames import pack_cancel, pack_request, request_of
 from tests.small_bundles import make_bundles
 from tests.unit.serving.service.triton_side import Connect, Triton, hello, pairs, served
@@ -37,6 +42,7 @@ GERMAN_TO_FRENCH = {"source_language": "de", "target_language": "fr"}
 TO_ENGLISH = {"source_language": "de", "target_language": "en"}
 TO_FRENCH = {"source_language": "en", "target_language": "fr"}
 WAIT_S = 60
+SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +89,26 @@ def legs(
     found: list[list[Translation]] = []
     each: list[dict[str, Any]] = [TO_ENGLISH | (of_first or {}), TO_FRENCH | options]
     for folder, more in zip(folders, each, strict=True):
-        translator = Translator(folder)
-        found.append(translator.translate(texts, more))
-        translator.close()
+        found.append(translated(folder, texts, more))
         texts = [one.text for one in found[-1]]
     return found[0], found[1]
+
+
+def translated(folder: Path, texts: Sequence[str], options: dict[str, Any]) -> list[Translation]:
+    """What a bundle by itself makes of texts."""
+    translator = Translator(folder)
+    try:
+        return translator.translate(texts, options)
+    finally:
+        translator.close()
+
+
+def last_answer(triton: Triton) -> Answer | Failure:
+    """The answer, or the last one of a stream."""
+    answer = triton.answer()
+    while isinstance(answer, Answer) and not answer.last:
+        answer = triton.answer()
+    return answer
 
 
 @pytest.mark.parametrize("name", [None, "three"])
@@ -173,11 +194,59 @@ def test_a_stream_is_that_of_the_second_leg(connect: Connect, folders: list[Path
     assert found["bundle"][0].count(",") == 1
 
 
+@pytest.mark.parametrize("model", [TRANSLATE, STREAM])
+def test_codes_are_those_of_the_first_leg_placed_by_the_second(
+    connect: Connect, folders: list[Path], model: str
+) -> None:
+    text = TEXTS[1]
+    markup = Markup((Code(0, 11), Code(6, 10, 0), Code(12, 12), Code(17, 22)))
+    (before,), _ = legs(folders[:2], [text], {"markup": markup})
+    assert before.codes is not None
+    carried = CarriedMarkup(text, markup)
+    between = carried.last(before.text, before.codes)
+    (expected,) = translated(folders[1], [before.text], TO_FRENCH | {"markup": between})
+    assert expected.codes is not None
+    triton = ready(connect, model)
+    _ask_with_input(triton, text, "markup", str(markup))
+    found = outputs(last_answer(triton))
+    assert found["text_output"] == [expected.text]
+    assert found["codes"] == [str(carried.joined(before.codes, expected.codes))]
+
+
+def test_texts_with_and_without_markup_go_together(connect: Connect) -> None:
+    triton = ready(connect)
+    texts = Tensor.of("text_input", DataType.BYTES, (3,), [one.encode() for one in TEXTS])
+    markups = Tensor.of("markup", DataType.BYTES, (3,), [b"", b"{}", b'{"codes": [[0, 0]]}'])
+    wanted = ("text_output", "codes")
+    triton.send(pack_request(request_of(1, 0, GERMAN_TO_FRENCH, wanted, (texts, markups))))
+    found = outputs(triton.answer())
+    assert [json.loads(one)["codes"] for one in found["codes"]] == [[], [], [[0, 0]]]
+
+
+def test_tags_and_kept_words_of_the_shipped_model_arrive_in_both_legs() -> None:
+    text = (
+        "Rufen Sie die <b>Funktion</b> <code>get_size</code> auf, um die <a>rote Tür</a> zu öffnen."
+    )
+    parts = re.split(r"(<[^>]*>)", text)
+    plain = "".join(parts[::2])
+    begins = list(accumulate(map(len, parts[::2])))[:-1]
+    codes = [Code(*pair) for pair in zip(begins[::2], begins[1::2], strict=True)]
+    markup = Markup(tuple(codes), (codes[1][:2],))
+    with served(to_serve=ModelsToServe((str(SHIPPED),), pivot="en")) as connect:
+        triton = ready(connect)
+        _ask_with_input(triton, plain, "markup", str(markup))
+        found = outputs(triton.answer())
+    placed = PlacedCodes.parse(found["codes"][0])
+    assert placed.uncertain == 0
+    words = [found["text_output"][0][begin:end] for begin, end in placed.codes]
+    assert words == ["fonction", "get_size", "porte rouge"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"glossary": '{"red": "rouge"}'}, "glossary: not through a pivot language"),
-        ({"markup": '{"codes": [[0, 3]]}'}, "markup: not through a pivot language"),
+        ({"markup": '{"codes": [[0, 99]]}'}, "markup of text 0: code 0 is 0 to 99: give a part"),
         ({"return_attention": True}, "return_attention: not through a pivot language"),
         ({"max_length_ratio": 2.0}, "max_length_ratio: not through a pivot language"),
         ({"beam_width": "wide"}, "beam_width is 'wide': give a whole number"),
@@ -203,9 +272,7 @@ def test_what_cannot_go_through_a_pivot_is_refused_by_name(
             _ask_with_input(triton, text, name, options[name])
         else:
             ask(triton, [text], **(GERMAN_TO_FRENCH | options))
-        failure = triton.answer()
-        while isinstance(failure, Answer) and not failure.last:
-            failure = triton.answer()
+        failure = last_answer(triton)
         assert isinstance(failure, Failure), outputs(failure)
         assert message in failure.message
         assert failure.code is ErrorCode.INVALID_ARG
@@ -233,7 +300,7 @@ def _ask_with_input(triton: Triton, text: str, name: str, value: str) -> None:
         Tensor.of("text_input", DataType.BYTES, (1,), [text.encode()]),
         Tensor.of(name, DataType.BYTES, (1,), [value.encode()]),
     )
-    triton.send(pack_request(request_of(1, 0, GERMAN_TO_FRENCH, ("text_output",), inputs)))
+    triton.send(pack_request(request_of(1, 0, GERMAN_TO_FRENCH, tuple(OUTPUTS), inputs)))
 
 
 def test_scores_are_of_direct_models_alone(connect: Connect) -> None:

@@ -140,8 +140,8 @@ def test_a_stream_grows_to_the_whole_translation(translate: Triton, stream: Trit
 def test_streams_fail_each_alone(stream: Triton) -> None:
     stream.send(request(1, ["a", "b"]))
     stream.send(request(2, [TEXT], timeout=1))
-    stream.send(request(3, [" ".join(MUCH[:50])], split_sentences=True, beam_width=8))
-    stream.send(pack_cancel(3))
+    long = request(3, [" ".join(MUCH[:50])], split_sentences=True, beam_width=8)
+    stream.send(long + pack_cancel(3))
     found: dict[int, tuple[ErrorCode, str]] = {}
     while len(found) < 3:
         answer = stream.answer()
@@ -150,7 +150,7 @@ def test_streams_fail_each_alone(stream: Triton) -> None:
             found[answer.number] = (answer.code, answer.message)
     assert found[1] == (ErrorCode.INVALID_ARG, "INVALID_ARGUMENT: text_input has 2 texts: give one")
     assert found[2][0] is ErrorCode.CANCELLED
-    assert "the deadline passed" in found[2][1]
+    assert "the deadline pass" in found[2][1]
     assert found[3][0] is ErrorCode.CANCELLED
 
 

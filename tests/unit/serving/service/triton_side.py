@@ -25,6 +25,7 @@ from dragoman_serving.service.frames import (
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server, give_up
 
+from dragoman.kernel.tracing import Tracing
 from tests.conftest import REPOSITORY
 from tests.relay_frames import (
     pack_hello,
@@ -102,12 +103,14 @@ def texts_of(answer: Answer | Failure) -> list[str]:
 
 @contextlib.contextmanager
 def served(
-    on_failure: Callable[[Exception], None] = give_up, to_serve: ModelsToServe | None = None
+    on_failure: Callable[[Exception], None] = give_up,
+    to_serve: ModelsToServe | None = None,
+    tracing: Tracing | None = None,
 ) -> Iterator[Connect]:
     """A server on a socket of its own, and what connects to it."""
     threshold = gc.get_threshold()
     listening, path = listen()
-    server = Server(listening, on_failure, to_serve=to_serve)
+    server = Server(listening, on_failure, to_serve=to_serve, tracing=tracing)
     serving = threading.Thread(target=server.serve, daemon=True)
     serving.start()
     with listening:

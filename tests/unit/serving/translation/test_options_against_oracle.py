@@ -252,7 +252,7 @@ others = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(words, placeholders), min_size=1, max_size=8), others)
 @example(["Hello", "<a title='Good. Very good.'>", "https://a.aa/" + "0a" * 60, "Tom."], {})
 @example(["Hello", "https://a.aa/a", "<a href='x'>", "https://a.aa/0a"], {})
@@ -268,11 +268,9 @@ def test_placeholders_survive(
     wanted = find_placeholders(text)
     kept = find_placeholders(found.text)
     assert [kept.count(one) for one in wanted] == [wanted.count(one) for one in wanted]
-    tags = [one for one in wanted if one.startswith("<")]
-    assert [one for one in kept if one.startswith("<")] == tags
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(words | placeholders, st.sampled_from(["", " "])), min_size=1, max_size=6)
 )

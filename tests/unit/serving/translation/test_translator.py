@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.engine.errors import DeadlineExceeded
+from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.translation.source_texts import MAX_TEXT_CHARACTERS
@@ -38,6 +39,13 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
     return [translation.text for translation in found]
 
 
+def wait_until_idle(translator: Translator) -> None:
+    deadline = time.monotonic() + 60
+    while translator.load.waiting or translator.load.rows or translator._preparation._waiting:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue green"]
 
 
@@ -57,10 +65,7 @@ def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator
     texts = [*TEXTS * 1000, "red " * 300, "pink"]
     with pytest.raises(InvalidRequest, match="text 4000 has 302 tokens"):
         translate(translator, texts, split_sentences=False)
-    deadline = time.monotonic() + 60
-    while translator.load.waiting or translator.load.rows:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until_idle(translator)
     assert translate(translator, TEXTS)
 
 
@@ -72,6 +77,7 @@ def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> No
                 [*["red"] * 14_999, "red " * 300],
                 **{"max_tokens": 1, "beam_width": 1, "split_sentences": False},
             )
+        wait_until_idle(translator)
 
 
 def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Translator) -> None:
@@ -82,11 +88,25 @@ def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Tran
         for future in asked:
             future.cancel()
         wait(asked)
-    deadline = time.monotonic() + 60
-    while translator.load.waiting or translator._preparation._waiting:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until_idle(translator)
     assert len(translator.translate(["red"] * 20_000, options)) == 20_000
+
+
+def test_a_busy_engine_refuses_before_it_tokenizes(random_bundle: Path) -> None:
+    busy = Translator(random_bundle, EngineSettings(workers=1, max_rows=1, max_waiting=20))
+    try:
+        first = [busy.submit(["red " * 50] * 5, {}).future for _ in range(3)]
+        assert busy.load.waiting > 10
+        with pytest.raises(Overloaded, match="but this one has 10"):
+            busy.submit(["red " * 300] * 10, {"split_sentences": False})
+        assert busy.counts.rejected == 10
+        for future in first:
+            future.cancel()
+        wait_until_idle(busy)
+        with pytest.raises(InvalidRequest, match="text 0 has 302 tokens"):
+            busy.submit(["red " * 300] * 10, {"split_sentences": False})
+    finally:
+        busy.close()
 
 
 def test_languages_may_be_given_from_either_side(translator: Translator) -> None:
@@ -260,7 +280,7 @@ def test_tags_that_differ_from_the_manifests_are_refused(
         Translator(bundle)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(min_size=1, max_size=40), st.booleans())
 def test_no_text_breaks_the_translator(translator: Translator, text: str, split: bool) -> None:
     try:
@@ -338,7 +358,7 @@ INNER_BREAK = re.compile(r"green[ \t\r\n]+(?=\w)")
 """Perhaps a line's break within a sentence."""
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["Red blue.", "green ", "\n", "\n\n", "\r\n\t", "- ", " "])))
 def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
     text = "".join(parts) + "Pink."

@@ -1,4 +1,4 @@
-"""Training goes on with imported models: what it keeps of them, and what comes of it."""
+"""Training an imported model further: what the run keeps, and what it gains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_lines, read_pairs
 
 from dragoman.cli import main
-from studies.made_up_text import KITCHEN, LANGUAGES, WORKSHOP, Trade, write_sentences
+from studies.made_up_text import KITCHEN, LANGUAGES, WORKSHOP, Domain, write_sentences
 from tests.marian_models import MarianModel, sentences, write_marian
 
 TEXT = (KITCHEN.sentences(300, seed=1), WORKSHOP.sentences(300, seed=2))
@@ -89,22 +89,6 @@ def test_a_run_keeps_what_an_imported_model_has(
     assert manifests[0].all_directions == manifests[1].all_directions
 
 
-def test_a_smaller_model_begins_with_layers_of_an_imported_one(
-    text: list[Path], tmp_path: Path
-) -> None:
-    write_marian(tmp_path / "opus-mt-en-de", MODELS["own vocabularies and output"])
-    import_marian(tmp_path / "opus-mt-en-de", tmp_path / "teacher")
-    run = tmp_path / "student"
-    still = "training.peak_learning_rate=1e-12"
-    words = ("model.decoder_layers=1", "training.steps=1", "data.valid=[]", still)
-    assert train(run, text, "--start-from", str(tmp_path / "teacher"), *words) == 0
-    found = checkpoint.load(run / "final").model.state_dict()
-    former = checkpoint.load(tmp_path / "teacher").model.state_dict()
-    name = "decoder_layers.{}.cross_attention.query.bias"
-    torch.testing.assert_close(found[name.format(0)], former[name.format(2)])
-    torch.testing.assert_close(found["src_embedding.weight"], former["src_embedding.weight"])
-
-
 def test_what_does_not_fit_an_imported_model_is_one_line(
     text: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +106,7 @@ def test_what_does_not_fit_an_imported_model_is_one_line(
     assert more in told(text, f"vocabulary.size={size + 1}")
     french = [text[0], text[1].rename(tmp_path / "kitchen.fr")]
     assert told(french).endswith("no corpus is in a direction that the model knows: en-de")
-    assert "imported is not to be given; --start-from names" in told(french, "imported.name=other")
+    assert "imported cannot be set; --start-from names" in told(french, "imported.name=other")
     drawn = told(write_sentences(tmp_path / "it", TEXT[0]), "data.subword_dropout=0.1")
     assert "an imported vocabulary has no other pieces" in drawn
 
@@ -141,7 +125,7 @@ def test_text_that_an_imported_vocabulary_cannot_write_is_left_out(
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that was made of random weights, and text of two trades.
+    """A model that was made of random weights, and text of two domains.
 
     Attributes:
         model: has learnt the kitchen's sentences.
@@ -151,27 +135,27 @@ class Trained:
     model: Path
     folder: Path
 
-    def bleu(self, model: Path, trade: str) -> float:
+    def bleu(self, model: Path, domain: str) -> float:
         """Of a checkpoint's greedy translations."""
         loaded = checkpoint.load(model)
-        src, tgt = (read_lines(self.folder / f"{trade}-test", language) for language in LANGUAGES)
+        src, tgt = (read_lines(self.folder / f"{domain}-test", language) for language in LANGUAGES)
         translator = Translator(loaded.model, loaded.tokenizer, loaded.limits, beam_width=1)
         found = translator.translate(src, LANGUAGES[1])
         return measure([loaded.tokenizer.target.decode(one.ids) for one in found], tgt).bleu
 
-    def text(self, trade: str) -> list[Path]:
-        return [self.folder / f"{trade}.{language}" for language in LANGUAGES]
+    def text(self, domain: str) -> list[Path]:
+        return [self.folder / f"{domain}.{language}" for language in LANGUAGES]
 
 
-def few(trade: Trade) -> Trade:
-    """What a model learns in seconds."""
-    return Trade(trade.things[:6], trade.actions[:3], trade.frames[:3])
+def few(domain: Domain) -> Domain:
+    """A part of a domain, which a model learns in seconds."""
+    return Domain(domain.things[:6], domain.actions[:3], domain.templates[:3])
 
 
-def trained(folder: Path, trades: dict[str, Trade], pairs: int, test: int, steps: int) -> Trained:
-    """Teach a random Marian model the sentences of the first of two trades."""
-    for seed, (name, trade) in enumerate(trades.items()):
-        sentences = trade.sentences(pairs + test, seed)
+def trained(folder: Path, domains: dict[str, Domain], pairs: int, test: int, steps: int) -> Trained:
+    """Teach a random Marian model the sentences of the first of two domains."""
+    for seed, (name, domain) in enumerate(domains.items()):
+        sentences = domain.sentences(pairs + test, seed)
         write_sentences(folder / name, sentences[:pairs])
         write_sentences(folder / f"{name}-test", sentences[pairs:])
     found = Trained(folder / "general" / "final", folder)
@@ -189,12 +173,12 @@ def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
     general = list(map(str, models.text("kitchen")))
     start = ("--start-from", str(models.model), "--general-text", *general)
     assert train(run, models.text("workshop"), *start, *words) == 0
-    domain, kept = (
-        [models.bleu(model, trade) for model in (models.model, run / "final")]
-        for trade in ("workshop", "kitchen")
+    gained, kept = (
+        [models.bleu(model, domain) for model in (models.model, run / "final")]
+        for domain in ("workshop", "kitchen")
     )
-    print(f"BLEU before and after: domain {domain}, general {kept}")
-    assert domain[1] > domain[0] + 20
+    print(f"BLEU before and after: domain {gained}, general {kept}")
+    assert gained[1] > gained[0] + 20
     assert kept[0] > 40
     assert kept[1] > kept[0] - 0.5
     data = RunConfig.from_json(run / "final" / "config.json").data
@@ -206,18 +190,51 @@ def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
     assert not failed
 
 
-def test_fine_tuning_brings_a_domain_and_forgets_nothing(tmp_path: Path) -> None:
-    trades = {"kitchen": few(KITCHEN), "workshop": few(WORKSHOP)}
-    models = trained(tmp_path, trades, pairs=200, test=20, steps=80)
+@pytest.fixture(scope="module")
+def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A model that was trained in seconds."""
+    folder = tmp_path_factory.mktemp("trained")
+    domains = {"kitchen": few(KITCHEN), "workshop": few(WORKSHOP)}
+    return trained(folder, domains, pairs=200, test=20, steps=80)
+
+
+def test_fine_tuning_brings_a_domain_and_forgets_nothing(
+    few_trained: Trained, tmp_path: Path
+) -> None:
     words = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
     often = ("training.validate_every_steps=80", "training.valid_bleu_sentences=10")
-    check_fine_tuning(models, tmp_path / "run", *words, *often)
+    check_fine_tuning(few_trained, tmp_path / "run", *words, *often)
+
+
+def test_an_imported_model_teaches_a_student_of_some_of_its_layers(
+    few_trained: Trained, tmp_path: Path
+) -> None:
+    teacher, distilled = tmp_path / "teacher", tmp_path / "distilled"
+    export_bundle(few_trained.model, teacher)
+    recipe = tmp_path / "sources.toml"
+    recipe.write_text('[data]\ntrain = ["kitchen"]\n')
+    options = ["--data-dir", str(few_trained.folder), "--out", str(distilled), "--beam-width=1"]
+    assert main(["distill", "--teacher", str(teacher), "--config", str(recipe), *options]) == 0
+    written = [distilled / f"kitchen.en-de.{language}" for language in LANGUAGES]
+    sources, translations = (read_lines(distilled / "kitchen.en-de", one) for one in LANGUAGES)
+    assert set(sources) <= set(read_lines(few_trained.folder / "kitchen", "en"))
+    pairs = read_pairs(few_trained.folder / "kitchen", LANGUAGES)
+    references = [tgt for src, tgt in pairs if src in set(sources)]
+    assert measure(translations, references).bleu > 40
+    run, still = tmp_path / "student", "training.peak_learning_rate=1e-12"
+    words = ("model.decoder_layers=1", "training.steps=1", "data.valid=[]", still)
+    assert train(run, written, "--start-from", str(teacher), *words) == 0
+    found, former = (checkpoint.load(one).model.state_dict() for one in (run / "final", teacher))
+    name = "decoder_layers.{}.cross_attention.query.bias"
+    torch.testing.assert_close(found[name.format(0)], former[name.format(2)])
+    assert not any(tensor.startswith("decoder_layers.1") for tensor in found)
+    torch.testing.assert_close(found["embedding.weight"], former["embedding.weight"])
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-def test_a_random_model_learns_two_trades(tmp_path: Path) -> None:
-    trades = {"kitchen": KITCHEN, "workshop": WORKSHOP}
-    models = trained(tmp_path, trades, pairs=1000, test=100, steps=300)
+def test_a_random_model_learns_two_domains(tmp_path: Path) -> None:
+    domains = {"kitchen": KITCHEN, "workshop": WORKSHOP}
+    models = trained(tmp_path, domains, pairs=1000, test=100, steps=300)
     words = ("training.optimizer=muon", "training.peak_learning_rate=4e-3")
     check_fine_tuning(models, tmp_path / "run", *words)

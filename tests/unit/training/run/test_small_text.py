@@ -282,7 +282,7 @@ def test_a_start_that_is_no_model_is_one_line(
 ) -> None:
     own(tmp_path, 5)
     assert train(tmp_path, "run", "--start-from", str(tmp_path / "gone")) == 2
-    assert "gone/config.json: cannot be read" in capsys.readouterr().err
+    assert "gone: there is no such folder, and a hub's names" in capsys.readouterr().err
 
 
 def test_general_text_is_shown_as_often_as_ones_own(
@@ -308,11 +308,27 @@ def test_general_text_is_shown_as_often_as_ones_own(
     assert checkpoint.load(tmp_path / "run" / "checkpoints/step-0000004").config.data == found.data
 
 
+def test_general_text_alone_does_not_choose_the_model(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    own(tmp_path, 20)
+    write_pairs(tmp_path / "general", reverse_pairs(300, seed=2), ("en", "de"))
+    general = ("--general-text", *(str(tmp_path / name) for name in ("general.en", "general.de")))
+    start = ("--start-from", str(random_checkpoint("post")))
+    assert train(tmp_path, "run", *start, *general, "training.steps=1") == 0
+    found = checkpoint.load(tmp_path / "run" / "final").config
+    assert found.data.valid == ()
+    assert found.training.stop_after_validations is None
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--general-text", "my.en", "my.de"], "--text and --general-text are the same"),
-        (["--general-text", "my.en", "my.fr"], "--text and --general-text differ in their lang"),
+        (
+            ["--general-text", "my.en", "my.fr"],
+            "--general-text in en and fr: give both in",
+        ),
         (["--general-text", "my.en", "other.de"], "name them alike but for the language"),
     ],
 )

@@ -25,7 +25,7 @@ def test_loss_and_gradients_equal_pytorchs(smoothing: float, rows: int) -> None:
         torch.testing.assert_close(our_grad, their_grad, rtol=1e-4, atol=1e-4)
 
 
-def test_what_is_never_said_gets_no_share_of_smoothing_and_no_gradient() -> None:
+def test_forbidden_entries_get_no_smoothing_and_no_gradient() -> None:
     torch.manual_seed(0)
     hidden, weight = torch.randn(30, 16), torch.randn(50, 16)
     bias = torch.randn(50)
@@ -33,8 +33,8 @@ def test_what_is_never_said_gets_no_share_of_smoothing_and_no_gradient() -> None
     bias.requires_grad_()
     target = torch.randint(40, (30,))
     ours = projected_cross_entropy(hidden, weight, target, 0.1, bias)
-    said = F.linear(hidden, weight[:40], bias[:40])
-    theirs = F.cross_entropy(said, target, label_smoothing=0.1, reduction="sum")
+    allowed = F.linear(hidden, weight[:40], bias[:40])
+    theirs = F.cross_entropy(allowed, target, label_smoothing=0.1, reduction="sum")
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
     (our_grad,), (their_grad,) = (torch.autograd.grad(one, bias) for one in (ours, theirs))
     torch.testing.assert_close(our_grad, their_grad, rtol=1e-4, atol=1e-4)

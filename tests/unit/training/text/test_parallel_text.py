@@ -307,12 +307,17 @@ class Letters:
     """A vocabulary of single letters, which no release of SentencePiece can change."""
 
     vocab_size = 103
+    tags = 1
+
+    @property
+    def target(self) -> Letters:
+        return self
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         return [[4 + ord(letter) % 90 for letter in text.replace(" ", "")] for text in texts]
 
-    def tag_id(self, language: str) -> int:
-        return {"en": 100, "de": 101, "fr": 102}[language]
+    def tag_ids(self, target_language: str) -> list[int]:
+        return [{"en": 100, "de": 101, "fr": 102}[target_language]]
 
 
 def lettered(pairs: int, sides: int, salt: int) -> list[tuple[str, ...]]:

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from dragoman_serving.engine.batching.batch import length_groups
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=60))
 def test_length_groups_hold_all_and_waste_little(lengths: list[int]) -> None:
     lengths.sort()

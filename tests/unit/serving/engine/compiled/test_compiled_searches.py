@@ -15,7 +15,7 @@ from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.session import Ranking
 from dragoman_training.oracle.constraints import Options
 from dragoman_training.oracle.search import _beam, _sample
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.kernel.hypothesis import Hypothesis
@@ -164,7 +164,6 @@ def as_seen(found: list[Hypothesis], count: int) -> list[tuple[Any, ...]]:
     return [(one.ids, one.complete, one.log_prob) for one in found]
 
 
-@settings(deadline=None)
 @given(plans(), st.integers(0, 1000))
 def test_searches_find_what_the_oracle_finds(
     plan: list[tuple[int, Sentence, Options]], seed: int

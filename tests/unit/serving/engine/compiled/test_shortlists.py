@@ -99,14 +99,14 @@ FREE = Sentence((5, 200, 300, END), 25, SearchOptions(4, 0.6))
 
 @given(together=st.lists(sentences, min_size=2, max_size=12))
 @example(together=[PLAIN, replace(PLAIN, options=SearchOptions(1, 0.0)), BEAM, FREE] * 3)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 def test_a_result_does_not_depend_on_the_batch(engine: Engine, together: list[Sentence]) -> None:
     found = results(engine, together)
     assert found == [results(engine, [one])[0] for one in together]
 
 
 @given(one=sentences)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_translations_have_listed_tokens_alone(engine: Engine, bundle: Path, one: Sentence) -> None:
     constraints = one.options.constraints or Constraints()
     terms = constraints.terms.sequences if constraints.terms else ()

@@ -1,0 +1,78 @@
+"""The context of a trace goes with every request of a span that is sampled."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from dragoman_client import AsyncTranslator, Translator
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from stand_ins import HEADERS
+
+TRACER = TracerProvider().get_tracer("test")
+
+
+def contexts() -> set[str]:
+    """What of the requests' trace contexts names traces and spans."""
+    written = (seen.get("traceparent", "") for seen in HEADERS)
+    return {one.rpartition("-")[0] for one in written}
+
+
+def test_requests_carry_the_current_span(url: str) -> None:
+    HEADERS.clear()
+    with Translator(url) as translator, TRACER.start_as_current_span("own") as span:
+        translator.translate("a")
+        list(translator.translate_batches(["a", "b", "c"], batch_size=1, concurrency=2))
+    assert len(HEADERS) == 4
+    own = span.get_span_context()
+    assert contexts() == {f"00-{own.trace_id:032x}-{own.span_id:016x}"}
+
+
+def test_tasks_carry_their_own_spans(url: str) -> None:
+    async def ask(translator: AsyncTranslator, text: str) -> str:
+        with TRACER.start_as_current_span(text) as span:
+            await translator.translate(text)
+            own = span.get_span_context()
+            return f"00-{own.trace_id:032x}-{own.span_id:016x}"
+
+    async def ask_all() -> list[str]:
+        async with AsyncTranslator(url) as translator:
+            return await asyncio.gather(*(ask(translator, text) for text in "abc"))
+
+    HEADERS.clear()
+    wanted = set(asyncio.run(ask_all()))
+    assert contexts() == wanted
+    assert len(HEADERS) == 3
+
+
+def test_streams_carry_it_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for module in ("grpc_transport", "http_connections"):
+        name = f"dragoman_client.{module}.trace_headers"
+        monkeypatch.setattr(name, lambda: seen.append(1) or {"traceparent": "x"})
+    with Translator(url) as translator:
+        translator.translate("a")  # asks first what the server is
+        seen.clear()
+        assert list(translator.translate_stream("a"))
+    assert seen == [1]
+
+
+def test_without_a_sampled_span_nothing_is_sent(url: str) -> None:
+    """Triton would trace it."""
+    HEADERS.clear()
+    tracer = TracerProvider(sampler=ALWAYS_OFF).get_tracer("test")
+    with Translator(url) as translator:
+        translator.translate("a")
+        with tracer.start_as_current_span("not sampled"):
+            translator.translate("a")
+    assert contexts() == {""}
+
+
+def test_a_program_without_spans_does_not_load_opentelemetry() -> None:
+    code = (
+        "import sys, dragoman_client.trace_context as it; assert it.trace_headers() == {}\n"
+        "print(any(name.startswith('opentelemetry') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

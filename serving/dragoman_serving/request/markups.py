@@ -1,0 +1,38 @@
+"""The markup of a request's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragoman_options.markup import Markup
+
+from dragoman.kernel.errors import InvalidRequest
+
+
+def read_markups(written: Sequence[str], texts: int) -> tuple[Markup | None, ...]:
+    """The markup of each text; nothing if no text has any.
+
+    Args:
+        written: values of the option, as JSON; empty for a text without markup.
+        texts: how many the request has.
+
+    Raises:
+        InvalidRequest: these are not as many.
+    """
+    if written and len(written) != texts:
+        raise InvalidRequest(
+            f"markup has {len(written)} values for {texts} texts: give one for each"
+        )
+    return tuple(Markup.parse(one) if one else None for one in written)
+
+
+def check_markup(index: int, text: str, markup: Markup) -> None:
+    """Refuse markup that is not valid.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    try:
+        markup.check(text)
+    except ValueError as error:
+        raise InvalidRequest(f"markup of text {index}: {error}") from error

@@ -1,0 +1,184 @@
+"""One trace of one sentence, from a client's own span through gateway, Triton and relay."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from dragoman_client import AsyncTranslator, Translator
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from dragoman.kernel.tracing import TraceOptions
+from tests.collector import Collector, Span
+from tests.conftest import REPOSITORY
+from tests.integration.gateway.conftest import RunningGateway, run_gateway
+
+TEXT = "The weather is very nice today."
+GATEWAY, TRITON, ENGINE = "dragoman-gateway", "triton-inference-server", "dragoman-engine"
+OF_TRITON = ("InferRequest", "translate", "compute")
+TRACER = TracerProvider().get_tracer("test")
+"""Of the application that uses the client; nobody gets its spans."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Running servers whose requests are traced if they bring a trace context, and no others."""
+
+    collector: Collector
+    server: TritonServer
+    gateway: RunningGateway
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
+    with pytest.MonkeyPatch.context() as patch, Collector() as collector:
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+        options = ServeOptions(
+            REPOSITORY / "model_repository",
+            http_port=0,
+            grpc_port=0,
+            metrics_port=0,
+            tracing=TraceOptions(collector.url, rate=0),
+        )
+        with (
+            TritonServer(options) as server,
+            run_gateway(
+                *(server.grpc_url, server.http_url),
+                otlp=collector.url,
+                trace_rate=0,
+                access_log=True,
+                folder=tmp_path_factory.mktemp("gateway"),
+            ) as gateway,
+        ):
+            yield Traced(collector, server, gateway)
+
+
+def chain(spans: list[Span], leaf: Span) -> list[str]:
+    """Names of the spans from the outermost one down to this."""
+    by_id = {one.span_id: one for one in spans}
+    parent = by_id.get(leaf.parent_id)
+    return [*(chain(spans, parent) if parent else ()), leaf.name]
+
+
+def the(spans: list[Span], name: str, service: str = ENGINE) -> Span:
+    (found,) = (one for one in spans if (one.name, one.service) == (name, service))
+    return found
+
+
+def id_of(span: trace.Span) -> str:
+    return f"{span.get_span_context().trace_id:032x}"
+
+
+def test_a_sentence_from_the_client_to_the_decoder(traced: Traced) -> None:
+    with Translator(traced.gateway.url) as client:
+        client.translate("Hello.", target_language="de")  # asks what the server is; not traced
+        with TRACER.start_as_current_span("application") as own:
+            translation = client.translate(TEXT, target_language="de", beam_width=2)
+    route = "POST /api/v1/translate"
+    spans = traced.collector.of_trace(id_of(own), {route, *OF_TRITON, "engine"})
+    found = {(one.service, *chain(spans, one)) for one in spans}
+    engine = (ENGINE, route, "InferRequest", "translate", "engine")
+    assert found == {
+        (GATEWAY, route),
+        (TRITON, route, "InferRequest"),
+        (TRITON, route, "InferRequest", "translate"),
+        (TRITON, route, "InferRequest", "translate", "compute"),
+        engine,
+        *((*engine, stage) for stage in ("queue", "encode", "decode")),
+    }
+    assert len(spans) == len(found)
+    gateway = the(spans, route, GATEWAY)
+    assert gateway.parent_id == f"{own.get_span_context().span_id:016x}"
+    request_id = gateway.attributes.pop("dragoman.request_id")
+    assert gateway.attributes == {
+        "http.request.method": "POST",
+        "http.route": "/api/v1/translate",
+        "http.response.status_code": 200,
+        "dragoman.protocol": "own",
+        "dragoman.characters": len(TEXT),
+    }
+    queue, encode, decode = (the(spans, name) for name in ("queue", "encode", "decode"))
+    assert queue.attributes == {"dragoman.sentences": 1}
+    assert encode.attributes["dragoman.sentences"] == 1
+    assert len(TEXT.split()) < encode.attributes["dragoman.input_tokens"] < len(TEXT)
+    assert decode.attributes == {
+        "dragoman.sentences": 1,
+        "dragoman.output_tokens": translation.output_tokens,
+        "dragoman.beam_width": 2,
+        "dragoman.steps": decode.attributes["dragoman.steps"],
+        "dragoman.finish_reason": "stop",
+    }
+    assert decode.attributes["dragoman.steps"] > translation.output_tokens  # and the end symbol
+    assert not any(one.failed for one in spans)
+    moments = [queue.begin_ns, queue.end_ns, encode.end_ns, decode.end_ns]
+    assert moments == sorted(moments)
+    assert (encode.begin_ns, decode.begin_ns) == (queue.end_ns, encode.end_ns)
+    of_log = next(json.loads(one) for one in traced.gateway.log if id_of(own) in one)
+    assert of_log["request_id"] == request_id
+    received = b"".join(traced.collector.received)
+    for text in (TEXT, translation.text):
+        assert not [word for word in text.encode().split() if len(word) > 4 and word in received]
+
+
+def test_scores_and_streams(traced: Traced) -> None:
+    async def ask() -> tuple[str, str]:
+        async with AsyncTranslator(traced.server.grpc_url) as client:
+            with TRACER.start_as_current_span("scores") as scoring:
+                await client.score(TEXT, "Das Wetter ist heute sehr schön.", target_language="de")
+        async with AsyncTranslator(traced.gateway.url) as client:
+            with TRACER.start_as_current_span("parts") as streaming:
+                async for _ in client.translate_stream(TEXT, target_language="de"):
+                    pass
+        return id_of(scoring), id_of(streaming)
+
+    scoring, streaming = asyncio.run(ask())
+    spans = traced.collector.of_trace(scoring, {"InferRequest", "score", "engine"})
+    score = next(one for one in spans if (one.name, one.service) == ("score", ENGINE))
+    assert chain(spans, score) == ["InferRequest", "score", "engine", "score"]
+    assert score.attributes["dragoman.sentences"] == 1
+    route = "POST /api/v1/translate/stream"
+    models = ["InferRequest", "translate_stream"]
+    spans = traced.collector.of_trace(streaming, {route, *models, "engine"})
+    assert chain(spans, the(spans, "decode")) == [route, *models, "engine", "decode"]
+
+
+def test_a_request_that_is_refused(traced: Traced) -> None:
+    body = {"text_input": TEXT, "beam_width": 99}
+    trace_id = f"{uuid.uuid4().int:032x}"
+    request = urllib.request.Request(
+        f"{traced.server.http_url}/v2/models/translate/generate",
+        json.dumps(body).encode(),
+        {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"},
+    )
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(request, timeout=60)
+    spans = traced.collector.of_trace(trace_id, {"engine"})
+    engine = the(spans, "engine")
+    assert engine.failed
+    assert engine.attributes == {"error.type": "INVALID_ARGUMENT"}
+
+
+def test_what_brings_no_sampled_context_is_not_traced(traced: Traced) -> None:
+    before = {one.trace_id for one in traced.collector.spans}
+    unsampled = TracerProvider(sampler=ALWAYS_OFF).get_tracer("test")
+    sampled = set()
+    for number, url in enumerate((traced.gateway.url, traced.server.grpc_url)):
+        with Translator(url) as client:
+            client.translate(f"I have {number} apples.", target_language="de")
+            with unsampled.start_as_current_span("not sampled"):
+                client.translate(f"I have {number} pears.", target_language="de")
+            with TRACER.start_as_current_span("sampled") as last:
+                client.translate(f"I have {number} plums.", target_language="de")
+        traced.collector.of_trace(id_of(last), {"engine"})
+        sampled.add(id_of(last))
+    assert {one.trace_id for one in traced.collector.spans} - before == sampled

@@ -1,0 +1,81 @@
+"""Tags taken out of a sentence, and put into its translation."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from dragoman_options.markup import Code, PlacedCodes
+from dragoman_serving.markup.placement import place
+from dragoman_serving.request.placeholders import find_placeholders
+from dragoman_serving.request.tagged_sentence import TaggedSentence
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.serving.markup.test_placement import check_structure, evidences, texts
+
+TAGS = ("<b>", "</b>", "<i>", "</i>", "<br>", "<br/>", '<a href="x">', "</a>", "<B>", "</ b>")
+PARTS = ("Tom", " ", "öl", "1", "2", "{a}", "%s", "(", ".", "a@b.de", "https://a.aa/")
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> str:
+    return "".join(draw(st.lists(st.sampled_from(TAGS + PARTS), max_size=12)))
+
+
+@settings(max_examples=500)
+@given(lines(), st.data())
+def test_each_tag_comes_once_and_elements_enclose_what_they_did(
+    line: str, data: st.DataObject
+) -> None:
+    tagged = TaggedSentence.of(line)
+    if tagged is None:
+        return
+    tagged.markup.check(tagged.text)
+    kept = Counter(find_placeholders(tagged.text))
+    assert Counter(tag for pair in tagged.tags for tag in pair if tag) + kept == Counter(
+        find_placeholders(line)
+    )
+    target = data.draw(texts())
+    placed = place(tagged.text, target, tagged.markup, data.draw(evidences(tagged.text, target)))
+    check_structure(tagged.markup, target, placed)
+    found = tagged.with_placed(placed).put_into(target)
+    assert [found.text[at] for at in found.places[:-1]] == list(target)
+    assert found.places[-1] == len(found.text)
+    again = TaggedSentence.of(found.text)
+    if again is not None and find_placeholders(target) == [] and "<" not in target:
+        assert Counter(again.tags) == Counter(tagged.tags)
+
+
+@given(lines())
+def test_into_the_sentence_itself_tags_go_where_they_were(line: str) -> None:
+    tagged = TaggedSentence.of(line)
+    if tagged is None:
+        return
+    same = PlacedCodes(tuple((code.begin, code.end) for code in tagged.markup.codes))
+    found = tagged.with_placed(same).put_into(tagged.text)
+    assert found.text.replace(" ", "") == line.replace(" ", "")
+    for character, at in zip(tagged.text, tagged.source.places, strict=False):
+        assert character in (line[at], " ")  # a space for a tag keeps words apart
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "codes"),
+    [
+        ("I <b>like <i>it</i></b>.", "I like it.", [Code(2, 9), Code(7, 9, 0)]),
+        ("One<br>two <br/> three", "One two  three", [Code(3, 3), Code(8, 8)]),
+        ("<b>One <i>two</b> three</i>", "One two three", [Code(0, 7), Code(4, 4, 0), Code(13, 13)]),
+        ("1<b>2</b>", "1 2", [Code(1, 3)]),
+        ("{a}<b>{b}</b>", "{a}{b}", [Code(3, 6)]),
+    ],
+)
+def test_elements_are_codes(line: str, text: str, codes: list[Code]) -> None:
+    found = TaggedSentence.of(line)
+    assert found is not None
+    assert found.text == text
+    assert list(found.markup.codes) == codes
+
+
+def test_a_sentence_without_tags_has_none() -> None:
+    assert TaggedSentence.of("a < b, {c} > d") is None
+    assert TaggedSentence.of("{<b>a}") is None  # the tag is part of a placeholder
