@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from dragoman_serving.scoring.pair import Floats, Pair, like_lengths
 from dragoman_serving.scoring.score_graphs import ScoreGraph
-from dragoman_training.text.word_links import tokens_of
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Manifest
-from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.text import Tokenizer, tokens_of
 
 _WORD = re.compile(r"[^\W_]+")
 _FEWEST_ANCHORS = 50

@@ -10,12 +10,12 @@ Source: Och & Ney 2003, https://aclanthology.org/J03-1002/, for what links are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from reprlib import repr as brief
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.text import Piece
+from dragoman.kernel.text import Piece, tokens_of
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
@@ -79,13 +79,3 @@ def link_tokens(line: str, texts: Sequence[str], pieces: Sequence[Sequence[Piece
         for found, of_text in zip(words, pieces, strict=True)
     ]
     return sorted({one for src, tgt in links for one in product(tokens[0][src], tokens[1][tgt])})
-
-
-def tokens_of(word: re.Match[str], pieces: Sequence[Piece]) -> Iterator[int]:
-    """The tokens that stand for some of a word's characters.
-
-    Of the tokens that write one character together, all do.
-    """
-    for index, piece in enumerate(pieces):
-        if piece.begin < word.end() and max(piece.end, piece.begin + 1) > word.start():
-            yield index
