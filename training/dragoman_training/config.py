@@ -192,6 +192,9 @@ class OptimisationConfig:
     """How many of the last checkpoints the final model averages."""
     average_best: int | None = None
     """Instead: how many of the best validations' models it averages, by `stop_on`."""
+    start_share: float = 0.0
+    """Share of the weights of `--start-from` in the final model, if it has the same sizes and
+    vocabulary: less of what the run brings, and less of what it costs elsewhere."""
     valid_bleu_sentences: int = 0
     """Sentences of each held-out corpus and direction that a validation translates, greedily."""
     stop_on: Literal["loss", "bleu"] = "loss"
@@ -211,6 +214,10 @@ class OptimisationConfig:
         if not 0.0 <= self.label_smoothing < 1.0:
             raise UsageError(
                 f"training.label_smoothing is {self.label_smoothing}: give a share from 0 to 1"
+            )
+        if not 0.0 <= self.start_share < 1.0:
+            raise UsageError(
+                f"training.start_share is {self.start_share}: give a share from 0 to 1"
             )
         for name in ("peak_learning_rate", "clip_norm"):
             number = getattr(self, name)

@@ -7,7 +7,7 @@ go on from hold `optimizer.safetensors` and `progress.json` too.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -192,6 +192,20 @@ def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> 
                 raise UsageError(f"{folder / WEIGHTS}: {name!r} does not fit {folders[0]}")
             total[name] = total.get(name, 0) + tensor.double()
     return {name: (tensor / len(folders)).to(precision) for name, tensor in total.items()}
+
+
+def blend(weights: Mapping[str, Tensor], folder: Path, share: float) -> dict[str, Tensor]:
+    """Weights between those of a fine-tuned model and those of the checkpoint that it began with.
+
+    Args:
+        weights: of the fine-tuned model.
+        folder: the checkpoint.
+        share: of the checkpoint, from 0 to 1.
+
+    Source: Wortsman et al. 2022, https://arxiv.org/abs/2109.01903, section 3.
+    """
+    former = _read_tensors(folder / WEIGHTS)
+    return {name: tensor.lerp(former[name], share) for name, tensor in weights.items()}
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

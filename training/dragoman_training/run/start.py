@@ -67,6 +67,12 @@ class Start:
             return None
         return Former(self._folder / checkpoint_folder.TOKENIZER, self._found.config.languages)
 
+    @property
+    def is_same_model(self) -> bool:
+        """Whether the run's model has the same sizes and the same vocabulary."""
+        theirs = self._found.model.config
+        return dataclasses.replace(theirs, dropout=self._config.dropout) == self._config
+
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
         """Fill the run's model, whose vocabulary may be another one.
 

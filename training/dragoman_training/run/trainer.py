@@ -32,6 +32,8 @@ from dragoman_training.text.examples import Part
 
 log = logging.getLogger(__name__)
 
+_START = "start"
+"""Folder in the run's, for the weights that it begins with."""
 _NO_CPU_MEMORY = "can't allocate memory"
 
 
@@ -92,6 +94,8 @@ class Trainer:
         self._model = Transformer(config.model).to(self._processes.device)
         if start:
             start.give_weights(self._model, text.tokenizer)
+            if config.training.start_share and start.is_same_model:
+                self._write(self._run / _START)
         guides = config.alignment.weight is not None
         guided = GuidedAlignment(self._model, config.alignment) if guides else None
         if config.training.compile:
@@ -306,7 +310,10 @@ class Trainer:
         best = self._best.final(self._progress)
         folders = best or last
         final = self._run / checkpoint.FINAL
-        self._save_checkpoint(final, checkpoint.average(folders))
+        weights = checkpoint.average(folders)
+        if (share := self._config.training.start_share) and (self._run / _START).exists():
+            weights = checkpoint.blend(weights, self._run / _START, share)
+        self._save_checkpoint(final, weights)
         which = "best validations' models" if best else "last checkpoints"
         log.info("the average of %d %s written to %s", len(folders), which, final)
 

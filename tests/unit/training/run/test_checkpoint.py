@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from dragoman_training.config import RunConfig
 from dragoman_training.run import checkpoint, checkpoint_folder
 
 from dragoman.kernel.errors import UsageError
-from tests.conftest import files_no_larger_than, tiny_model
+from tests.conftest import files_no_larger_than, tiny_config, tiny_model
 
 
 def test_what_is_saved_is_loaded(random_checkpoint: Callable[[str], Path]) -> None:
@@ -111,3 +112,12 @@ def test_damaged_checkpoints_are_named(random_checkpoint: Callable[[str], Path])
     (folder / checkpoint_folder.CONFIG).write_text(json.dumps(config))
     with pytest.raises(UsageError, match=r"has 320 entries, but config\.json says 321"):
         checkpoint.load(folder)
+
+
+def test_a_blend_lies_between_two_models(tmp_path: Path, tokenizer_path: Path) -> None:
+    config = RunConfig(tiny_config())
+    trained, start = (tiny_model(seed=seed).state_dict() for seed in (0, 1))
+    checkpoint.save(tmp_path / "start", start, config, tokenizer_path)
+    found = checkpoint.blend(trained, tmp_path / "start", share=0.25)
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, 0.75 * trained[name] + 0.25 * start[name])

@@ -41,6 +41,8 @@ MODELS = {
     ),
     "several targets": MarianModel(texts=PIECES, tags=("deu", "fra")),
 }
+ALL_TRAINED = ("training.start_share=0",)
+"""Nothing is kept of the weights at the start: random ones, or those of a very small model."""
 STEPS = ("training.log_every_steps=10", "training.checkpoint_every_steps=10")
 
 
@@ -82,6 +84,9 @@ def test_a_run_keeps_what_an_imported_model_has(
     assert train(run, text, "--resume", "training.peak_learning_rate=1e-2", "training.steps=4") == 0
     changed = checkpoint.load(run / "final").model.state_dict()["output_bias"]
     assert torch.equal(changed[never], bias[never])
+    last = checkpoint.load(run / "checkpoints" / "step-0000004").model.state_dict()["output_bias"]
+    start_bias = former.model.state_dict()["output_bias"]
+    torch.testing.assert_close(changed, (last + start_bias) / 2)
     assert not torch.equal(changed[~never], bias[~never])
     manifests = [export_bundle(one, tmp_path / one.name / "it") for one in (start, run / "final")]
     assert manifests[0].languages == manifests[1].languages
@@ -163,7 +168,7 @@ def trained(folder: Path, domains: dict[str, Domain], pairs: int, test: int, ste
     import_marian(folder / "opus-mt-en-de", folder / "imported")
     words = (f"training.steps={steps}", "training.optimizer=muon", "model.dropout=0.0")
     rate = ("training.peak_learning_rate=4e-3", "data.valid=[]", "training.batch_tokens=1000")
-    start = ("--start-from", str(folder / "imported"))
+    start = ("--start-from", str(folder / "imported"), *ALL_TRAINED)
     assert train(folder / "general", found.text("kitchen"), *start, *words, *rate) == 0
     return found
 
@@ -171,7 +176,7 @@ def trained(folder: Path, domains: dict[str, Domain], pairs: int, test: int, ste
 def check_fine_tuning(models: Trained, run: Path, *words: str) -> None:
     """Fine-tune on the workshop's sentences, compare, export, and verify to the token."""
     general = list(map(str, models.text("kitchen")))
-    start = ("--start-from", str(models.model), "--general-text", *general)
+    start = ("--start-from", str(models.model), "--general-text", *general, *ALL_TRAINED)
     assert train(run, models.text("workshop"), *start, *words) == 0
     gained, kept = (
         [models.bleu(model, domain) for model in (models.model, run / "final")]
@@ -224,6 +229,7 @@ def test_an_imported_model_teaches_a_student_of_some_of_its_layers(
     run, still = tmp_path / "student", "training.peak_learning_rate=1e-12"
     words = ("model.decoder_layers=1", "training.steps=1", "data.valid=[]", still)
     assert train(run, written, "--start-from", str(teacher), *words) == 0
+    assert not (run / "start").exists()
     found, former = (checkpoint.load(one).model.state_dict() for one in (run / "final", teacher))
     name = "decoder_layers.{}.cross_attention.query.bias"
     torch.testing.assert_close(found[name.format(0)], former[name.format(2)])
