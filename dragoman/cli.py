@@ -32,6 +32,7 @@ COMMANDS = (
     "gateway",
     "keys",
     "translate",
+    "batch",
     "score",
     "attention",
     "load-test",
@@ -45,7 +46,7 @@ _OF_EXTRAS = {
     *("dragoman_client", "dragoman_options", "dragoman_load_test", "tritonclient", "grpc"),
     *("aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
     *("babel", "httptools", "msgspec", "multipart", "python_multipart", "redis"),
-    *("starlette", "uvicorn", "uvloop"),
+    *("starlette", "uvicorn", "uvloop", "pyarrow", "ray"),
 }
 """Modules that may be missing. The extra that brings all that a command needs is the `EXTRA` of its
 module, unless `extra` of its arguments says otherwise."""

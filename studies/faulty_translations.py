@@ -18,6 +18,7 @@ from typing import Any
 from dragoman_serving.translation.faults import fault_of, is_copy
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
+from dragoman_training.text.cleaning import is_in_another_language
 from dragoman_training.text.parallel_text import read_pairs
 
 from benchmarks.report import markdown_table
@@ -29,12 +30,15 @@ TESTS = (
     ("tatoeba-en-de/test", ("en", "de")),
     ("tatoeba-en-fr/test", ("en", "fr")),
     ("flores200/devtest", ("en", "de")),
+    ("flores200/devtest", ("en", "fr")),
     ("newstest/newstest2014.en-de", ("en", "de")),
     ("newstest/newstest2014.en-fr", ("en", "fr")),
     ("ntrex128/test", ("en", "de")),
+    ("ntrex128/test", ("en", "fr")),
 )
 AT_ONCE = 250
-RULES = ("repetition", "short", "long", "untranslated")
+RULES = ("repetition", "short", "long", "untranslated", "language")
+"""The last is what is surely in another language, of which answers do not warn."""
 WAYS: tuple[tuple[str, dict[str, bool]], ...] = (
     ("one sentence", {"split_sentences": False, "repair": False}),
     ("cut", {"repair": False}),
@@ -52,6 +56,7 @@ def faults_of_references(
         if fault := fault_of(tokenizer.encode_source(text, tgt), right):
             found[fault] += 1
         found["untranslated"] += is_copy(text, reference)
+        found["language"] += is_in_another_language(reference, tgt)
     return found
 
 
@@ -90,19 +95,21 @@ def main() -> None:
                 took_s = time.perf_counter() - begin_s
                 quality = measure([one.text for one in found], references)
                 warnings = Counter(warning for one in found for warning in one.warnings)
+                warnings["language"] = sum(is_in_another_language(one.text, tgt) for one in found)
                 result = {"test": test, "direction": f"{src}-{tgt}", "way": name, "seconds": took_s}
                 quality_found = {"bleu": quality.bleu, "chrf": quality.chrf}
                 results.append({**result, **quality_found, "warnings": warnings})
                 rows.append(
                     [
-                        *(test, f"{src}-{tgt}", name, *(str(warnings[one]) for one in RULES)),
+                        *(test, f"{src}-{tgt}", name),
+                        *(f"{warnings[one] / len(found):.1%}" for one in RULES),
                         *(f"{quality.bleu:.2f}", f"{quality.chrf:.2f}", f"{took_s:.1f}"),
                     ]
                 )
     translator.close()
     print(markdown_table(["test", "direction", "text", *RULES, "BLEU", "chrF", "s"], rows))
-    counts = ", ".join(f"{rule} {of_references[rule]}" for rule in RULES)
-    print(f"\nof {number_of_references} references: {counts}\n")
+    shares = (f"{rule} {of_references[rule] / number_of_references:.1%}" for rule in RULES)
+    print(f"\nof {number_of_references} references: {', '.join(shares)}\n")
     print(json.dumps(results))
 
 

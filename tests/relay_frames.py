@@ -1,113 +1,21 @@
-"""The relay's side of the frames, for tests of the engine's process: what the relay in C does."""
+"""What of the relay's side of the frames only tests of the engine's process need."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from dragoman_serving.service.frames import (
-    PROTOCOL,
-    Answer,
-    ErrorCode,
-    Failure,
-    Figure,
-    Hello,
-    Kind,
-    Request,
-    RequestOptions,
-    Tensor,
-    _frame,
-    _Reading,
-    _tensors,
-    _text,
-)
+from dragoman_serving.service.frames import Figure, Reading
 
-_U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
-_DOUBLE = struct.Struct("<d")
-TEXTS = ("text_input", "target_input")
-"""Names of inputs that hold texts."""
-
-
-def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
-    """The frame that introduces a model."""
-    parts = [
-        _U32.pack(protocol),
-        _text(hello.folder),
-        _U64.pack(hello.version),
-        _text(hello.config),
-    ]
-    return _frame(Kind.HELLO, parts)
-
-
-def pack_request(request: Request) -> bytes:
-    """The frame of a request."""
-    parts = [_U64.pack(request.number), _U64.pack(request.timeout_us)]
-    parts += [_text(request.trace), _U32.pack(len(request.options)), request.options]
-    return _frame(Kind.REQUEST, parts + _tensors(request.texts))
-
-
-def pack_options(options: RequestOptions) -> bytes:
-    """The part of a request's frame that is not its texts."""
-    parts = [_U32.pack(len(options.parameters))]
-    for name, value in options.parameters.items():
-        parts += [_text(name), _parameter(value)]
-    parts.append(_U32.pack(len(options.outputs)))
-    parts += map(_text, options.outputs)
-    return b"".join(parts + _tensors(options.inputs))
-
-
-def request_of(
-    number: int,
-    timeout_us: int,
-    parameters: Mapping[str, Any],
-    outputs: Sequence[str],
-    inputs: Sequence[Tensor],
-) -> Request:
-    """A request as the relay makes it of what Triton has."""
-    texts = tuple(one for one in inputs if one.name in TEXTS)
-    others = tuple(one for one in inputs if one.name not in TEXTS)
-    options = pack_options(RequestOptions(dict(parameters), tuple(outputs), others))
-    return Request(number, timeout_us, options, texts)
-
-
-def pack_cancel(number: int) -> bytes:
-    """The frame that cancels a request."""
-    return _frame(Kind.CANCEL, [_U64.pack(number)])
-
-
-def unpack_answer(body: bytes) -> Answer | Failure:
-    """From a frame without its head."""
-    reading = _Reading(body)
-    number, last, failed = reading.number(_U64), reading.number(_U8), reading.number(_U8)
-    if failed:
-        return Failure(number, ErrorCode(reading.number(_U32)), reading.text())
-    return Answer(number, reading.tensors(), bool(last))
+_U8, _U32, _DOUBLE = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<d")
 
 
 def unpack_figures(body: bytes) -> list[Figure]:
     """From a frame without its head."""
-    reading = _Reading(body)
+    reading = Reading(body)
     return [_figure(reading) for _ in range(reading.number(_U32))]
 
 
-def unpack_refused(body: bytes) -> str:
-    """Why a model cannot be used, from a frame without its head."""
-    return _Reading(body).text()
-
-
-def _figure(reading: _Reading) -> Figure:
+def _figure(reading: Reading) -> Figure:
     is_gauge, name, description = bool(reading.number(_U8)), reading.text(), reading.text()
     labels = tuple([(reading.text(), reading.text()) for _ in range(reading.number(_U32))])
     return Figure(is_gauge, name, description, reading.number(_DOUBLE), labels)
-
-
-def _parameter(value: Any) -> bytes:
-    """With Triton's number of its type first."""
-    if isinstance(value, bool):
-        return bytes((2, value))
-    if isinstance(value, int):
-        return b"\1" + value.to_bytes(8, "little", signed=True)
-    if isinstance(value, float):
-        return b"\3" + _DOUBLE.pack(value)
-    return b"\0" + _text(value)

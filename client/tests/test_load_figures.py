@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dragoman_load_test.capacity import find_capacity, machines_for
+from dragoman_load_test.capacity import find_capacity, plan_for
 from dragoman_load_test.confidence import Estimate, difference, drift
 from dragoman_load_test.latency import LatencyHistogram
 from dragoman_load_test.load_test import objections
@@ -19,6 +19,7 @@ from dragoman_load_test.objectives import Objective
 from dragoman_load_test.own_load import limits_found
 from dragoman_load_test.results import Capacity, Trial, Window
 from dragoman_load_test.server_figures import ServerFigures, read_metrics
+from dragoman_load_test.table import plan_line
 from dragoman_load_test.texts import TextMix, in_batches, read_texts
 from load_results import point, window
 
@@ -186,9 +187,24 @@ def test_a_server_that_holds_nothing_has_no_capacity(start: float) -> None:
     assert found.sentences_per_s == 0
     assert len(found.trials) < 20
     assert not any(trial.held for trial in found.trials)
-    assert machines_for(200, 0) is None
-    assert machines_for(200, 100) == 2
-    assert machines_for(200, 99) == 3
+    assert plan_for(200, found.sentences_per_s, 40, None) is None
+
+
+def test_a_plan_leaves_room_for_a_server_that_fails() -> None:
+    """And for uneven requests."""
+    for wanted, replicas in ((65, 2), (66, 3), (650, 11)):
+        plan = plan_for(wanted, 100, 40, None)
+        assert plan is not None
+        assert (plan.replicas, plan.per_million_characters) == (replicas, None)
+
+
+def test_a_plan_tells_what_a_million_characters_cost() -> None:
+    """Eleven servers at 0.36 an hour do 26,000 characters a second."""
+    plan = plan_for(650, 100, 40, 0.36)
+    assert plan is not None
+    assert plan.per_million_characters == pytest.approx(11 * 0.0001 / 0.026)
+    assert "11 such servers, each at most 65% busy" in plan_line(plan)
+    assert plan_line(plan).endswith("a million characters cost 0.042")
 
 
 def test_what_speaks_against_a_rate() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.kernel.errors import UsageError
 
@@ -51,20 +51,30 @@ def open_translator(arguments: argparse.Namespace, retries: int | None = None) -
         UsageError: the address or a file makes no sense.
     """
     from dragoman_client import Translator
-    from dragoman_client.retrying import DEFAULT_RETRIES
 
     try:
-        return Translator(
-            arguments.url,
-            timeout_s=arguments.timeout_s,
-            token=read_secret(arguments),
-            ca_file=arguments.ca_file,
-            certificate_file=arguments.certificate_file,
-            key_file=arguments.key_file,
-            retries=DEFAULT_RETRIES if retries is None else retries,
-        )
+        return Translator(**client_arguments(arguments, retries))
     except ValueError as error:
         raise UsageError(one_line(error)) from error
+
+
+def client_arguments(arguments: argparse.Namespace, retries: int | None = None) -> dict[str, Any]:
+    """The arguments of that client, by name.
+
+    Raises:
+        UsageError: a file of a secret cannot be read.
+    """
+    from dragoman_client.retrying import DEFAULT_RETRIES
+
+    return {
+        "url": arguments.url,
+        "timeout_s": arguments.timeout_s,
+        "token": read_secret(arguments),
+        "ca_file": arguments.ca_file,
+        "certificate_file": arguments.certificate_file,
+        "key_file": arguments.key_file,
+        "retries": DEFAULT_RETRIES if retries is None else retries,
+    }
 
 
 def read_secret(arguments: argparse.Namespace) -> str | None:

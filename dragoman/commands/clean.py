@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections import defaultdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.replacement import check_file
 
 if TYPE_CHECKING:
-    from dragoman_training.config import RunConfig
+    from dragoman_training.config import CorpusConfig, RunConfig
     from dragoman_training.text.cleaning import Report
 
 HELP = "drop the pairs of corpora that are not fit to learn from, and say why"
@@ -63,30 +62,82 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]:
-    from dragoman_training.text.cleaning import Cleaner, write_pairs
-    from dragoman_training.text.parallel_text import TextFiles, read_sides
+    from dragoman_training.text.cleaning import (
+        Cleaner,
+        HeldOut,
+        UntaggedPairs,
+        without_tags,
+        write_pairs,
+    )
+    from dragoman_training.text.parallel_text import Pairs, TextFiles, read_sides
     from rich.console import Console
     from rich.progress import Progress
 
-    held_out = defaultdict[str, list[str]](list)
+    held_out = []
     for corpus in (*config.data.valid, *config.cleaning.held_out):
         sides = read_sides(arguments.data_dir / corpus.prefix, corpus.languages)
         if corpus in config.data.valid:
             whole = list(zip(*sides.values(), strict=True))
             write_pairs(arguments.out / corpus.prefix, corpus.languages, whole)
-        for language, side in sides.items():
-            held_out[language] += side
+        if corpus.strip_tags:
+            sides = {language: tuple(map(without_tags, side)) for language, side in sides.items()}
+        held_out.append(HeldOut(corpus.prefix, sides))
     cleaner, reports = Cleaner(config.cleaning, held_out), []
     quiet = arguments.quiet or not sys.stderr.isatty()
     with Progress(console=Console(stderr=True), disable=quiet) as progress:
-        for corpus in config.data.train:
+        for corpus in _read(config):
             prefix = arguments.data_dir / corpus.prefix
-            pairs = TextFiles(prefix, corpus.languages, with_empty=True)
+            pairs: Pairs = TextFiles(prefix, corpus.languages, with_empty=True)
+            if corpus.strip_tags:
+                pairs = UntaggedPairs(pairs)
             total = min(len(pairs), corpus.max_pairs or len(pairs))
             task = progress.add_task(corpus.prefix, total=total)
-            kept, report = cleaner.clean(corpus, pairs, partial(progress.advance, task))
+            watch = partial(progress.advance, task)
+            dropped_lines = _dropped_lines(arguments.data_dir, corpus)
+            kept, report = cleaner.clean(corpus, pairs, watch, dropped_lines)
             write_pairs(arguments.out / corpus.prefix, corpus.languages, kept)
             reports.append(report)
+    return [*reports, *_write_altered(arguments.out, config)]
+
+
+def _read(config: RunConfig) -> list[CorpusConfig]:
+    """The corpora that are read, not made."""
+    return [corpus for corpus in config.data.train if corpus.altered_share is None]
+
+
+def _dropped_lines(data_dir: Path, corpus: CorpusConfig) -> set[int]:
+    if corpus.drop_lines is None:
+        return set()
+    path = data_dir / corpus.drop_lines
+    try:
+        return set(map(int, path.read_text(encoding="utf-8").split()))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"the corpus {corpus.prefix!r}: drop_lines: {path} is no file of line numbers: {error}"
+        ) from error
+
+
+def _write_altered(out: Path, config: RunConfig) -> list[Report]:
+    """Write the corpora that are made of the others, as these were written."""
+    from dragoman_training.text.alterations import Example, altered
+    from dragoman_training.text.cleaning import Report, write_pairs
+    from dragoman_training.text.parallel_text import read_pairs
+
+    reports = []
+    for corpus in config.data.train:
+        if corpus.altered_share is None:
+            continue
+        src, tgt = corpus.languages
+        made, read = list[tuple[str, str]](), 0
+        for source in _read(config):
+            if not {src, tgt} <= set(source.languages) or source.one_way:
+                continue
+            pairs = read_pairs(out / source.prefix, (src, tgt))
+            examples = (Example(one, other, src, tgt) for one, other in pairs)
+            made += altered(examples, corpus.altered_share * min(source.weight, 1.0))
+            read += len(pairs)
+        write_pairs(out / corpus.prefix, corpus.languages, made)
+        reports.append(Report(corpus.prefix, corpus.languages, read, len(made)))
     return reports
 
 

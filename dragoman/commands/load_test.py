@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,9 +71,8 @@ def _test(arguments: argparse.Namespace) -> int:
         print(HEAD, flush=True)
         if not arguments.find_capacity:
             return await test.sweep(loads, objectives)
-        wanted_per_s = None if arguments.plan is None else read_rate(arguments.plan)
-        batch_size = arguments.batch_size[0]
-        return await test.find_capacity(objectives, batch_size, arguments.arrivals, wanted_per_s)
+        found = await test.find_capacity(objectives, arguments.batch_size[0], arguments.arrivals)
+        return found if arguments.plan is None else _planned(arguments, found)
 
     try:
         found = asyncio.run(run())
@@ -104,7 +104,11 @@ def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objectiv
     if arguments.plan is not None:
         read_rate(arguments.plan)
         if not arguments.find_capacity:
-            raise UsageError("--plan: add --find-capacity, which finds what one machine holds")
+            raise UsageError("--plan: add --find-capacity, which finds what one server holds")
+    elif arguments.price is not None or arguments.values is not None:
+        raise UsageError("--price and --values are for a --plan R/s: give one")
+    if arguments.price is not None and not 0 < arguments.price < float("inf"):
+        raise UsageError(f"--price {arguments.price:g}: give more than 0")
     if not arguments.find_capacity:
         return
     if not any(one.measure != "sentences" for one in objectives):
@@ -116,6 +120,18 @@ def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objectiv
             raise UsageError(f"--find-capacity: it chooses its loads; leave out {flag(name)}")
     if len(arguments.batch_size) > 1:
         raise UsageError("--find-capacity: give one --batch-size")
+
+
+def _planned(arguments: argparse.Namespace, run: Run) -> Run:
+    """A run with the plan that it leads to."""
+    from dragoman_load_test.capacity import plan_for
+
+    assert run.capacity is not None
+    plan = plan_for(
+        *(read_rate(arguments.plan), run.capacity.sentences_per_s),
+        *(run.texts.characters_mean, arguments.price),
+    )
+    return replace(run, capacity=replace(run.capacity, plan=plan))
 
 
 def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
@@ -261,7 +277,8 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
     """Refuse files that could not be written after a long test."""
-    for file in (arguments.json, arguments.csv, arguments.html, arguments.svg):
+    results = arguments.json, arguments.csv, arguments.html, arguments.svg, arguments.values
+    for file in results:
         if file is None:
             continue
         if not file.parent.is_dir():
@@ -272,16 +289,19 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
 
 
 def _keep(arguments: argparse.Namespace, run: Run) -> None:
+    from dragoman_load_test.capacity import values_of
     from dragoman_load_test.plots import draw_run
     from dragoman_load_test.report import run_page
     from dragoman_load_test.results import csv_of
 
+    plan = run.capacity.plan if run.capacity else None
     _write(
         {
             arguments.json: run.to_json,
             arguments.csv: lambda: csv_of(run.points),
             arguments.html: lambda: run_page(run),
             arguments.svg: lambda: draw_run(run),
+            **({arguments.values: lambda: values_of(plan)} if plan else {}),
         }
     )
 

@@ -83,7 +83,13 @@ def _configure_objectives(parser: argparse.ArgumentParser) -> None:
         help="search the highest rate that holds every --slo",
     )
     group.add_argument(
-        "--plan", metavar="R/s", help="how many such machines so many sentences a second take"
+        "--plan", metavar="R/s", help="how many such servers so many sentences a second take"
+    )
+    group.add_argument(
+        "--price",
+        type=float,
+        metavar="PRICE",
+        help="of such a server for an hour, so that --plan tells the cost of a million characters",
     )
     group.add_argument(
         "--metrics-url",
@@ -98,6 +104,9 @@ def _configure_results(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--csv", type=Path, metavar="FILE", help="a line for each window")
     group.add_argument("--html", type=Path, metavar="FILE", help="a page with pictures")
     group.add_argument("--svg", type=Path, metavar="FILE", help="the page's picture alone")
+    group.add_argument(
+        "--values", type=Path, metavar="FILE", help="the --plan as values of the Helm chart"
+    )
     configure_force(parser)
     group.add_argument(
         "--compare",

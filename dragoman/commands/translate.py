@@ -7,12 +7,13 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dragoman.commands.asking import configure_server, one_line, open_translator
 from dragoman.commands.folders import configure_force
+from dragoman.commands.line_progress import line_progress
 from dragoman.commands.options import configure_options, given_options, outputs_given
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.replacement import exists
@@ -150,7 +151,7 @@ class _Work:
             raise UsageError("--output: give an --input, since only a file can be read once more")
         is_markup = self._arguments.format in _MARKUP_FORMATS
         form = self._arguments.format if is_markup else self._form
-        with _progress(self._arguments.quiet, self.unit) as show:
+        with line_progress(self._arguments.quiet, self.unit) as show:
 
             def tell(progress: FileProgress) -> None:
                 self.lines, self.cut = progress.lines, progress.cut
@@ -242,7 +243,7 @@ class _Work:
         refuse = None if arguments.text else self._note_refusal
         end = "\n" if arguments.text else line_end(self._form)
         try:
-            with _progress(arguments.quiet, self.unit) as show:
+            with line_progress(arguments.quiet, self.unit) as show:
                 for line, translation in translate_lines(
                     self._translator,
                     lines,
@@ -345,42 +346,3 @@ def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:
             raise UsageError(f"text {number} is not valid UTF-8") from error
         except ValueError as error:
             raise UsageError(f"text {number}: {error}") from error
-
-
-@contextlib.contextmanager
-def _progress(quiet: bool, unit: str) -> Iterator[Callable[[int, int, int | None], None]]:
-    """A progress bar on stderr, as a function of lines done, done before, and of all, if known.
-
-    There is none where stdout is a terminal too: the lines themselves show the progress there, and
-    the bar would be drawn over them.
-    """
-    if quiet or not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda done, before, of: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        BarColumn(),
-        TextColumn(f"{{task.fields[count]}} {unit}s"),
-        TextColumn(f"{{task.fields[rate]:.1f}} {unit}s/s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, redirect_stdout=False) as progress:
-        task = progress.add_task("", total=None, rate=0.0, count="0")
-
-        def show(done: int, before: int, of: int | None) -> None:
-            elapsed_s = progress.tasks[0].elapsed or 0.0
-            rate = (done - before) / elapsed_s if elapsed_s else 0.0
-            count = str(done) if of is None else f"{done}/{of}"
-            progress.update(task, completed=done, total=of, rate=rate, count=count)
-
-        yield show

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman.kernel.tracing import Tracing
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
@@ -19,21 +18,21 @@ from dragoman_gateway.web.endpoints import Dispatcher, ProtocolPackage
 from dragoman_gateway.web.observation import Observed
 from dragoman_gateway.web.operations import Operations
 from dragoman_gateway.web.protection import Protection
-from dragoman_gateway.web.request_spans import Traced
+from dragoman_gateway.web.request_spans import RequestSpans, Traced
 
 
 class GatewayApplication:
     """The application of a gateway."""
 
     def __init__(
-        self, gateway: Gateway, log: AccessLog | None = None, tracing: Tracing | None = None
+        self, gateway: Gateway, log: AccessLog | None = None, spans: RequestSpans | None = None
     ) -> None:
         """Put it together.
 
         Args:
             gateway: what all protocols share.
             log: gets a line for each request; None: there is no log.
-            tracing: makes spans of requests; None: nothing is traced.
+            spans: makes spans of requests; None: nothing is traced.
         """
         own = OwnProtocol(gateway)
         protocols: Sequence[ProtocolPackage] = (
@@ -46,8 +45,8 @@ class GatewayApplication:
         self._gateway = gateway
         self._dispatcher = Dispatcher(protocols, gateway.access, gateway.settings)
         answering: ASGIApp = self._dispatcher
-        if tracing is not None:
-            answering = Traced(answering, tracing, gateway.settings.trace_networks)
+        if spans is not None:
+            answering = Traced(answering, spans)
         self._protection = Protection(answering, gateway.access, gateway.settings)
         self._observed = Observed(self._protection, gateway.metrics, log)
 

@@ -23,6 +23,7 @@ from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.riva.riva_server import RivaServer
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.connections import BoundedConnection
+from dragoman_gateway.web.request_spans import RequestSpans
 
 DRAIN_S = 30
 """The longest that requests in flight may take after SIGTERM."""
@@ -55,7 +56,8 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     listening = _listen(settings.address, settings.port, "--port")
     if settings.riva_port:
         _listen(settings.address, settings.riva_port, "--riva-port").close()
-    application = GatewayApplication(gateway, log, tracing)
+    spans = None if tracing is None else RequestSpans(tracing, settings.trace_networks)
+    application = GatewayApplication(gateway, log, spans)
     config = uvicorn.Config(
         application,
         loop="uvloop",
@@ -76,7 +78,8 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         backlog=_BACKLOG,
     )
-    _Server(config, gateway, log, heartbeat).run([listening])
+    riva = None if settings.riva_port is None else RivaServer(gateway, log, spans)
+    _Server(config, gateway, riva, heartbeat).run([listening])
     if tracing is not None:
         tracing.close()
     if log is not None:
@@ -90,18 +93,16 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         gateway: Gateway,
-        log: AccessLog | None,
+        riva: RivaServer | None,
         heartbeat: int | None,
     ) -> None:
         super().__init__(config)
-        self._gateway, self._log, self._heartbeat = gateway, log, heartbeat
-        self._riva: RivaServer | None = None
+        self._gateway, self._riva, self._heartbeat = gateway, riva, heartbeat
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         address = self._gateway.settings.address
-        if self._gateway.settings.riva_port is not None:
-            self._riva = RivaServer(self._gateway, self._log)
+        if self._riva is not None:
             await self._riva.open()
             _say(f"riva: {url_of(address, self._riva.port).replace('http', 'grpc')}")
         if self._heartbeat is not None:

@@ -34,7 +34,7 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
     from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
 
-from tests.relay_frames import pack_cancel, pack_hello, pack_request, request_of
+from dragoman_serving.service.model_frames import pack_cancel, pack_hello, pack_request, request_of
 
 _BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 _UNPACK: Sequence[Callable[[bytes], object]] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from dragoman_load_test.results import Point, Run
 
 from dragoman.cli import main
@@ -83,15 +84,18 @@ def test_a_capacity_is_found(
 ) -> None:
     file = tmp_path / "run.json"
     few = ("--max-tokens", "2", "--slo", "p50=5s", "--window-s", "0.6")
-    words = ("--find-capacity", *few, "--plan", "100000/s", "--json", str(file))
-    assert load_test(shipped, *words) == 0
+    values = tmp_path / "values.yaml"
+    words = ("--find-capacity", *few, "--plan", "100000/s", "--price", "0.1", "--json", str(file))
+    assert load_test(shipped, *words, "--values", str(values)) == 0
     capacity = Run.read(file).capacity
     assert capacity is not None
     assert capacity.sentences_per_s > 1
-    assert capacity.machines is not None
-    assert (capacity.machines - 1) * capacity.sentences_per_s < 100_000
-    assert capacity.machines * capacity.sentences_per_s >= 100_000
-    assert "such machines" in capsys.readouterr().out
+    plan = capacity.plan
+    assert plan is not None
+    assert plan.replicas >= 100_000 / capacity.sentences_per_s
+    assert plan.per_million_characters is not None
+    assert "such servers" in capsys.readouterr().out
+    assert yaml.safe_load(values.read_text())["scaling"]["triton"]["most"] == plan.replicas
 
 
 def test_two_tests_are_compared(
@@ -121,6 +125,8 @@ def test_two_tests_are_compared(
         (("--slo", "fast"), "objective 'fast': write it like"),
         (("--find-capacity",), "--find-capacity: give an objective"),
         (("--plan", "5/s"), "--plan: add --find-capacity"),
+        (("--price", "1"), "--price and --values are for a --plan"),
+        (("--plan", "5/s", "--find-capacity", "--price", "0"), "--price 0: give more than 0"),
         (("--plan", "many", "--find-capacity", "--slo", "p5=1s"), "--plan many: write it like"),
         (("--windows", "0"), "--windows 0: give at least 1"),
         (("--window-s", "nan"), "--window-s nan: give more than 0"),

@@ -40,6 +40,13 @@ class CorpusConfig:
     """For `dragoman clean`: a limit of its own, below `cleaning.max_characters`."""
     drop_matching: str | None = None
     """For `dragoman clean`: a regular expression of what a faulty side holds."""
+    drop_lines: str | None = None
+    """For `dragoman clean`: a file below `--data-dir` of numbers, from 1, of lines to drop."""
+    strip_tags: bool = False
+    """For `dragoman clean`: keep the text of lines with inline XML, as the server translates it."""
+    altered_share: float | None = None
+    """`dragoman clean` makes this corpus: it alters so large a share of the pairs of the others in
+    these languages by rule (`text.alterations`). One way only: a rule may change a source alone."""
 
     def __post_init__(self) -> None:
         where = f"the corpus {self.prefix!r}"
@@ -49,6 +56,12 @@ class CorpusConfig:
             raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
         if self.one_way and len(self.languages) > 2:
             raise UsageError(f"{where}: one_way leads from one language into one other: name two")
+        if self.altered_share is not None and not 0.0 < self.altered_share <= 1.0:
+            raise UsageError(
+                f"{where}: altered_share is {self.altered_share}: give a share above 0, up to 1"
+            )
+        if self.altered_share is not None and not self.one_way:
+            raise UsageError(f"{where}: altered_share: such text is learnt one way; set one_way")
         for name in ("max_pairs", "max_characters"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -155,15 +155,29 @@ def lines_of(file: BinaryIO, form: LineFormat, name: str, skip: int = 0) -> Iter
         if number <= skip:
             continue
         try:
-            content = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            line = content.rstrip(b"\r\n").decode("utf-8")
-            text = form.read(line)
-        except UnicodeDecodeError as error:
-            mend = "convert the input, for example with iconv"
-            raise ValueError(f"{name}, line {number}: not valid UTF-8: {mend}") from error
+            yield line_of(raw, form, is_first=number == 1)
         except ValueError as error:
             raise ValueError(f"{name}, line {number}: {error}") from error
-        yield Line(line, text)
+
+
+def line_of(raw: bytes, form: LineFormat, is_first: bool) -> Line:
+    """A line without its end, and its text.
+
+    Args:
+        raw: the line as it is in a file.
+        form: of the line.
+        is_first: whether it is the file's first, which may begin with a byte order mark.
+
+    Raises:
+        ValueError: it is not UTF-8, or not of the format.
+    """
+    content = raw.removeprefix(codecs.BOM_UTF8) if is_first else raw
+    try:
+        line = content.rstrip(b"\r\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        mend = "convert the input, for example with iconv"
+        raise ValueError(f"not valid UTF-8: {mend}") from error
+    return Line(line, form.read(line))
 
 
 def _digest(source: Path) -> str:

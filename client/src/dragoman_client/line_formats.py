@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -52,7 +53,7 @@ class PlainLinesToJson:
 
     def write(self, line: str, translation: Translation) -> str:
         """See `LineFormat`."""
-        return _json({"source": line, **_answer(translation)})
+        return _json({"source": line, **answer_as_json(translation)})
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,11 @@ class JsonLines:
 
     def write(self, line: str, translation: Translation) -> str:
         """See `LineFormat`."""
-        return _json({**self._object(line), **_answer(translation)})
+        return self.write_with(line, answer_as_json(translation))
+
+    def write_with(self, line: str, members: Mapping[str, Any]) -> str:
+        """A line with more members."""
+        return _json({**self._object(line), **members})
 
     def _object(self, line: str) -> dict[str, Any]:
         if not line.strip():
@@ -131,7 +136,8 @@ def _in_one_line(translation: Translation) -> str:
     return translation.text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
-def _answer(translation: Translation) -> dict[str, Any]:
+def answer_as_json(translation: Translation) -> dict[str, Any]:
+    """What is known of a translation, by name, as it stands in a line of JSON."""
     found: dict[str, Any] = {
         "translation": translation.text,
         "output_tokens": translation.output_tokens,
@@ -147,7 +153,7 @@ def _answer(translation: Translation) -> dict[str, Any]:
         found["via"] = translation.via
     found |= requested_as_json(translation)
     if translation.alternatives:
-        found["alternatives"] = list(map(_answer, translation.alternatives))
+        found["alternatives"] = list(map(answer_as_json, translation.alternatives))
     return found
 
 

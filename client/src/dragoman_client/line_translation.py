@@ -10,13 +10,18 @@ from typing import Protocol, Unpack
 
 from dragoman_options.arguments import OptionArguments
 
-from dragoman_client.errors import InvalidRequest
+from dragoman_client.errors import InvalidRequest, TranslationError
 from dragoman_client.request import Translation
 
 REFUSED = Translation("", 0, "refused")
 """What stands for the translation of a line that the server refused."""
 _TEXT_REFUSED = re.compile(r"text \d+ ")
 """How the server begins when one text, and not an option, is at fault."""
+
+
+def is_of_text(error: TranslationError) -> bool:
+    """Whether one text, and not an option, is at fault."""
+    return _TEXT_REFUSED.match(str(error)) is not None
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def translate_lines(
                 answered += 1
                 yield unanswered.popleft(), translation
         except InvalidRequest as error:
-            if refuse is None or not _TEXT_REFUSED.match(str(error)):
+            if refuse is None or not is_of_text(error):
                 raise
         else:
             return

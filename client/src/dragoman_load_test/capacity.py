@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 
-from dragoman_load_test.results import Capacity, Trial
+from dragoman_load_test.results import Capacity, Plan, Trial
 
 _FIRST = 0.8
 _STEP_BACK = 0.95
 _NOTHING = 0.02
 """Part of a closed loop's throughput below which a server is held to hold nothing."""
 _MOST_TRIALS = 16
+BUSY = 0.65
+"""A server answers late long before it is fully used, since requests come unevenly."""
+_VALUES = """\
+# {rate} sentences/s by pods like the one that was tested, at most {busy:.0%} busy; one may fail.
+scaling:
+  triton:
+    least: 2  # at quiet times
+    most: {replicas}
+    processorPercent: {busy_percent}
+    rowsInUse: {busy}
+"""
 
 Try = Callable[[float], Awaitable[str]]
 """Puts a server under a rate for a while; what spoke against it, empty if nothing did."""
@@ -60,6 +71,34 @@ async def find_capacity(
     return Capacity(0.0, tuple(trials))
 
 
-def machines_for(wanted_per_s: float, capacity_per_s: float) -> int | None:
-    """How many machines of a capacity a rate takes; None: none of them holds anything."""
-    return math.ceil(wanted_per_s / capacity_per_s) if capacity_per_s > 0 else None
+def plan_for(
+    wanted_per_s: float, capacity_per_s: float, characters: float, price_per_hour: float | None
+) -> Plan | None:
+    """The servers that a rate takes.
+
+    Args:
+        wanted_per_s: sentences a second at the busiest time.
+        capacity_per_s: what one server holds.
+        characters: of a sentence, in the mean.
+        price_per_hour: of one server; None: not known.
+
+    Returns:
+        The plan; None: a server holds nothing.
+    """
+    if capacity_per_s <= 0:
+        return None
+    replicas = math.ceil(wanted_per_s / (BUSY * capacity_per_s)) + 1
+    cost = None
+    if price_per_hour is not None:
+        cost = 1e6 * replicas * price_per_hour / (3600 * wanted_per_s * characters)
+    return Plan(wanted_per_s, BUSY, replicas, cost)
+
+
+def values_of(plan: Plan) -> str:
+    """The values of the Helm chart that a plan needs."""
+    return _VALUES.format(
+        rate=f"{plan.sentences_per_s:g}",
+        busy=plan.busy,
+        busy_percent=round(100 * plan.busy),
+        replicas=plan.replicas,
+    )

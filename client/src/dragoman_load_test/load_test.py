@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dragoman_load_test.arrivals import Arrivals
-from dragoman_load_test.capacity import find_capacity, machines_for
+from dragoman_load_test.capacity import find_capacity
 from dragoman_load_test.loops import NOT_SENT, ClosedLoop, Load, OpenLoop
 from dragoman_load_test.machine import machine_in_words
 from dragoman_load_test.measurement import Progress, Schedule, is_behind, measure
@@ -90,7 +90,6 @@ class LoadTest:
         objectives: Sequence[Objective],
         batch_size: int = 1,
         arrivals: Arrivals = "poisson",
-        wanted_per_s: float | None = None,
     ) -> Run:
         """Search the highest rate of an open loop that holds the objectives.
 
@@ -98,7 +97,6 @@ class LoadTest:
             objectives: at least one.
             batch_size: sentences in a request.
             arrivals: how requests are spread.
-            wanted_per_s: sentences a second to plan machines for.
 
         Returns:
             A run with a capacity, the loads that led to it, and the verdicts under it.
@@ -134,9 +132,6 @@ class LoadTest:
         )
         for point in confirmed:
             self.watcher.point(point)
-        if wanted_per_s is not None:
-            machines = machines_for(wanted_per_s, capacity.sentences_per_s)
-            capacity = dataclasses.replace(capacity, wanted_per_s=wanted_per_s, machines=machines)
         judgements = [one.judge(point) for point in confirmed for one in objectives]
         opened = sorted(points[1:], key=lambda point: point.amount)
         run = self.run_of([start, *opened], ())

@@ -11,11 +11,12 @@ from dragoman_load_test.comparison import Comparison
 from dragoman_load_test.confidence import format_change, format_estimate
 from dragoman_load_test.plots import draw_comparison, draw_run
 from dragoman_load_test.results import Run
+from dragoman_load_test.table import plan_line
 
 
 def run_page(run: Run) -> str:
     """A run as HTML; whatever texts, URLs and servers said is escaped."""
-    return _page("run.html", run=run, picture=_inline(draw_run(run)))
+    return _page("run.html", run=run, picture=_inline(draw_run(run)), plan_line=plan_line)
 
 
 def comparison_page(comparison: Comparison) -> str:

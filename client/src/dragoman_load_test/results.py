@@ -182,20 +182,36 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """Servers like the one that was tested, for a rate at the busiest time.
+
+    Attributes:
+        sentences_per_s: the rate.
+        busy: the most that a server is to be used, of its capacity.
+        replicas: servers, one more than the rate takes at `busy`: one may fail.
+        per_million_characters: what these servers cost for a million characters at that rate, in
+            the currency of their price; None: no price was given.
+    """
+
+    sentences_per_s: float
+    busy: float
+    replicas: int
+    per_million_characters: float | None = None
+
+
+@dataclass(frozen=True)
 class Capacity:
     """The highest rate that held the objectives.
 
     Attributes:
         sentences_per_s: the rate; 0: none did.
         trials: in their order.
-        wanted_per_s: sentences a second that are planned for; None: nothing is.
-        machines: how many like this one they take; None where nothing is planned, or no rate held.
+        plan: for a rate; None: none was asked for, or no rate held.
     """
 
     sentences_per_s: float
     trials: tuple[Trial, ...]
-    wanted_per_s: float | None = None
-    machines: int | None = None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)

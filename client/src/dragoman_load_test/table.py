@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dragoman_load_test.comparison import Comparison
 from dragoman_load_test.confidence import format_change, format_estimate
 from dragoman_load_test.measurement import Progress
-from dragoman_load_test.results import Point, Run, Trial
+from dragoman_load_test.results import Plan, Point, Run, Trial
 
 HEAD = (
     f"{'load':<18} {'batch':>5} {'sentences/s':>16} {'p50 ms':>14} {'p95 ms':>8} {'p99 ms':>16}"
@@ -58,9 +58,19 @@ def conclusion_lines(run: Run) -> Iterator[str]:
         yield f"{judgement.objective} under {judgement.load}: {verdict}, {judgement.found}"
     if capacity := run.capacity:
         yield f"capacity: {capacity.sentences_per_s:.1f} sentences/s"
-        if capacity.machines is not None:
-            many = "machine" if capacity.machines == 1 else "machines"
-            yield f"{capacity.wanted_per_s:g} sentences/s: {capacity.machines} such {many}"
+        if capacity.plan is not None:
+            yield plan_line(capacity.plan)
+
+
+def plan_line(plan: Plan) -> str:
+    """The servers that a rate takes, and what they cost."""
+    line = (
+        f"{plan.sentences_per_s:g} sentences/s: {plan.replicas} such servers, each at most "
+        f"{plan.busy:.0%} busy; one of them may fail"
+    )
+    if plan.per_million_characters is None:
+        return line
+    return f"{line}; a million characters cost {plan.per_million_characters:.2g}"
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:

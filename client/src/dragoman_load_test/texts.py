@@ -23,6 +23,7 @@ class TextMix:
         characters_p50: half of them are at most so long.
         characters_p90: nine tenths are.
         characters_max: the longest.
+        characters_mean: their mean; 0: not known, in files of earlier versions.
     """
 
     name: str
@@ -31,6 +32,7 @@ class TextMix:
     characters_p50: int
     characters_p90: int
     characters_max: int
+    characters_mean: float = 0.0
 
     @classmethod
     def of(cls, name: str, texts: Sequence[str]) -> TextMix:
@@ -43,6 +45,7 @@ class TextMix:
             lengths[(len(lengths) - 1) // 2],
             lengths[(len(lengths) - 1) * 9 // 10],
             lengths[-1],
+            sum(lengths) / len(lengths),
         )
 
 

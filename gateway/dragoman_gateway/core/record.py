@@ -21,7 +21,7 @@ class RequestRecord:
         limit_status: of its caller, as of its admission or refusal; None: no limits.
         month_left_s: seconds until the next month, at that time.
         trace_id: of its trace; None: it is not traced.
-        status: of its answer over HTTP; 499: none has begun, maybe because its client has left.
+        status: of its answer, as of HTTP; 499: none has begun, maybe because its client has left.
     """
 
     characters: int = 0

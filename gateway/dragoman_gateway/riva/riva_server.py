@@ -11,6 +11,7 @@ from dragoman_gateway.core.metrics import status_class
 from dragoman_gateway.core.record import RequestRecord
 from dragoman_gateway.riva.riva_service import NAME, RivaService
 from dragoman_gateway.web.access_log import AccessLog
+from dragoman_gateway.web.request_spans import RequestSpans
 
 _CALLS = 1000
 """Most calls at once; more get RESOURCE_EXHAUSTED."""
@@ -24,14 +25,18 @@ class RivaServer:
         port: that it listens on.
     """
 
-    def __init__(self, gateway: Gateway, log: AccessLog | None = None) -> None:
+    def __init__(
+        self, gateway: Gateway, log: AccessLog | None = None, spans: RequestSpans | None = None
+    ) -> None:
         """Prepare.
 
         Args:
             gateway: whose core translates.
             log: gets a line for each call; None: there is no log.
+            spans: makes spans of calls; None: nothing is traced.
         """
         self._gateway, self._log = gateway, log
+        self._service = RivaService(gateway, self._observe, spans)
         self._server: Any = None
         self.port = gateway.settings.riva_port or 0
 
@@ -48,7 +53,7 @@ class RivaServer:
                 ("grpc.http2.max_pings_without_data", 0),
             ],
         )
-        self._server.add_generic_rpc_handlers(RivaService(self._gateway, self._observe).handlers)
+        self._server.add_generic_rpc_handlers(self._service.handlers)
         host = f"[{settings.address}]" if ":" in settings.address else settings.address
         self.port = self._server.add_insecure_port(f"{host}:{self.port}")
         await self._server.start()
@@ -57,9 +62,9 @@ class RivaServer:
         """Take no more calls; those in flight may finish within a time."""
         await self._server.stop(drain_s)
 
-    def _observe(self, began: float, call: str, status: int, record: RequestRecord) -> None:
+    def _observe(self, began: float, call: str, record: RequestRecord) -> None:
         took_s = self._gateway.metrics.end(
-            began, NAME, call, status_class(status), record.characters
+            began, NAME, call, status_class(record.status), record.characters
         )
         if self._log is not None:
             self._log.write(
@@ -68,7 +73,7 @@ class RivaServer:
                 protocol=NAME,
                 method="gRPC",
                 endpoint=call,
-                status=status,
+                status=record.status,
                 took_s=took_s,
                 characters=record.characters,
                 key_id=record.key_id,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import grpc
@@ -21,10 +22,11 @@ from dragoman_gateway.core.errors import (
 )
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.languages import Languages
-from dragoman_gateway.core.record import begin_record
+from dragoman_gateway.core.record import RequestRecord, begin_record
 from dragoman_gateway.riva import messages
 from dragoman_gateway.riva.phrases import read_phrases, take_marks
 from dragoman_gateway.web.fields import Fields
+from dragoman_gateway.web.request_spans import RequestSpans
 
 _LOG = logging.getLogger(__name__)
 NAME = "riva"
@@ -46,22 +48,25 @@ _CODES = {
     503: grpc.StatusCode.UNAVAILABLE,
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-_Observe = Callable[[float, str, int, Any], None]
+_Observe = Callable[[float, str, RequestRecord], None]
 _Answer = Callable[[Any, Any], Awaitable[Any]]
 
 
 class RivaService:
     """Answers the calls."""
 
-    def __init__(self, gateway: Gateway, observe: _Observe) -> None:
+    def __init__(
+        self, gateway: Gateway, observe: _Observe, spans: RequestSpans | None = None
+    ) -> None:
         """Begin.
 
         Args:
             gateway: whose core translates.
-            observe: takes what is to be counted and logged of a call: when it began, its name, the
-                HTTP status that corresponds to its end, and its record.
+            observe: takes what is to be counted and logged of a call: when it began, its name, and
+                its record, with the HTTP status that corresponds to its end.
+            spans: makes the spans of calls; None: nothing is traced.
         """
-        self._gateway, self._observe = gateway, observe
+        self._gateway, self._observe, self._spans = gateway, observe, spans
         self._watchers = 0
 
     @property
@@ -86,32 +91,43 @@ class RivaService:
         ]
 
     def _unary(self, answer: _Answer, request_type: Any) -> Any:
-        """A handler that counts, and writes errors as gRPC does."""
+        """A handler that counts, traces, and writes errors as gRPC does."""
+        call = answer.__name__.strip("_")
 
-        async def handle(received: bytes, context: Any) -> Any:
-            record, began = begin_record(), self._gateway.metrics.begin()
-            status = 499
+        async def respond(received: bytes, context: Any, record: RequestRecord) -> Any:
             try:
                 async with asyncio.timeout(context.time_remaining()):
                     response = await answer(_parsed(request_type, received), context)
-                status = 200
+                record.status = 200
                 return response.SerializeToString()
             except TimeoutError:
-                status = DeadlineExceeded.status
+                record.status = DeadlineExceeded.status
                 await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer in time")
             except GatewayError as error:
-                status = error.status
+                record.status = error.status
                 await _abort(context, error)
             except Exception as error:
-                log_fault(_LOG, f"{NAME} {answer.__name__.strip('_')}", error)
-                status = 500
+                log_fault(_LOG, f"{NAME} {call}", error)
+                record.status = 500
                 await context.abort(
                     grpc.StatusCode.INTERNAL, "the request failed: see the server's log"
                 )
+
+        async def handle(received: bytes, context: Any) -> Any:
+            record, began = begin_record(), self._gateway.metrics.begin()
+            try:
+                with self._span(call, context):
+                    return await respond(received, context, record)
             finally:
-                self._observe(began, answer.__name__.strip("_"), status, record)
+                self._observe(began, call, record)
 
         return grpc.unary_unary_rpc_method_handler(handle)
+
+    def _span(self, call: str, context: Any) -> AbstractContextManager[object]:
+        if self._spans is None:
+            return nullcontext()
+        address = _address(context.peer())
+        return self._spans.span(f"{NAME} {call}", NAME, _metadata(context), address)
 
     async def _translate(self, request: Any, context: Any) -> Any:
         caller = await self._caller(context)

@@ -136,7 +136,7 @@ class Hello:
         Raises:
             UsageError: the relay speaks another version of the protocol.
         """
-        reading = _Reading(body)
+        reading = Reading(body)
         if (protocol := reading.number(_U32)) != PROTOCOL:
             raise UsageError(
                 f"the relay speaks version {protocol} of the protocol and the engine {PROTOCOL}: "
@@ -156,7 +156,7 @@ class RequestOptions:
     @classmethod
     def unpack(cls, packed: bytes) -> RequestOptions:
         """From a request's bytes."""
-        reading = _Reading(packed)
+        reading = Reading(packed)
         parameters = {reading.text(): reading.parameter() for _ in range(reading.number(_U32))}
         outputs = tuple(reading.text() for _ in range(reading.number(_U32)))
         return cls(parameters, outputs, reading.tensors())
@@ -175,7 +175,7 @@ class Request:
     @classmethod
     def unpack(cls, body: bytes) -> Request:
         """From a frame without its head."""
-        reading = _Reading(body)
+        reading = Reading(body)
         number, timeout_us, trace = reading.number(_U64), reading.number(_U64), reading.text()
         options = reading.bytes(reading.number(_U32))
         return cls(number, timeout_us, options, reading.tensors(), trace)
@@ -196,7 +196,7 @@ class Answer:
             InvalidRequest: it would be longer than the relay reads.
         """
         head = [_U64.pack(self.number), bytes((self.last, False))]
-        frame = _frame(Kind.ANSWER, head + _tensors(self.outputs))
+        frame = pack_frame(Kind.ANSWER, head + pack_tensors(self.outputs))
         if len(frame) - _U32.size > MOST_BYTES:
             raise InvalidRequest(
                 f"the answer is larger than {MOST_BYTES >> 20} MiB: "
@@ -217,7 +217,7 @@ class Failure:
     def pack(self) -> bytes:
         """The frame."""
         head = _U64.pack(self.number) + bytes((self.last, True))
-        return _frame(Kind.ANSWER, [head, _U32.pack(self.code), _text(self.message)])
+        return pack_frame(Kind.ANSWER, [head, _U32.pack(self.code), pack_text(self.message)])
 
 
 @dataclass(frozen=True)
@@ -236,26 +236,26 @@ def pack_figures(figures: Sequence[Figure]) -> bytes:
     """The frame."""
     parts = [_U32.pack(len(figures))]
     for figure in figures:
-        parts += [bytes((figure.is_gauge,)), _text(figure.name), _text(figure.description)]
+        parts += [bytes((figure.is_gauge,)), pack_text(figure.name), pack_text(figure.description)]
         parts.append(_U32.pack(len(figure.labels)))
-        parts += [_text(text) for label in figure.labels for text in label]
+        parts += [pack_text(text) for label in figure.labels for text in label]
         parts.append(_DOUBLE.pack(figure.value))
-    return _frame(Kind.FIGURES, parts)
+    return pack_frame(Kind.FIGURES, parts)
 
 
 def unpack_cancel(body: bytes) -> int:
     """The number of a request, from a frame without its head."""
-    return int(_Reading(body).number(_U64))
+    return int(Reading(body).number(_U64))
 
 
 def pack_ready(config: str) -> bytes:
     """The frame that says that a model can be used; `config` is the part that Triton takes."""
-    return _frame(Kind.READY, [_text(config)])
+    return pack_frame(Kind.READY, [pack_text(config)])
 
 
 def pack_refused(reason: str) -> bytes:
     """The frame that says why a model cannot be used."""
-    return _frame(Kind.REFUSED, [_text(reason)])
+    return pack_frame(Kind.REFUSED, [pack_text(reason)])
 
 
 class FrameSplitter:
@@ -288,14 +288,16 @@ class FrameSplitter:
             del self._bytes[:begin]
 
 
-class _Reading:
+class Reading:
     """A frame that is read from its beginning; reading beyond its end raises `Damaged`."""
 
     def __init__(self, body: bytes) -> None:
+        """Begin at the beginning."""
         self._body = body
         self._at = 0
 
     def number(self, form: struct.Struct) -> Any:
+        """The next number."""
         at = self._at
         self._at = at + form.size
         try:
@@ -304,6 +306,7 @@ class _Reading:
             raise Damaged("a frame ends too early") from None
 
     def bytes(self, count: int) -> bytes:
+        """So many bytes."""
         at = self._at
         self._at = at + count
         if self._at > len(self._body):
@@ -311,9 +314,11 @@ class _Reading:
         return self._body[at : at + count]
 
     def text(self) -> str:
+        """The next text."""
         return self.bytes(self.number(_U32) + 1)[:-1].decode("utf-8", errors="replace")
 
     def parameter(self) -> Any:
+        """The value of a parameter."""
         kind = self.number(_U8)
         if kind == _STRING:
             return self.text()
@@ -324,6 +329,7 @@ class _Reading:
         return self.number(_I64 if kind == _INT else _DOUBLE)
 
     def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors that follow."""
         return tuple([self._tensor() for _ in range(self.number(_U32))])
 
     def _tensor(self) -> Tensor:
@@ -339,22 +345,25 @@ def _kind(number: int) -> Kind:
         raise Damaged(f"there is no frame of kind {number}") from None
 
 
-def _frame(kind: Kind, parts: Sequence[bytes]) -> bytes:
+def pack_frame(kind: Kind, parts: Sequence[bytes]) -> bytes:
+    """A frame of this kind."""
     body = b"".join(parts)
     return _HEAD.pack(len(body) + 1, kind) + body
 
 
-def _text(text: str) -> bytes:
+def pack_text(text: str) -> bytes:
+    """A text as it is in a frame."""
     encoded = text.encode("utf-8")
     return _U32.pack(len(encoded)) + encoded + b"\0"
 
 
-def _tensors(tensors: Sequence[Tensor]) -> list[bytes]:
+def pack_tensors(tensors: Sequence[Tensor]) -> list[bytes]:
+    """Tensors as they are in a frame."""
     parts = [_U32.pack(len(tensors))]
     for tensor in tensors:
         dims = len(tensor.shape)
         parts += [
-            _text(tensor.name),
+            pack_text(tensor.name),
             struct.pack(f"<II{dims}qQ", tensor.datatype, dims, *tensor.shape, len(tensor.data)),
             tensor.data,
         ]

@@ -85,7 +85,7 @@ def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
         assert SECRET not in "\n".join(gateway.log)
     assert [one["status"] for one in lines] == [200, 404, 400]
     assert {*lines[0]} == {
-        *("time", "request_id", "protocol", "method", "endpoint", "status"),
+        *("time", "request_id", "trace_id", "protocol", "method", "endpoint", "status"),
         *("milliseconds", "characters", "key"),
     }
     assert lines[0]["endpoint"] == "/api/v1/translate"

@@ -37,6 +37,7 @@ CASES = (
     ("gateway", ["gateway"]),
     ("gateway", ["keys", "add"]),
     ("serve", ["translate", "Hi."]),
+    ("batch", ["batch", "--input", "my.en", "--output=b", "--bundle", BUNDLE]),
     ("serve", ["score", "--source", "my.en", "--target", "my.de"]),
     ("serve", ["demo"]),
     ("serve", ["doctor"]),
@@ -45,7 +46,7 @@ CASES = (
 """An extra, and a command that needs it; some of them need what those before them made."""
 ON_ITS_OWN = (
     *("clean", "train", "distill", "evaluate", "export", "verify", "align-heads", "shortlist"),
-    *("attention", "publish", "models", "doctor"),
+    *("attention", "publish", "models", "doctor", "batch"),
 )
 """Those that can be carried out without a server or the network."""
 TORCH = "; for a machine without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"

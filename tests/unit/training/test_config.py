@@ -86,6 +86,8 @@ def test_the_papers_recipes_have_its_settings() -> None:
         ({"train": [{"prefix": "a", "weight": float("inf")}]}, "the corpus 'a': weight is inf"),
         ({"train": [{"prefix": "a", "max_pairs": 0}]}, "the corpus 'a': max_pairs is 0"),
         ({"train": [{"prefix": "a", "drop_matching": "("}]}, "no regular expression"),
+        ({"train": [{"prefix": "a", "altered_share": 1.5}]}, "altered_share is 1.5: give a share"),
+        ({"train": [{"prefix": "a", "altered_share": 0.1}]}, "learnt one way; set one_way"),
         (
             {"languages": ["en", "de", "fr"], "train": [{"prefix": "a", "one_way": True}]},
             "the corpus 'a': one_way leads from one language into one other",

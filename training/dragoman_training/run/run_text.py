@@ -81,11 +81,11 @@ class RunText:
             languages = config.data.languages
             if former:
                 further = former.without(languages)
-                log.info("the vocabulary of %s, with %s", former.path, further or "nothing more")
+                log.info("the vocabulary of %s, with %s", former.path, further or "no new language")
                 # `path` comes last: once it exists, the vocabulary is complete.
                 for written in reversed(self._vocabularies):
                     side = replace(former, path=former.path.with_name(written.name))
-                    sentences = vocabulary_text(texts, further)
+                    sentences = vocabulary_text(texts, further or languages)
                     extend_vocabulary(side, sentences, languages, config.vocabulary, written)
             else:
                 log.info("learning a vocabulary of %d pieces", config.vocabulary.size)

@@ -7,7 +7,7 @@ import os
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -26,7 +26,32 @@ _FEWEST_LETTERS = 20
 _SHORT = 10
 """Characters that each side is taken to be longer by when their lengths are compared."""
 
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_CHARACTERS = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
+
 Pair = Sequence[str]
+
+
+def without_tags(line: str) -> str:
+    """The text of a line with inline XML; entities that a document declares stay."""
+    text = re.sub("|".join(_CHARACTERS), lambda found: _CHARACTERS[found[0]], _TAG.sub("", line))
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True)
+class UntaggedPairs:
+    """Pairs with inline XML, read as their text."""
+
+    pairs: Pairs
+
+    def __iter__(self) -> Iterator[Pair]:
+        """Their text."""
+        for pair in self.pairs:
+            yield list(map(without_tags, pair))
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -49,24 +74,38 @@ def folded(text: str) -> str:
     return "".join(one for one in plain if one.isalnum() or category(one).startswith("M"))
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """The sentences of a test or validation set, by language."""
+
+    prefix: str
+    sides: Mapping[str, Iterable[str]]
+
+
 class Cleaner:
     """Goes through corpora, one after the other, and remembers what it has let pass."""
 
-    def __init__(self, config: CleaningConfig, held_out: Mapping[str, Iterable[str]]) -> None:
+    def __init__(self, config: CleaningConfig, held_out: Iterable[HeldOut]) -> None:
         """Take the rules.
 
         Args:
             config: limits.
-            held_out: sentences of each language that must not be learnt from.
+            held_out: what must not be learnt from.
         """
         self._config = config
-        self._held_out = {
-            language: set(map(folded, sentences)) for language, sentences in held_out.items()
-        }
+        self._held_out: dict[tuple[str, str], str] = {}
+        for text in held_out:
+            for language, sentences in text.sides.items():
+                for sentence in sentences:
+                    self._held_out.setdefault((language, folded(sentence)), text.prefix)
         self._passed: set[bytes] = set()
 
     def clean(
-        self, corpus: CorpusConfig, pairs: Pairs, watch: Callable[[], None] = lambda: None
+        self,
+        corpus: CorpusConfig,
+        pairs: Pairs,
+        watch: Callable[[], None] = lambda: None,
+        dropped_lines: Collection[int] = (),
     ) -> tuple[Iterable[Pair], Report]:
         """Choose the pairs of a corpus that are fit to learn from.
 
@@ -75,6 +114,7 @@ class Cleaner:
                 many are drawn and looked at as it takes, for which it is read into memory.
             pairs: its text, one side a language.
             watch: called after each pair that was looked at.
+            dropped_lines: numbers of lines, from 1, that are dropped.
 
         Returns:
             The pairs that passed, in their order in the text, to be gone through at need, and a
@@ -94,7 +134,8 @@ class Cleaner:
         for index, pair in _drawn(pairs, corpus.max_pairs):
             if len(passed) == corpus.max_pairs:
                 break
-            reason = self._reason(corpus, pair)
+            listed = index + 1 in dropped_lines
+            reason = "drop_lines" if listed else self._reason(corpus, pair)
             if reason is None:
                 passed.append(index)
             else:
@@ -126,9 +167,9 @@ class Cleaner:
         keys = [folded(side) for side in sides]
         if len(set(keys)) < len(keys):
             return "sides alike"
-        for language, key in zip(languages, keys, strict=True):
-            if key in self._held_out.get(language, ()):
-                return "held out"
+        for place in zip(languages, keys, strict=True):
+            if place in self._held_out:
+                return f"held out in {self._held_out[place]}"
         in_order = [f"{language} {key}" for language, key in zip(languages, keys, strict=True)]
         pair, one_way = _digest(sorted(in_order)), _digest([">", *in_order])
         if pair in self._passed or (corpus.one_way and one_way in self._passed):
@@ -139,13 +180,16 @@ class Cleaner:
     def _strange(self, languages: Sequence[str], sides: Sequence[str]) -> str | None:
         if not self._config.detect_languages:
             return None
-        for language, side in zip(languages, sides, strict=True):
-            if sum(map(str.isalpha, side)) < _FEWEST_LETTERS:
-                continue
-            found, probability = most_probable_language(side)
-            if found != language and probability > _SURE:
-                return "other language"
-        return None
+        strange = map(is_in_another_language, sides, languages)
+        return "other language" if any(strange) else None
+
+
+def is_in_another_language(text: str, language: str) -> bool:
+    """Whether a text is surely in another language than it should be; of short ones none is."""
+    if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
+        return False
+    found, probability = most_probable_language(text)
+    return found != language and probability > _SURE
 
 
 def _drawn(pairs: Pairs, max_pairs: int | None) -> Iterator[tuple[int, Pair]]:

@@ -1,4 +1,4 @@
-"""Adding the pieces of further languages to a vocabulary, without changing what it has."""
+"""Adding pieces to a vocabulary, of further languages or text, without changing what it has."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def extend_vocabulary(
     """Write a vocabulary with further tags and pieces behind those that there are.
 
     The pieces are what BPE makes next of the sentences as they are cut already. So ids stay, and
-    other languages' text is cut as before, but where a new piece is made of two that stand there.
+    other text is cut as before, but where a new piece is made of two that stand there.
 
     Args:
-        former: what is added to; without further languages, it is copied.
-        sentences: text of the further languages.
+        former: what is added to; it is copied if it has all languages and entries already.
+        sentences: text of the further languages, or of all if there are none.
         languages: all languages that the vocabulary must know.
-        config: size, of all entries, and coverage, of the further languages' characters.
+        config: size, of all entries, and coverage, of the characters of `sentences`.
         path: where to write; it appears whole or not at all.
 
     Raises:
@@ -65,10 +65,10 @@ def extend_vocabulary(
     partial = path.with_suffix(".partial")
     further = former.without(languages)
     try:
-        if not further:
+        model = Model.FromString(former.path.read_bytes())
+        if not further and len(model.pieces) >= config.size:
             shutil.copyfile(former.path, partial)
         else:
-            model = Model.FromString(former.path.read_bytes())
             _extend(model, list(sentences), further, config)
             partial.write_bytes(model.SerializeToString())
         os.replace(partial, path)
@@ -94,7 +94,7 @@ def _extend(
     if wanted < 0:
         raise UsageError(
             f"vocabulary.size is {config.size}: give more than {len(model.pieces)}, for the {had} "
-            f"entries that there are, and tags and characters of {', '.join(further)}"
+            f"entries that there are, and further tags and characters"
         )
     known |= {piece.piece for piece in model.pieces}
     merges = _merges(_words(_processor(model), sentences), known)

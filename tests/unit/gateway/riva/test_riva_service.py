@@ -12,7 +12,11 @@ import grpc
 import pytest
 from dragoman_gateway.riva import messages, riva_service
 from dragoman_gateway.riva.riva_service import RivaService
+from dragoman_gateway.web.request_spans import RequestSpans
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from dragoman.kernel.tracing import TraceOptions, Tracing
 from tests.unit.gateway.asgi import Application
 
 
@@ -55,15 +59,17 @@ def app() -> Iterator[Application]:
         yield application
 
 
-def service_of(app: Application) -> RivaService:
-    return RivaService(app.gateway, lambda *observed: None)
+def service_of(app: Application, spans: RequestSpans | None = None) -> RivaService:
+    return RivaService(app.gateway, lambda *observed: None, spans)
 
 
-def translate(app: Application, text: str, **metadata: str) -> Any:
+def translate(
+    app: Application, text: str, spans: RequestSpans | None = None, **metadata: str
+) -> Any:
     request = messages.TranslateTextRequest(
         texts=[text], source_language="en", target_language="de"
     )
-    service = service_of(app)
+    service = service_of(app, spans)
     handler = service._unary(service._translate, messages.TranslateTextRequest).unary_unary
     answered = app._runner.run(handler(request.SerializeToString(), Context(**metadata)))
     return messages.TranslateTextResponse.FromString(answered).translations[0].text
@@ -103,6 +109,28 @@ def test_metadata_names_glossaries() -> None:
             with pytest.raises(Ended) if code else nullcontext() as caught:
                 translate(app, "I drink tea.", glossary_ids=ids)
             assert caught is None or caught.value.code == code
+
+
+def test_a_call_is_traced_as_its_status_says(app: Application) -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(TraceOptions("http://unused", 0), "gateway", SimpleSpanProcessor(exporter))
+    spans = RequestSpans(tracing, ("127.0.0.1",))
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    context = {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"}
+    translate(app, "Hello.", spans)
+    assert not exporter.get_finished_spans()
+    translate(app, "Hello.", spans, **context)
+    with pytest.raises(Ended):
+        translate(app, "Hello.", spans, **context)
+    well, refused = exporter.get_finished_spans()
+    common = {"dragoman.protocol": "riva", "http.response.status_code": 200}
+    assert well.name == "riva translate"
+    assert dict(well.attributes or {}) == {**common, "dragoman.characters": len("Hello.")}
+    assert dict(refused.attributes or {})["http.response.status_code"] == 429
+    assert not refused.events
+    own = well.get_span_context()
+    assert own is not None
+    assert f"{own.trace_id:032x}" == trace_id
 
 
 def test_a_fault_is_logged_without_its_message(

@@ -12,7 +12,7 @@ import pytest
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.web.access_log import AccessLog
-from dragoman_gateway.web.request_spans import Traced
+from dragoman_gateway.web.request_spans import RequestSpans
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -33,7 +33,10 @@ class Spans:
     def __init__(self, rate: float) -> None:
         self._exporter = InMemorySpanExporter()
         processor = SimpleSpanProcessor(self._exporter)
-        self.tracing = Tracing(TraceOptions("http://unused", rate), "gateway", processor)
+        self._tracing = Tracing(TraceOptions("http://unused", rate), "gateway", processor)
+
+    def of(self, *networks: str) -> RequestSpans:
+        return RequestSpans(self._tracing, networks)
 
     @property
     def found(self) -> list[ReadableSpan]:
@@ -45,7 +48,8 @@ def traced(rate: float, log: AccessLog | None = None, **settings: Any) -> Iterat
     """An application, and its spans."""
     with Application(**settings) as application:
         spans = Spans(rate)
-        application._application = GatewayApplication(application.gateway, log, spans.tracing)
+        made = spans.of(*application.gateway.settings.trace_networks)
+        application._application = GatewayApplication(application.gateway, log, made)
         yield application, spans
 
 
@@ -130,7 +134,7 @@ def test_a_fault_is_the_spans_too() -> None:
 
 def test_a_network_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="trace_networks: 'here' is no network"):
-        Traced(lambda *_: None, Spans(1).tracing, ("here",))  # type: ignore[arg-type]
+        Spans(1).of("here")
 
 
 def test_nobody_is_traced_by_default() -> None:

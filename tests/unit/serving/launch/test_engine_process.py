@@ -13,9 +13,9 @@ from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.service.engine_socket import listen, remove
 from dragoman_serving.service.frames import FrameSplitter, Hello, Kind
 from dragoman_serving.service.heartbeat import IDLE
+from dragoman_serving.service.model_frames import pack_hello
 
 from dragoman.kernel.errors import DragomanError
-from tests.relay_frames import pack_hello
 
 
 @pytest.fixture(autouse=True)

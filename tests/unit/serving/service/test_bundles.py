@@ -23,13 +23,13 @@ from dragoman_serving.models.routes import read_bundles
 from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles, resident_bytes
 from dragoman_serving.service.frames import Answer, ErrorCode, Failure
+from dragoman_serving.service.model_frames import pack_request, request_of
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
 from tests.conftest import REPOSITORY
-from tests.relay_frames import pack_request, request_of
 from tests.small_bundles import limit_directions, make_bundles
 from tests.unit.serving.service.triton_side import (
     Connect,

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import FrameSplitter, Kind, pack_refused, unpack_cancel
-
-from tests.relay_frames import pack_cancel
+from dragoman_serving.service.model_frames import pack_cancel
 
 LONG = pack_refused("x" * 100_000)
 MANY = 50

@@ -26,19 +26,19 @@ from dragoman_serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dragoman.kernel.errors import InvalidRequest, UsageError
-from tests.relay_frames import (
+from dragoman_serving.service.model_frames import (
     pack_cancel,
     pack_hello,
     pack_options,
     pack_request,
     unpack_answer,
-    unpack_figures,
     unpack_refused,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.kernel.errors import InvalidRequest, UsageError
+from tests.relay_frames import unpack_figures
 
 HEAD_BYTES = 5
 Unpack = Callable[[bytes], Any]

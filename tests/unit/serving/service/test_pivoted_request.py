@@ -23,6 +23,7 @@ from dragoman_serving.scoring.alignment import composed
 from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
+from dragoman_serving.service.model_frames import pack_cancel, pack_request, request_of
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.pivoted_request import PivotedRequest
 from dragoman_serving.service.requests import Asked, Wanted
@@ -32,7 +33,6 @@ from dragoman_serving.translation.translator import Translator
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.conftest import REPOSITORY
-from tests.relay_frames import pack_cancel, pack_request, request_of
 from tests.small_bundles import make_bundles
 from tests.unit.serving.service.triton_side import Connect, Triton, hello, pairs, served
 

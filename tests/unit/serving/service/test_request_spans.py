@@ -12,13 +12,13 @@ from dragoman_options.table import SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.service.answers import of_error
 from dragoman_serving.service.frames import Answer, DataType, Failure, Tensor
+from dragoman_serving.service.model_frames import pack_request, request_of
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
 from dragoman.kernel.tracing import TraceOptions, Tracing, sampled_context
-from tests.relay_frames import pack_request, request_of
 from tests.unit.serving.service.triton_side import Triton, hello, served
 
 TEXTS = ["Yesterday evening we walked home.", "Bananas are yellow. Apples are mostly red."]

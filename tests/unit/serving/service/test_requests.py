@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.service.frames import DataType, Request, Tensor
+from dragoman_serving.service.model_frames import request_of
 from dragoman_serving.service.requests import RequestReader, RequestRules
 
 from dragoman.kernel.errors import InvalidRequest
-from tests.relay_frames import request_of
 
 RULES = RequestRules()
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), [b"red", "grün".encode()])

@@ -22,19 +22,19 @@ from dragoman_serving.service.frames import (
     Kind,
     Tensor,
 )
+from dragoman_serving.service.model_frames import (
+    pack_cancel,
+    pack_hello,
+    pack_request,
+    request_of,
+    unpack_refused,
+)
 from dragoman_serving.service.server import Server
 from dragoman_serving.service.translate import open_bundles
 
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
-from tests.relay_frames import (
-    pack_cancel,
-    pack_hello,
-    pack_request,
-    request_of,
-    unpack_figures,
-    unpack_refused,
-)
+from tests.relay_frames import unpack_figures
 from tests.unit.serving.service.triton_side import (
     FOLDER,
     Connect,

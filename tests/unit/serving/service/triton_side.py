@@ -22,18 +22,18 @@ from dragoman_serving.service.frames import (
     Kind,
     Tensor,
 )
-from dragoman_serving.service.models_to_serve import ModelsToServe
-from dragoman_serving.service.server import Server, give_up
-
-from dragoman.kernel.tracing import Tracing
-from tests.conftest import REPOSITORY
-from tests.relay_frames import (
+from dragoman_serving.service.model_frames import (
     pack_hello,
     pack_request,
     request_of,
     unpack_answer,
     unpack_refused,
 )
+from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.service.server import Server, give_up
+
+from dragoman.kernel.tracing import Tracing
+from tests.conftest import REPOSITORY
 
 FOLDER = REPOSITORY / "model_repository" / "translate"
 

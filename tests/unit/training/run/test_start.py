@@ -112,6 +112,22 @@ def test_a_run_teaches_a_model_another_language(
     torch.testing.assert_close(rows[320], old[tags].mean(dim=0))
 
 
+def test_a_run_on_other_text_cuts_it_into_fewer_pieces(
+    tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    write_pairs(tmp_path / "train", [("violet", "lila"), ("orange", "orange")] * 60, ("en", "de"))
+    start, run = random_checkpoint("post"), tmp_path / "run"
+    words = ["--start-from", str(start), "--set=training.peak_learning_rate=1e-12"]
+    assert main(command(tmp_path, run, "--set=vocabulary.size=335", *words)) == 0
+    found, former = checkpoint.load(run / "final"), checkpoint.load(start)
+    assert found.tokenizer.vocab_size == 335
+    assert len(found.tokenizer.encode("violet")) < len(former.tokenizer.encode("violet"))
+    rows, old = (one.model.state_dict()["embedding.weight"] for one in (found, former))
+    torch.testing.assert_close(rows[:320], old)
+    piece = found.tokenizer.vocabulary[334].replace("▁", " ")
+    torch.testing.assert_close(rows[334], old[former.tokenizer.encode(piece)].mean(dim=0))
+
+
 def test_a_smaller_model_begins_with_what_a_larger_one_leaves_it(
     text: Path, tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:

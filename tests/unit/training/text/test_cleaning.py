@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from dragoman_training.config import CleaningConfig, CorpusConfig
-from dragoman_training.text.cleaning import Cleaner, Report, folded, write_pairs
+from dragoman_training.text.cleaning import Cleaner, HeldOut, Report, folded, write_pairs
 from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.cli import main
@@ -24,7 +24,8 @@ def reports(
     corpus: CorpusConfig | None = None,
     config: CleaningConfig | None = None,
 ) -> Report:
-    cleaner = Cleaner(config or CleaningConfig(), {"en": ["Held out!"], "de": ["Nicht zu lernen."]})
+    held_out = HeldOut("set", {"en": ["Held out!"], "de": ["Nicht zu lernen."]})
+    cleaner = Cleaner(config or CleaningConfig(), [held_out])
     return cleaner.clean(corpus or CorpusConfig("text", BOTH), pairs)[1]
 
 
@@ -37,8 +38,8 @@ def reports(
         (("Yes.", "Das will ich wirklich sehr gern tun."), "lengths too different"),
         (("42 %", "42 %."), "no words"),
         (("Tom!", "tom"), "sides alike"),
-        (("held  out", "Behalten."), "held out"),
-        (("Held in.", "nicht zu lernen!"), "held out"),
+        (("held  out", "Behalten."), "held out in set"),
+        (("Held in.", "nicht zu lernen!"), "held out in set"),
         ((GERMAN, "Ich hätte gern eine Tasse Tee und ein Stück Brot."), "other language"),
     ],
 )
@@ -80,7 +81,7 @@ def test_short_answers_and_names_pass() -> None:
 
 
 def test_a_pair_is_let_pass_once_in_whatever_corpus_and_order() -> None:
-    cleaner = Cleaner(CleaningConfig(), {})
+    cleaner = Cleaner(CleaningConfig(), [])
     first = cleaner.clean(CorpusConfig("a", BOTH), [GOOD])[1]
     english, german = GOOD
     again = [(german.upper(), english), (german, "I'd like a cup of coffee.")]
@@ -89,7 +90,7 @@ def test_a_pair_is_let_pass_once_in_whatever_corpus_and_order() -> None:
 
 
 def test_a_pair_is_let_pass_once_in_each_direction() -> None:
-    cleaner = Cleaner(CleaningConfig(), {})
+    cleaner = Cleaner(CleaningConfig(), [])
     english, german = GOOD
     there = CorpusConfig("there", ("en", "de"), one_way=True)
     back = CorpusConfig("back", ("de", "en"), one_way=True)
@@ -102,7 +103,7 @@ def test_a_pair_is_let_pass_once_in_each_direction() -> None:
 
 
 def test_the_same_words_in_other_languages_are_no_duplicate() -> None:
-    cleaner = Cleaner(CleaningConfig(), {})
+    cleaner = Cleaner(CleaningConfig(), [])
     for languages in (("en", "de"), ("en", "fr")):
         corpus = CorpusConfig("a", languages)
         assert cleaner.clean(corpus, [("Good taxi.", "Bon taxi.")])[1].kept == 1
@@ -120,15 +121,15 @@ def test_a_corpus_has_limits_of_its_own() -> None:
 def test_a_language_that_nobody_can_tell_is_not_all_dropped() -> None:
     corpus = CorpusConfig("text", ("en", "xx"))
     with pytest.raises(UsageError, match="text: 'xx' cannot be told from other languages"):
-        Cleaner(CleaningConfig(), {}).clean(corpus, [GOOD])
-    lenient = Cleaner(CleaningConfig(detect_languages=False), {})
+        Cleaner(CleaningConfig(), []).clean(corpus, [GOOD])
+    lenient = Cleaner(CleaningConfig(detect_languages=False), [])
     assert lenient.clean(corpus, [GOOD])[1].kept == 1
 
 
 def test_of_a_large_corpus_only_as_much_is_looked_at_as_it_takes() -> None:
     pairs = [(f"The word {index}.", f"Das Wort {index}.") for index in range(200)]
     corpus = CorpusConfig("text", BOTH, max_pairs=20)
-    kept, report = Cleaner(CleaningConfig(), {}).clean(corpus, pairs)
+    kept, report = Cleaner(CleaningConfig(), []).clean(corpus, pairs)
     kept = list(kept)
     assert (len(kept), report.read, report.kept) == (20, 20, 20)
     assert kept == [pair for pair in pairs if pair in kept]
@@ -174,13 +175,49 @@ def test_the_command_leaves_a_folder_to_train_from(
     assert main([*words, "--out", str(tmp_path / "clean"), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["read"], printed["kept"]) == (4, 1)
-    assert printed["dropped"] == {"empty": 1, "held out": 2}
+    assert printed["dropped"] == {"empty": 1, "held out in a/valid": 1, "held out in b/test": 1}
     assert json.loads((tmp_path / "clean" / "cleaning.json").read_text()) == [printed]
     assert read_pairs(tmp_path / "clean/a/train", BOTH) == [GOOD]
     assert read_pairs(tmp_path / "clean/a/valid", BOTH) == [("Seen.", "Gesehen.")]
     assert not (tmp_path / "clean/b").exists()
     assert main([*words, "--out", str(tmp_path)]) == 2
     assert "holds the text to be cleaned" in capsys.readouterr().err
+
+
+ALTERED = """[data]
+train = [
+  { prefix = "a", drop_lines = "lines.txt", strip_tags = true },
+  { prefix = "altered/train.de-en", languages = ["de", "en"], one_way = true, altered_share = 0.5 },
+]
+"""
+
+
+def test_listed_lines_are_dropped_and_a_share_of_the_others_altered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = ("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf")
+    pairs = [
+        (f"<b>I have {en}</b> &amp; more.", f"Ich <i>habe</i> {de} und mehr.") for en, de in numbers
+    ]
+    write_pairs(tmp_path / "a", BOTH, [("Gone.", "Weg."), *pairs])
+    (tmp_path / "lines.txt").write_text("1\n")
+    (tmp_path / "recipe.toml").write_text(ALTERED)
+    words = ["clean", "--config", str(tmp_path / "recipe.toml"), "--data-dir", str(tmp_path)]
+    assert main([*words, "--out", str(tmp_path / "out"), "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["kept"], first["dropped"]) == (4, {"drop_lines": 1})
+    assert read_pairs(tmp_path / "out/a", BOTH)[0] == (
+        "I have two & more.",
+        "Ich habe zwei und mehr.",
+    )
+    assert (second["read"], second["kept"]) == (4, 2)
+    assert read_pairs(tmp_path / "out/altered/train.de-en", ("de", "en")) == [
+        ("ich habe drei und mehr.", "I have three & more."),
+        ("ICH HABE FÜNF UND MEHR.", "I HAVE FIVE & MORE."),
+    ]
+    (tmp_path / "lines.txt").write_text("one\n")
+    assert main([*words, "--out", str(tmp_path / "other")]) == 2
+    assert "lines.txt is no file of line numbers" in capsys.readouterr().err
 
 
 def cleaned(folder: Path, out: Path, data: str, *more: str) -> int:

@@ -62,7 +62,19 @@ def test_no_piece_spans_letters_and_others(former: Former, tmp_path: Path) -> No
         assert len(letters) == 1 or not any(map(str.isdigit, letters)), piece
 
 
-def test_without_a_further_language_it_is_copied(former: Former, tmp_path: Path) -> None:
+def test_other_text_of_the_same_languages_gives_more_pieces(
+    former: Former, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    text = ["orange and violet", "violet and orange"] * 50
+    config, path = VocabularyConfig(328, 1.0), tmp_path / "it"
+    extend_vocabulary(former, text, ("en", "de"), config, path)
+    found = Tokenizer(path)
+    assert found.vocab_size == 328
+    assert found.vocabulary[:320] == tokenizer.vocabulary
+    assert len(found.encode("violet and orange")) < len(tokenizer.encode("violet and orange"))
+
+
+def test_a_vocabulary_that_has_all_of_it_is_copied(former: Former, tmp_path: Path) -> None:
     extend_vocabulary(former, [], ("de", "en"), VocabularyConfig(99), tmp_path / "it")
     assert (tmp_path / "it").read_bytes() == former.path.read_bytes()
 
@@ -70,7 +82,10 @@ def test_without_a_further_language_it_is_copied(former: Former, tmp_path: Path)
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        (320, "is 320: give more than 3[0-9]+, for the 320 entries that there are, and tags"),
+        (
+            320,
+            "is 320: give more than 3[0-9]+, for the 320 entries that there are, and further tags",
+        ),
         (2000, "is 2000: the text gives 3[0-9]+ entries"),
     ],
 )

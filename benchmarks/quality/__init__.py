@@ -1,0 +1,1 @@
+"""What a bundle's translations are like, beside BLEU."""

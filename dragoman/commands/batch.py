@@ -1,0 +1,320 @@
+"""`dragoman batch`: corpora, of which each chunk is translated exactly once."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.commands.asking import client_arguments, configure_server, one_line
+from dragoman.commands.folders import check_count
+from dragoman.commands.line_progress import line_progress
+from dragoman.commands.options import configure_options, flag, given_options
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.processors import usable_processors
+
+if TYPE_CHECKING:
+    from dragoman_serving.batch.chunk_work import ChunkWork, OwnEngine, RunningServer, WorkOrder
+    from dragoman_serving.batch.chunks import Chunk
+    from dragoman_serving.batch.corpus import Corpus, Shard
+    from dragoman_serving.batch.storage import Source
+    from dragoman_serving.batch.tally import Tally
+
+HELP = "translate corpora: folders of files, in shards, gone on with after any interruption"
+EXTRA = "batch"
+
+_FORMATS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+"""Of files, by how their names end; others are text."""
+_SHARD = re.compile(r"(\d+)/(\d+)")
+_LOG_S = 30.0
+"""Between two lines of progress in a log."""
+
+_log = logging.getLogger(__name__)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    files = parser.add_argument_group("files")
+    files.add_argument(
+        "--input", nargs="+", required=True, metavar="FILE", help="files, or folders of files"
+    )
+    files.add_argument(
+        "--output",
+        required=True,
+        metavar="FOLDER",
+        help="gets a file for each of the input; the same command again goes on with what is "
+        "missing",
+    )
+    files.add_argument(
+        "--format",
+        choices=("text", "jsonl", "tsv", "parquet", "auto"),
+        default="auto",
+        help="of all files; auto: as the first one is called (default: auto)",
+    )
+    files.add_argument(
+        "--field",
+        default="text",
+        help="which member of jsonl, or column of parquet (default: text)",
+    )
+    files.add_argument("--column", type=int, default=1, help="which of tsv, from 1 (default: 1)")
+    work = parser.add_argument_group("work")
+    work.add_argument(
+        "--shard", metavar="I/N", help="do only each Nth chunk, from the Ith on; I is 1 to N"
+    )
+    work.add_argument(
+        "--chunk-rows", type=int, default=1000, help="most rows of a chunk (default: 1000)"
+    )
+    work.add_argument(
+        "--batch-size", type=int, default=250, help="rows in a request (default: 250)"
+    )
+    work.add_argument("--concurrency", type=int, default=2, help="chunks at once (default: 2)")
+    work.add_argument(
+        "--plan", action="store_true", help="say what is left and how long it takes, by a sample"
+    )
+    work.add_argument(
+        "--core-hour-price", type=float, metavar="PRICE", help="of an hour of a core, for --plan"
+    )
+    work.add_argument("--json", action="store_true", help="the plan, or the report, as JSON")
+    engine = parser.add_argument_group("an engine of its own, instead of the server at --url")
+    engine.add_argument(
+        "--bundle", nargs="+", type=Path, default=[], metavar="FOLDER", help="bundles to load"
+    )
+    engine.add_argument("--pivot", metavar="LANGUAGE", help="over which two directions are joined")
+    engine.add_argument(
+        "--workers", type=int, help="threads of the engine (default: one a core, 8 at most)"
+    )
+    cluster = parser.add_argument_group("actors of Ray, instead of this process")
+    cluster.add_argument(
+        "--ray", metavar="ADDRESS", help="of a cluster, or `auto`; `local` starts one here"
+    )
+    cluster.add_argument(
+        "--actors", type=int, help="at most (default: as many as the cluster has cores for)"
+    )
+    configure_options(parser)
+    configure_server(parser)
+    parser.add_argument(
+        "--retries",
+        type=int,
+        help="how often a request is sent again that no server could take (default: 5)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Translate what is missing, and report."""
+    from dragoman_client import InvalidRequest, TranslationError
+    from dragoman_serving.batch.chunk_work import ChunkWork
+
+    if arguments.ray is not None:
+        arguments.extra = "batch-ray"
+    _check(arguments)
+    shard = _shard(arguments.shard)
+    try:
+        sources, order = _order(arguments)
+        with contextlib.closing(ChunkWork(order)) as work:
+            corpus = _corpus(arguments, sources, order, work)
+            chunks = corpus.pending(shard)
+            if arguments.plan:
+                _plan(arguments, chunks, work)
+            else:
+                with _way_of_work(arguments, order, work, chunks) as way:
+                    _translate(arguments, corpus, chunks, way)
+    except TranslationError as error:
+        kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
+        where = arguments.url if not arguments.bundle else "the engine"
+        raise kind(f"{where}: {one_line(error)}") from error
+    except OSError as error:
+        raise DragomanError(
+            f"{error.filename or arguments.output}: {error.strerror or error}"
+        ) from error
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse numbers that make no sense, and an output in which the input is."""
+    for name in ("chunk_rows", "batch_size", "concurrency", "workers", "actors"):
+        check_count(flag(name), getattr(arguments, name))
+    if (price := arguments.core_hour_price) is not None:
+        if not arguments.plan:
+            raise UsageError("--core-hour-price: is for --plan")
+        if price <= 0:
+            raise UsageError(f"--core-hour-price {price:g}: give more than 0")
+    if not arguments.bundle:
+        for name in ("pivot", "workers"):
+            if getattr(arguments, name) is not None:
+                raise UsageError(f"{flag(name)}: is for an engine of its own; give --bundle")
+    if arguments.actors is not None and arguments.ray is None:
+        raise UsageError("--actors: are of Ray; give --ray")
+    output = Path(arguments.output).resolve()
+    for word in arguments.input:
+        if Path(word).is_dir() and output.is_relative_to(Path(word).resolve()):
+            raise UsageError(f"--output {arguments.output}: is in {word}, which is --input")
+
+
+def _shard(given: str | None) -> Shard:
+    """The shard that is asked for.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from dragoman_serving.batch.corpus import Shard
+
+    if given is None:
+        return Shard()
+    found = _SHARD.fullmatch(given)
+    if found is None or not 1 <= (number := int(found[1])) <= (of := int(found[2])):
+        raise UsageError(f"--shard {given}: give I/N, such as 1/8 to 8/8")
+    return Shard(number - 1, of)
+
+
+def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
+    """The files of the input, and the work on them.
+
+    Raises:
+        UsageError: a file, a folder, a format or an option makes no sense.
+    """
+    from dragoman_client.settings import check_batch_options
+    from dragoman_serving.batch.chunk_work import Format, WorkOrder
+    from dragoman_serving.batch.storage import absolute, find_sources
+
+    try:
+        # A confidence costs next to nothing, and the report wants it.
+        options = check_batch_options({"return_confidence": True, **given_options(arguments)})
+        sources = find_sources(arguments.input)
+        name = arguments.format
+        if name == "auto":
+            name = _FORMATS.get(Path(sources[0].name).suffix.lower(), "text")
+        form = Format(name, arguments.field, arguments.column)
+        form.open(options)  # says now what is wrong with it
+    except ValueError as error:
+        raise UsageError(one_line(error)) from error
+    return sources, WorkOrder(
+        absolute(arguments.output), form, _translating(arguments), options, arguments.batch_size
+    )
+
+
+def _translating(arguments: argparse.Namespace) -> OwnEngine | RunningServer:
+    """What translates."""
+    from dragoman_serving.batch.chunk_work import OwnEngine, RunningServer
+    from dragoman_serving.service.models_to_serve import ModelsToServe
+
+    if not arguments.bundle:
+        return RunningServer(client_arguments(arguments, arguments.retries))
+    bundles = tuple(str(folder.absolute()) for folder in arguments.bundle)
+    return OwnEngine(ModelsToServe(bundles, pivot=arguments.pivot), arguments.workers)
+
+
+def _corpus(
+    arguments: argparse.Namespace, sources: Sequence[Source], order: WorkOrder, work: ChunkWork
+) -> Corpus:
+    """The job, begun or found again.
+
+    Raises:
+        DragomanError: the output is of another job, or a file is not of the format.
+        TranslationError: the server or the engine does not say what it is.
+    """
+    from dragoman_serving.batch.corpus import Corpus
+    from dragoman_serving.batch.storage import open_storage
+
+    bundles = [one["identity"] for one in work.translator.info().bundles]
+    asked = {**dataclasses.asdict(order.form), "options": order.options, "bundles": bundles}
+    form = order.form.open(order.options)
+    return Corpus(sources, open_storage(order.output), form, arguments.chunk_rows, asked)
+
+
+def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWork) -> None:
+    from dragoman_serving.batch.estimate import estimate
+
+    if not chunks:
+        raise UsageError("--plan: nothing is left to translate")
+    cores = len(usable_processors()) if arguments.bundle else None
+    found = estimate(chunks, work, arguments.concurrency, cores, arguments.core_hour_price)
+    print(json.dumps(found.as_json()) if arguments.json else found)
+
+
+def _translate(
+    arguments: argparse.Namespace, corpus: Corpus, chunks: Sequence[Chunk], way: _Way
+) -> None:
+    """Do chunks, join what is whole, and report."""
+    from dragoman_serving.batch.tally import Report, Tally
+
+    begin_s = time.monotonic()
+    left = sum(chunk.rows for chunk in chunks)
+    earlier = corpus.rows - sum(chunk.rows for chunk in corpus.pending())
+    done = Tally()
+    with _progress(arguments.quiet, left) as show:
+        for tally in way.run(chunks):
+            done.add(tally)
+            show(done.rows)
+    corpus.join()
+    still = sum(chunk.rows for chunk in corpus.pending())
+    cores = way.cores if arguments.bundle else None
+    report = Report(done, earlier, still, time.monotonic() - begin_s, cores)
+    print(json.dumps(report.as_json()) if arguments.json else report)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Way:
+    """What does the chunks, on so many cores."""
+
+    run: Callable[[Sequence[Chunk]], Iterable[Tally]]
+    cores: int
+
+
+@contextlib.contextmanager
+def _way_of_work(
+    arguments: argparse.Namespace, order: WorkOrder, work: ChunkWork, chunks: Sequence[Chunk]
+) -> Iterator[_Way]:
+    """This process, or Ray; if there is nothing to do, nothing is started."""
+    if not chunks:
+        yield _Way(lambda _: (), len(usable_processors()))
+        return
+    if arguments.ray is None:
+        from dragoman_serving.batch.local_run import run_here
+
+        work.warm_up()
+        run = partial(run_here, do=work.do, concurrency=arguments.concurrency)
+        yield _Way(run, len(usable_processors()))
+        return
+    from dragoman_serving.batch.ray_run import Cluster
+
+    work.close()  # the engine that told what it is
+    cores = arguments.workers or (len(usable_processors()) if arguments.ray == "local" else 1)
+    cluster = Cluster(arguments.ray, arguments.actors, cores)
+    with cluster.connected():
+        run = partial(cluster.run, order=order, concurrency=arguments.concurrency)
+        yield _Way(run, cluster.all_cores)
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool, rows: int) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, and lines in a log, as a function of rows done."""
+    begin_s = told_s = time.monotonic()
+
+    def tell(done: int) -> None:
+        nonlocal told_s
+        now_s = time.monotonic()
+        if quiet or now_s - told_s < _LOG_S:
+            return
+        told_s, rate = now_s, done / (now_s - begin_s)
+        left_s = (rows - done) / rate
+        _log.info("%d of %d rows, %.1f rows/s, %.0f s left", done, rows, rate, left_s)
+
+    if sys.stderr.isatty():
+        with line_progress(quiet, "row") as show:
+            yield lambda done: show(done, 0, rows)
+    else:
+        yield tell

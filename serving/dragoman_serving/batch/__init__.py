@@ -1,0 +1,1 @@
+"""Corpora: files cut into chunks, translated once each, and joined again."""

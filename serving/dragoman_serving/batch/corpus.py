@@ -1,0 +1,193 @@
+"""The files of a job: cut into chunks, found again by a later run, and joined at the end.
+
+In the folder of the output there are:
+
+- `_batch.json`: what the job is; another one may not write there.
+- `NAME.parts/_index.json`: a file of the input, its digest and where its chunks are.
+- `NAME.parts/00000012.txt`: a chunk that is done.
+- `NAME.parts/_00000012.errors.jsonl`: its rows without translations, if it has any.
+- `NAME`: the parts, joined when there are all; then the parts are removed. `NAME.errors.jsonl` has
+  the errors of all chunks. In an object store, nothing is joined: the parts are the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman_serving.batch.chunks import (
+    ERRORS,
+    Chunk,
+    FileIndex,
+    RowFormat,
+    part_name,
+    parts_folder,
+    read_whole,
+)
+from dragoman_serving.batch.storage import FileState, LocalStorage, Source, Storage
+
+_JOB = "_batch.json"
+_INDEX = "_index.json"
+_DIGEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a job: each `of`th chunk, from the one at `index` on, which counts from 0."""
+
+    index: int = 0
+    of: int = 1
+
+    def takes(self, number: int) -> bool:
+        """Whether a chunk, by its number among those of all files, belongs to it."""
+        return number % self.of == self.index
+
+
+@dataclass(frozen=True)
+class _File:
+    source: Source
+    index: FileIndex
+
+    @property
+    def parts(self) -> str:
+        return parts_folder(self.source)
+
+
+class Corpus:
+    """The input and the output of a job."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        output: Storage,
+        form: RowFormat,
+        chunk_rows: int,
+        asked: Mapping[str, Any],
+    ) -> None:
+        """Begin a job, or find what was done of it.
+
+        Args:
+            sources: files to translate.
+            output: where the translations go.
+            form: of the files.
+            chunk_rows: most rows of a chunk.
+            asked: what else says what the translations are.
+
+        Raises:
+            DragomanError: the output is that of another job, or a file cannot be read.
+        """
+        self._output, self._form, self._chunk_rows = output, form, chunk_rows
+        self._claim({**asked, "chunk_rows": chunk_rows})
+        self._files = [self._file(source) for source in sources]
+
+    @property
+    def rows(self) -> int:
+        """Of all files."""
+        return sum(file.index.rows for file in self._files)
+
+    def pending(self, shard: Shard = Shard()) -> list[Chunk]:
+        """The chunks of a shard that are not done."""
+        found, number = [], 0
+        for file in self._files:
+            done = self._done(file)
+            for chunk in file.index.chunks(file.source):
+                if shard.takes(number) and part_name(chunk, self._form.suffix) not in done:
+                    found.append(chunk)
+                number += 1
+        return found
+
+    def join(self) -> None:
+        """Join the parts of each file of which all are there, but for object stores.
+
+        Raises:
+            DragomanError: a part does not have the rows that it should have.
+        """
+        if not isinstance(self._output, LocalStorage):
+            return
+        for file in self._files:
+            names = [part_name(one, self._form.suffix) for one in file.index.chunks(file.source)]
+            if not self._is_joined(file) and self._parts_there(file) >= {*names}:
+                self._join(file, self._output, names)
+
+    def _join(self, file: _File, output: LocalStorage, names: Sequence[str]) -> None:
+        name, paths = file.source.name, [f"{file.parts}/{one}" for one in names]
+        try:
+            # Errors are removed last, by whoever has joined the file: if some are missing here, so
+            # are all parts, and nothing is written.
+            errors = b"".join(read_whole(output, path) for path in self._errors_there(file))
+            with output.writing(name) as joined:
+                parts = (read_whole(output, path) for path in paths)
+                rows = self._form.join(parts, file.source, joined)
+                if rows != file.index.rows:
+                    raise DragomanError(
+                        f"{file.parts}: the parts have {rows} rows and {name} {file.index.rows}: "
+                        "remove the folder and run again"
+                    )
+                if errors:
+                    output.write(f"{name}{ERRORS}", errors)
+        except FileNotFoundError:
+            if output.state(name) is None:  # else another process has joined it meanwhile
+                raise
+        for path in (*paths, *self._errors_there(file)):
+            self._output.remove(path)
+
+    def _errors_there(self, file: _File) -> list[str]:
+        return [one for one in self._output.names(file.parts) if one.endswith(ERRORS)]
+
+    def _claim(self, job: Mapping[str, Any]) -> None:
+        """Note what the job is, or see that it is the same one."""
+        written = json.dumps(job, sort_keys=True, indent=1, ensure_ascii=False).encode()
+        if self._output.state(_JOB) is None:
+            self._output.write(_JOB, written)
+        former, wanted = json.loads(read_whole(self._output, _JOB)), json.loads(written)
+        if other := [name for name in wanted if wanted[name] != former.get(name)]:
+            raise UsageError(
+                f"--output: holds a job with other {', '.join(other)} ({_JOB} has them): name "
+                "another folder, or remove this one"
+            )
+
+    def _file(self, source: Source) -> _File:
+        state = source.storage.state(source.name)
+        if state is None:
+            raise UsageError(f"{source.name}: cannot be read")
+        name = f"{parts_folder(source)}/{_INDEX}"
+        if self._output.state(name) is None:
+            if self._output.state(source.name) is not None:
+                raise UsageError(
+                    f"--output: {source.name} exists and is not of this job: name another folder"
+                )
+            self._output.write(name, self._index(source, state).packed)
+        index = FileIndex.parse(read_whole(self._output, name))
+        if state != index.state and self._index(source, state).sha256 != index.sha256:
+            raise UsageError(
+                f"{source.name}: has changed since the job began: name another --output"
+            )
+        return _File(source, index)
+
+    def _index(self, source: Source, state: FileState) -> FileIndex:
+        """Where the chunks of a file are: all of it is read."""
+        try:
+            cuts = self._form.cut(source, self._chunk_rows)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        digest = hashlib.sha256()
+        with source.storage.open(source.name) as file:
+            while block := file.read(_DIGEST_BYTES):
+                digest.update(block)
+        return FileIndex(state.size_bytes, state.modified_ns, digest.hexdigest(), cuts)
+
+    def _parts_there(self, file: _File) -> set[str]:
+        return {one.rpartition("/")[2] for one in self._output.names(file.parts)}
+
+    def _is_joined(self, file: _File) -> bool:
+        return self._output.state(file.source.name) is not None
+
+    def _done(self, file: _File) -> set[str]:
+        """Names of parts that need not be made."""
+        if self._is_joined(file):
+            return {part_name(one, self._form.suffix) for one in file.index.chunks(file.source)}
+        return self._parts_there(file)

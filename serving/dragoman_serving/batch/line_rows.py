@@ -1,0 +1,203 @@
+"""Files of lines: text, JSON objects, columns between tabs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from dragoman_client.binary_files import check_not_binary
+from dragoman_client.file_translation import line_of
+from dragoman_client.line_formats import JsonLines, LineFormat, PlainLines, TabColumns
+from dragoman_client.request import Translation
+
+from dragoman_serving.batch.chunks import Chunk, Outcome, RowError
+from dragoman_serving.batch.storage import Source
+
+_BLOCK_BYTES = 1 << 20
+_HEAD_BYTES = 16
+
+
+class Lines(Protocol):
+    """A format of lines, and how a line without a translation is written.
+
+    Attributes:
+        suffix: of the names of files.
+        form: of the lines.
+    """
+
+    suffix: str
+    form: LineFormat
+
+    def write(self, line: str, translation: Translation) -> str:
+        """A line with its translation."""
+        ...
+
+    def write_error(self, line: str, reason: str) -> str:
+        """A line that has none, and why."""
+        ...
+
+
+class TextLines:
+    """Plain text: a line without a translation is left empty."""
+
+    suffix = ".txt"
+
+    def __init__(self) -> None:
+        """Nothing is to be chosen."""
+        self.form: LineFormat = PlainLines()
+
+    def write(self, line: str, translation: Translation) -> str:
+        """See `Lines`."""
+        return self.form.write(line, translation)
+
+    def write_error(self, line: str, reason: str) -> str:
+        """See `Lines`."""
+        return ""
+
+
+class JsonRows:
+    """JSON objects: one without a translation gets a member `error`."""
+
+    suffix = ".jsonl"
+
+    def __init__(self, field: str) -> None:
+        """Take the member that holds the text."""
+        self._objects = JsonLines(field)
+        self.form: LineFormat = self._objects
+
+    def write(self, line: str, translation: Translation) -> str:
+        """See `Lines`."""
+        return self.form.write(line, translation)
+
+    def write_error(self, line: str, reason: str) -> str:
+        """See `Lines`. What is not an object becomes a member `line`."""
+        try:
+            return self._objects.write_with(line, {"error": reason})
+        except ValueError:
+            readable = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            return json.dumps({"line": readable, "error": reason}, ensure_ascii=False)
+
+
+class TabRows:
+    """Columns between tabs: two more, the translation and the error, of which one is empty."""
+
+    suffix = ".tsv"
+
+    def __init__(self, column: int) -> None:
+        """Take the number of the column that holds the text.
+
+        Raises:
+            ValueError: it is below 1.
+        """
+        self.form: LineFormat = TabColumns(column)
+
+    def write(self, line: str, translation: Translation) -> str:
+        """See `Lines`."""
+        return f"{self.form.write(line, translation)}\t"
+
+    def write_error(self, line: str, reason: str) -> str:
+        """See `Lines`."""
+        return f"{line}\t\t{' '.join(reason.split())}"
+
+
+class LineRowFormat:
+    """Rows that are lines, which end with line feeds alone; see `RowFormat`."""
+
+    def __init__(self, lines: Lines) -> None:
+        """Take the format of the lines."""
+        self._lines = lines
+        self.suffix = lines.suffix
+
+    def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
+        """See `RowFormat`."""
+        with source.storage.open(source.name) as file:
+            check_not_binary(file.read(_HEAD_BYTES), source.name)
+            file.seek(0)
+            return _cuts(file, most_rows)
+
+    def read(self, chunk: Chunk) -> LineRows:
+        """See `RowFormat`."""
+        with chunk.source.storage.open(chunk.source.name) as file:
+            file.seek(chunk.begin)
+            content = file.read(chunk.end - chunk.begin)
+        return LineRows(self._lines, content, has_first=chunk.begin == 0)
+
+    def count(self, written: bytes) -> int:
+        """See `RowFormat`."""
+        return written.count(b"\n")
+
+    def join(self, parts: Iterator[bytes], source: Source, file: BinaryIO) -> int:
+        """See `RowFormat`."""
+        rows = 0
+        for part in parts:
+            file.write(part)
+            rows += self.count(part)
+        return rows
+
+
+@dataclass(frozen=True)
+class _Row:
+    line: str
+    text: str | RowError
+
+
+class LineRows:
+    """The lines of a chunk; see `Rows`."""
+
+    def __init__(self, lines: Lines, content: bytes, has_first: bool) -> None:
+        """Read them.
+
+        Args:
+            lines: their format.
+            content: of the chunk.
+            has_first: whether it is the file's first chunk.
+        """
+        self._lines = lines
+        raws = content.removesuffix(b"\n").split(b"\n")
+        self._rows = [self._row(raw, has_first and number == 0) for number, raw in enumerate(raws)]
+        self.texts: Sequence[str | RowError] = [row.text for row in self._rows]
+
+    def written(self, outcomes: Sequence[Outcome]) -> bytes:
+        """See `Rows`."""
+        lines = (
+            self._lines.write_error(row.line, outcome.reason)
+            if isinstance(outcome, RowError)
+            else self._lines.write(row.line, outcome)
+            for row, outcome in zip(self._rows, outcomes, strict=True)
+        )
+        # What was not UTF-8 is written as it was.
+        return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+
+    def _row(self, raw: bytes, is_first: bool) -> _Row:
+        try:
+            found = line_of(raw, self._lines.form, is_first)
+        except ValueError as error:
+            line = raw.rstrip(b"\r").decode("utf-8", "surrogateescape")
+            return _Row(line, RowError(str(error)))
+        return _Row(found.line, found.text)
+
+
+def _cuts(file: BinaryIO, most_rows: int) -> list[tuple[int, int, int]]:
+    """Begin, end and number of lines of each chunk."""
+    cuts: list[tuple[int, int, int]] = []
+    begin = rows = position = 0
+    while block := file.read(_BLOCK_BYTES):
+        at = 0  # what of the block is in chunks
+        while rows + (left := block.count(b"\n", at)) >= most_rows:
+            for _ in range(most_rows - rows):
+                at = block.index(b"\n", at) + 1
+            cuts.append((begin, position + at, most_rows))
+            begin, rows = position + at, 0
+        rows += left
+        position += len(block)
+    if position > begin:
+        ends = _ends_with_line_feed(file, position)
+        cuts.append((begin, position, rows + (not ends)))
+    return cuts
+
+
+def _ends_with_line_feed(file: BinaryIO, size: int) -> bool:
+    file.seek(size - 1)
+    return file.read(1) == b"\n"

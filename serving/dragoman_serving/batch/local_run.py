@@ -1,0 +1,35 @@
+"""Chunks done in this process, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from dragoman_serving.batch.chunks import Chunk
+from dragoman_serving.batch.tally import Tally
+
+
+def run_here(
+    chunks: Iterable[Chunk], do: Callable[[Chunk], Tally], concurrency: int
+) -> Iterator[Tally]:
+    """Do chunks, and give what was done of each as soon as it is.
+
+    Args:
+        chunks: to do.
+        do: does one.
+        concurrency: how many at once: while the last rows of one are translated, the next one
+            begins.
+
+    Raises:
+        Exception: what `do` raised; chunks that are under way then are finished first.
+    """
+    under_way: set[Future[Tally]] = set()
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-chunks") as pool:
+        for chunk in chunks:
+            if len(under_way) == concurrency:
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for one in done:
+                    yield one.result()
+            under_way.add(pool.submit(do, chunk))
+        for one in under_way:
+            yield one.result()

@@ -1,0 +1,165 @@
+"""Files of Parquet: a column holds the texts, and more columns get what comes of them."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow
+from dragoman_client.line_formats import answer_as_json
+from dragoman_options.table import requested_outputs
+from pyarrow import parquet
+
+from dragoman_serving.batch.chunks import Chunk, Outcome, RowError
+from dragoman_serving.batch.storage import Source
+
+_ALWAYS = ("translation", "output_tokens", "finish_reason", "warnings", "error")
+_NAMES = {"scores": "score", "confidences": "confidence"}
+"""Columns of outputs that are called otherwise in requests."""
+_TYPES = {
+    "output_tokens": pyarrow.int32(),
+    "score": pyarrow.float64(),
+    "confidence": pyarrow.float64(),
+    "detected_probability": pyarrow.float64(),
+}
+"""Of columns that are no text; lists and objects are written as JSON."""
+_GROUP_ROWS = 100_000
+"""Rows of a row group of a file that is joined of chunks."""
+
+
+class ParquetRowFormat:
+    """Rows of Parquet; see `RowFormat`. A chunk is of one row group."""
+
+    suffix = ".parquet"
+
+    def __init__(self, column: str, options: Mapping[str, Any]) -> None:
+        """Choose columns.
+
+        Args:
+            column: that holds the texts.
+            options: of the requests, checked; they say which columns there are.
+        """
+        self._column = column
+        asked = [_NAMES.get(name, name) for name in requested_outputs(options)]
+        several = ["alternatives"] if options.get("num_return_sequences", 1) > 1 else []
+        self._added = tuple(dict.fromkeys((*_ALWAYS, "via", *asked, *several)))
+
+    def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
+        """See `RowFormat`."""
+        with source.storage.open(source.name) as opened:
+            file = _opened(opened, source.name)
+            self._check(file.schema_arrow, source.name)
+            groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        cuts, first = [], 0
+        for rows in groups:
+            begins = range(first, first + rows, most_rows)
+            ends = ((begin, min(begin + most_rows, first + rows)) for begin in begins)
+            cuts += [(begin, end, end - begin) for begin, end in ends]
+            first += rows
+        return cuts
+
+    def read(self, chunk: Chunk) -> ParquetRows:
+        """See `RowFormat`."""
+        first, group = _group_at(chunk.source, chunk.begin)
+        table = group.slice(chunk.begin - first, chunk.rows)
+        return ParquetRows(table, self._column, self._added)
+
+    def count(self, written: bytes) -> int:
+        """See `RowFormat`."""
+        return int(parquet.read_metadata(io.BytesIO(written)).num_rows)
+
+    def join(self, parts: Iterator[bytes], source: Source, file: BinaryIO) -> int:
+        """See `RowFormat`."""
+        with source.storage.open(source.name) as opened:
+            empty = _opened(opened, source.name).schema_arrow.empty_table()
+        schema = ParquetRows(empty, self._column, self._added).with_outcomes([]).schema
+        rows, gathered, waiting = 0, [], 0
+        with parquet.ParquetWriter(file, schema) as writer:
+            for part in parts:
+                table = parquet.read_table(io.BytesIO(part))
+                gathered.append(table)
+                rows, waiting = rows + table.num_rows, waiting + table.num_rows
+                if waiting >= _GROUP_ROWS:
+                    writer.write_table(pyarrow.concat_tables(gathered))
+                    gathered, waiting = [], 0
+            if gathered:
+                writer.write_table(pyarrow.concat_tables(gathered))
+        return rows
+
+    def _check(self, schema: Any, name: str) -> None:
+        if self._column not in schema.names:
+            raise ValueError(
+                f"{name}: there is no column {self._column!r}; there are {', '.join(schema.names)}"
+            )
+        kind = schema.field(self._column).type
+        if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+            raise ValueError(f"{name}: the column {self._column!r} is of {kind}: name one of text")
+        if taken := [one for one in self._added if one in schema.names]:
+            raise ValueError(f"{name}: has a column {taken[0]!r} already: rename it")
+
+
+class ParquetRows:
+    """The rows of a chunk; see `Rows`."""
+
+    def __init__(self, table: Any, column: str, added: Sequence[str]) -> None:
+        """Take a table, the column of its texts and the columns to add."""
+        self._table, self._added = table, added
+        found = table.column(column).to_pylist()
+        self.texts: Sequence[str | RowError] = ["" if text is None else text for text in found]
+
+    def written(self, outcomes: Sequence[Outcome]) -> bytes:
+        """See `Rows`."""
+        file = io.BytesIO()
+        parquet.write_table(self.with_outcomes(outcomes), file)
+        return file.getvalue()
+
+    def with_outcomes(self, outcomes: Sequence[Outcome]) -> Any:
+        """The table with the columns that hold what came of the rows."""
+        found = [
+            {"error": one.reason} if isinstance(one, RowError) else answer_as_json(one)
+            for one in outcomes
+        ]
+        table = self._table
+        for name in self._added:
+            values = [_plain(row.get(name)) for row in found]
+            kind = _TYPES.get(name, pyarrow.string())
+            table = table.append_column(name, pyarrow.array(values, kind))
+        return table
+
+
+def _plain(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def _opened(file: BinaryIO, name: str) -> parquet.ParquetFile:
+    try:
+        return parquet.ParquetFile(file)
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{name}: not Parquet: {error}") from error
+
+
+@functools.lru_cache(maxsize=2)
+def _group(source: Source, index: int) -> Any:
+    """A row group, of which many chunks are cut one after another."""
+    with source.storage.open(source.name) as opened:
+        return parquet.ParquetFile(opened).read_row_group(index)
+
+
+@functools.lru_cache(maxsize=2)
+def _group_begins(source: Source) -> tuple[int, ...]:
+    with source.storage.open(source.name) as opened:
+        metadata = parquet.read_metadata(opened)
+    begins = [0]
+    for index in range(metadata.num_row_groups):
+        begins.append(begins[-1] + metadata.row_group(index).num_rows)
+    return tuple(begins)
+
+
+def _group_at(source: Source, row: int) -> tuple[int, Any]:
+    """The row group that holds a row, and its own first row."""
+    begins = _group_begins(source)
+    index = next(i for i, end in enumerate(begins[1:]) if row < end)
+    return begins[index], _group(source, index)

@@ -1,0 +1,148 @@
+"""Chunks done by actors on a Ray cluster, or on a Ray of this machine alone.
+
+Ray Data hands chunks out, restarts actors and moves work from nodes that have gone. What is done is
+known by the parts in the output alone, as everywhere else: Ray's own checkpoints are not used. An
+actor that is given a chunk again looks whether its part is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import ray
+from ray.data import ActorPoolStrategy, DataContext, Dataset
+from ray.exceptions import RayError
+
+from dragoman.kernel.errors import DragomanError
+from dragoman_serving.batch.chunk_work import ChunkWork, WorkOrder
+from dragoman_serving.batch.chunks import Chunk
+from dragoman_serving.batch.storage import Source
+from dragoman_serving.batch.tally import Tally
+
+LOCAL = "local"
+_TASK_RETRIES = 3
+"""After deaths of an actor, which are no row's fault: a row ends the engine, not the actor."""
+_INIT_DEATHS = 3
+"""Actors in a row that may die before they have begun."""
+_MOST_BLOCKS = 10_000
+_CHUNKS_OF_BLOCK = 2
+"""Ray hands out blocks of chunks: small ones, but not more of them than it can keep in mind."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the actors run.
+
+    Attributes:
+        address: of a cluster, or `LOCAL`.
+        actors: how many at most; None: as many as there are cores for.
+        cores: of an actor.
+    """
+
+    address: str
+    actors: int | None
+    cores: int
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[None]:
+        """Connect, or start a Ray of this machine.
+
+        Raises:
+            DragomanError: there is no cluster.
+        """
+        is_local = self.address == LOCAL
+        logging.getLogger("ray").setLevel(logging.WARNING)
+        try:
+            ray.init(
+                address=None if is_local else self.address,
+                num_cpus=self.cores * (self.actors or 1) if is_local else None,
+                include_dashboard=False if is_local else None,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise DragomanError(f"--ray {self.address}: {error}") from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+    @property
+    def all_cores(self) -> int:
+        """Of all actors together, while it is connected."""
+        return self.cores * self._most_actors
+
+    @property
+    def _most_actors(self) -> int:
+        fitting = max(int(ray.cluster_resources().get("CPU", 0)) // self.cores, 1)
+        return fitting if self.actors is None else self.actors
+
+    def run(self, chunks: Sequence[Chunk], order: WorkOrder, concurrency: int) -> Iterator[Tally]:
+        """Do chunks, and give what was done of each as soon as it is.
+
+        Args:
+            chunks: to do.
+            order: the work on them.
+            concurrency: blocks of chunks that an actor does at once.
+
+        Raises:
+            DragomanError: an actor failed, or actors died too often.
+        """
+        _configure()
+        done = self._planned(chunks, order, concurrency)
+        try:
+            for row in done.iter_rows():
+                yield Tally(**json.loads(row["tally"]))
+        except RayError as error:
+            cause = getattr(error, "cause", None) or error
+            reason = str(cause).strip().splitlines()[-1]
+            raise DragomanError(f"--ray {self.address}: {reason}") from error
+
+    def _planned(self, chunks: Sequence[Chunk], order: WorkOrder, concurrency: int) -> Dataset:
+        blocks = min(math.ceil(len(chunks) / _CHUNKS_OF_BLOCK), _MOST_BLOCKS)
+        rows = [{"chunk": json.dumps(asdict(chunk))} for chunk in chunks]
+        dataset = ray.data.from_items(rows, override_num_blocks=blocks)
+        warnings.filterwarnings("ignore", message="`ray_remote_args` is deprecated")
+        return dataset.map(
+            _Actor,
+            fn_constructor_args=(order,),
+            compute=ActorPoolStrategy(
+                min_size=1,
+                max_size=self._most_actors,
+                initial_size=self._most_actors,
+                max_concurrent_calls_per_actor=concurrency,
+                enable_true_multi_threading=True,
+            ),
+            num_cpus=self.cores,
+            max_task_retries=_TASK_RETRIES,
+        )
+
+
+class _Actor:
+    """Does chunks on a node; its engine stays loaded."""
+
+    def __init__(self, order: WorkOrder) -> None:
+        self._work = ChunkWork(order)
+        self._work.warm_up()
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        fields = json.loads(row["chunk"])
+        chunk = Chunk(**{**fields, "source": Source(**fields["source"])})
+        # Another actor may have done it before it died.
+        tally = Tally() if self._work.is_done(chunk) else self._work.do(chunk)
+        return {"tally": json.dumps(asdict(tally))}
+
+
+def _configure() -> None:
+    """Settings of Ray Data for this run; what actors do is not shown by Ray too."""
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.max_consecutive_actor_init_deaths = _INIT_DEATHS

@@ -1,0 +1,76 @@
+"""An engine's process behind a client, without Triton."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from dragoman_client import DeadlineExceeded, InvalidRequest, ServerError, Translator
+from dragoman_options.table import TRANSLATE
+from dragoman_serving.batch import engine_transport
+from dragoman_serving.batch.engine_transport import EngineTransport
+from dragoman_serving.launch.processes import children
+from dragoman_serving.service.models_to_serve import ModelsToServe
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
+
+
+def test_it_answers_as_a_server_and_starts_again_when_it_ended(
+    random_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_transport, "_LATE_S", 0.2)
+    before = {*children(os.getpid())}
+    transport = EngineTransport(ModelsToServe((str(random_bundle),)), {"workers": "1"})
+    texts = ["red blue", "", "green"]
+
+    def engine() -> int:
+        (pid,) = {*children(os.getpid())} - before
+        return pid
+
+    with Translator(transport=transport, retries=0) as translator:
+        (bundle,) = translator.info().bundles
+        assert bundle["identity"] == Manifest.read(random_bundle).identity
+        found = translator.translate(texts, target_language="de", return_confidence=True)
+        assert [one.text == "" for one in found] == [False, True, False]
+        assert all(one.confidence is not None for one in found)
+        with pytest.raises(InvalidRequest, match="text 1 has 200000 characters"):
+            translator.translate(["a", "b" * 200_000], target_language="de")
+
+        os.kill(engine(), signal.SIGSTOP)
+        hasty = Translator(transport=transport, timeout_s=0.2)
+        with pytest.raises(DeadlineExceeded, match=r"hung for 0\.4 s"):
+            hasty.translate(texts)
+        assert translator.translate(texts) == translator.translate(texts)
+
+    assert {*children(os.getpid())} == before
+
+
+def test_what_is_under_way_fails_when_the_engine_ends(random_bundle: Path) -> None:
+    before = {*children(os.getpid())}
+    transport = EngineTransport(ModelsToServe((str(random_bundle),)), {"workers": "1"})
+    with Translator(transport=transport, retries=0) as translator, ThreadPoolExecutor() as pool:
+        first = translator.translate("red")
+        (pid,) = {*children(os.getpid())} - before
+        os.kill(pid, signal.SIGSTOP)
+        under_way = pool.submit(translator.translate, "red")
+        assert transport._engine is not None
+        while not transport._engine._models[TRANSLATE]._waiting:
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ServerError, match="ended by itself"):
+            under_way.result(60)
+        assert translator.translate("red") == first
+
+
+def test_bundles_that_cannot_be_served_are_named(tmp_path: Path) -> None:
+    transport = EngineTransport(ModelsToServe((str(tmp_path),)), {})
+    with (
+        Translator(transport=transport, retries=0) as translator,
+        pytest.raises(UsageError, match=str(tmp_path)),
+    ):
+        translator.translate("a", target_language="de")

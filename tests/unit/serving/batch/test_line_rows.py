@@ -1,0 +1,98 @@
+"""Files of lines: where chunks are cut, and what rows look like with and without translations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from dragoman_client.request import Translation
+from dragoman_serving.batch.chunks import Chunk, FileIndex, RowError
+from dragoman_serving.batch.line_rows import JsonRows, LineRowFormat, Lines, TabRows, TextLines
+from dragoman_serving.batch.storage import Source
+from hypothesis import given
+from hypothesis import strategies as st
+
+LINES = st.lists(st.sampled_from(["", "a", "b c", "\r", "ü" * 30]), max_size=30)
+
+
+def chunks_of(source: Source, form: LineRowFormat, most_rows: int) -> list[Chunk]:
+    index = FileIndex(0, 0, "", tuple(form.cut(source, most_rows)))
+    assert FileIndex.parse(index.packed) == index
+    return list(index.chunks(source))
+
+
+@given(LINES, st.integers(1, 7), st.booleans())
+def test_chunks_hold_every_line_once(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], most_rows: int, has_end: bool
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    content = "".join(f"{line}\n" for line in lines) + ("" if has_end else "end")
+    path.write_bytes(content.encode())
+    form = LineRowFormat(TextLines())
+    chunks = chunks_of(Source(str(path.parent), path.name), form, most_rows)
+    texts: list[str | RowError] = []
+    for chunk in chunks:
+        assert chunk.first_row == len(texts)
+        rows = form.read(chunk)
+        assert len(rows.texts) == chunk.rows <= most_rows
+        texts += rows.texts
+    wanted = [line.rstrip("\r") for line in lines] + ([] if has_end else ["end"])
+    assert texts == wanted
+
+
+def test_lines_are_cut_across_the_blocks_in_which_they_are_read(tmp_path: Path) -> None:
+    lines = [str(number) * 40 for number in range(20_000)]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    form = LineRowFormat(TextLines())
+    chunks = chunks_of(Source(str(tmp_path), "a.txt"), form, 1000)
+    assert [chunk.rows for chunk in chunks] == [1000] * 20
+    assert [text for chunk in chunks for text in form.read(chunk).texts] == lines
+
+
+@pytest.mark.parametrize(
+    ("lines", "content", "written"),
+    [
+        (TextLines(), b"a\n\xff\n", b"A\n\n"),
+        (
+            TabRows(2),
+            b"1\ta\n2\n3\t\xff\n",
+            b"1\ta\tA\t\n2\t\t1 columns: there is no column 2\n"
+            b"3\t\xff\t\tnot valid UTF-8: convert the input, for example with iconv\n",
+        ),
+    ],
+)
+def test_rows_without_translations_are_not_dropped(
+    tmp_path: Path, lines: Lines, content: bytes, written: bytes
+) -> None:
+    (tmp_path / "a").write_bytes(content)
+    form = LineRowFormat(lines)
+    (chunk,) = chunks_of(Source(str(tmp_path), "a"), form, 9)
+    rows = form.read(chunk)
+    outcomes = [
+        text if isinstance(text, RowError) else Translation(text.upper(), 1, "stop")
+        for text in rows.texts
+    ]
+    assert rows.written(outcomes) == written
+    assert form.count(written) == chunk.rows
+
+
+def test_objects_without_translations_have_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b'{"id": 1, "text": "a"}\n{"id": 2}\nno\xff\n')
+    form = LineRowFormat(JsonRows("text"))
+    (chunk,) = chunks_of(Source(str(tmp_path), "a"), form, 9)
+    rows = form.read(chunk)
+    assert isinstance(rows.texts[0], str)
+    bad = [text for text in rows.texts if isinstance(text, RowError)]
+    found = [json.loads(line) for line in rows.written([RowError("no"), *bad]).splitlines()]
+    assert found == [
+        {"id": 1, "text": "a", "error": "no"},
+        {"id": 2, "error": "no text under 'text'"},
+        {"line": "no\ufffd", "error": "not valid UTF-8: convert the input, for example with iconv"},
+    ]
+
+
+def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\x1f\x8b\x08")
+    with pytest.raises(ValueError, match=r"a\.txt is compressed by gzip"):
+        LineRowFormat(TextLines()).cut(Source(str(tmp_path), "a.txt"), 10)

@@ -1,0 +1,112 @@
+"""Texts that cannot be translated, among others that can."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from dragoman_client import Translator
+from dragoman_client.errors import (
+    AccessDenied,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    TranslationError,
+)
+from dragoman_client.request import Translation
+from dragoman_client.tensors import Array
+from dragoman_client.testing import FakeTransport
+from dragoman_options.table import TRANSLATE
+from dragoman_serving.batch import row_translation
+from dragoman_serving.batch.chunks import Outcome, RowError
+from dragoman_serving.batch.row_translation import CONTROL, RowTranslation
+
+
+class FragileTransport(FakeTransport):
+    """Fails over texts; one that ends the server also fails what else is under way."""
+
+    def __init__(self, failing: Mapping[str, TranslationError]) -> None:
+        super().__init__()
+        self._failing = failing
+        self._lock = threading.Lock()
+        self._ends = 0
+
+    def infer(
+        self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
+    ) -> Mapping[str, Array | None]:
+        ends = self._ends
+        texts = [text.decode() for text in inputs["text_input"].reshape(-1)]
+        for index, text in enumerate(texts):
+            if (error := self._failing.get(text)) is not None:
+                if isinstance(error, ServerError):
+                    with self._lock:
+                        self._ends += 1
+                raise type(error)(str(error).format(index))
+        answer = super().infer(inputs, timeout_s, model)
+        if self._ends != ends:
+            raise ServerError("ended by another request")
+        return answer
+
+
+FAILING: dict[str, TranslationError] = {
+    "ends": ServerError("the engine's process ended by itself"),
+    "takes long": DeadlineExceeded("the deadline passed"),
+    "refused": InvalidRequest("text {} has too many characters"),
+}
+
+
+def translate(
+    texts: list[str], failing: Mapping[str, TranslationError], batch_size: int = 100
+) -> list[Outcome]:
+    with Translator(transport=FragileTransport(failing), retries=0) as translator:
+        return RowTranslation(translator, {}, batch_size).translate(texts)
+
+
+def expected(text: str) -> Outcome:
+    if text == "refused":
+        return RowError("the text has too many characters")
+    if text in FAILING:
+        return RowError(str(FAILING[text]))
+    return Translation(f"<{text.upper()}>", len(text), "stop")
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 100])
+def test_only_the_texts_at_fault_have_errors(batch_size: int) -> None:
+    texts = [str(number) for number in range(50)]
+    for at, text in zip((0, 20, 21, 49), ("ends", "refused", "takes long", "ends"), strict=True):
+        texts[at] = text
+    assert translate(texts, FAILING, batch_size) == list(map(expected, texts))
+
+
+def test_a_text_that_ends_the_server_does_not_cost_other_threads_theirs() -> None:
+    lists = [[f"{number} {row}" for row in range(40)] for number in range(4)]
+    lists[1][17] = lists[3][5] = "ends"
+    with Translator(transport=FragileTransport(FAILING), retries=0) as translator:
+        rows = RowTranslation(translator, {}, 10)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(rows.translate, lists))
+    assert found == [[expected(text) for text in texts] for texts in lists]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AccessDenied("another token"),
+        ServerError("broken"),
+        InvalidRequest("target_language is 'xx'"),
+    ],
+)
+def test_what_fails_with_every_text_ends_the_run(error: TranslationError) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        translate(["a", "b"], {"a": error, "b": error, CONTROL: error})
+
+
+def test_the_number_of_harmful_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_translation, "MOST_HARMFUL", 3)
+    with pytest.raises(ServerError):
+        translate(["ends"] * 4, FAILING)
+    assert len(translate(["ends"] * 3, FAILING)) == 3
+    refused = translate(["refused"] * 10, FAILING)
+    assert refused == [expected("refused")] * 10

@@ -1,0 +1,84 @@
+# ruff: noqa: RUF001  the quotation marks of several languages
+"""What users type, made of pairs by rule."""
+
+from __future__ import annotations
+
+import pytest
+from dragoman_serving.request.placeholders import find_placeholders
+from dragoman_training.text.alterations import RULES, Example, altered, applied
+
+ENGLISH, GERMAN = "Tom's bus has 41 seats.", "Toms Bus hat 41 Plätze."
+PAIR = Example(ENGLISH, GERMAN, "en", "de")
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"),
+    [
+        ("lower_case", ("tom's bus has 41 seats.", GERMAN)),
+        ("upper_case", ("TOM'S BUS HAS 41 SEATS.", "TOMS BUS HAT 41 PLÄTZE.")),
+        ("no_final_mark", (ENGLISH[:-1], GERMAN[:-1])),
+        ("typographic", ("“Tom’s bus has 41 seats.”", "„Toms Bus hat 41 Plätze.“")),
+        ("copied", (GERMAN, GERMAN)),
+    ],
+)
+def test_what_a_rule_makes_of_a_pair(rule: str, found: tuple[str, str]) -> None:
+    assert applied(RULES[rule], PAIR) == found
+
+
+def test_quotations_have_the_marks_of_their_languages() -> None:
+    pair = Example('Say "yes" or "no".', 'Dis "oui" ou "non".', "en", "fr")
+    found = applied(RULES["typographic"], pair)
+    assert found == ("Say “yes” or “no”.", "Dis « oui » ou « non ».")
+
+
+def test_a_number_is_written_as_each_language_writes_it() -> None:
+    numbers = set()
+    for seats in range(10, 60):
+        pair = Example(f"{seats} seats are free.", f"{seats} places sont libres.", "en", "fr")
+        found = applied(RULES["other_number"], pair)
+        assert found is not None
+        english, french = found[0].removesuffix(" seats are free."), found[1].split(" places")[0]
+        assert float(english.replace(",", "")) == float(french.replace(" ", "").replace(",", "."))
+        numbers.add(english)
+    assert any("," in number for number in numbers)
+    assert any("." in number for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt"),
+    [
+        ("Room 12 is free.", "Zimmer zwölf ist frei."),
+        ("It is 3.5 km.", "Es sind 3,5 km."),
+        ("1", "1"),
+    ],
+)
+def test_other_numbers_stay(src: str, tgt: str) -> None:
+    assert applied(RULES["other_number"], Example(src, tgt, "en", "de")) is None
+
+
+def test_both_sides_have_the_same_placeholders() -> None:
+    for name in ("Anna", "Boston", "Berlin", "Maria", "Tokyo", "Peter", "Paris", "Sami"):
+        for english, german in ((f"Is {name} here?", f"Ist {name} hier?"), ("It rains.", name)):
+            found = applied(RULES["placeholder"], Example(english, german, "en", "de"))
+            assert found is not None
+            assert found != (english, german)
+            assert find_placeholders(found[0]) == find_placeholders(found[1])
+
+
+def test_text_that_is_no_text_stays() -> None:
+    for number in range(50):
+        found = applied(RULES["no_text"], Example(str(number), "", "en", "de"))
+        assert found is not None
+        assert found[0] == found[1] != ""
+
+
+def test_rules_take_turns_and_the_same_pairs_are_altered_alike() -> None:
+    examples = [
+        Example(f"I have {n} of it.", f"Ich habe {n} davon.", "en", "de") for n in range(90)
+    ]
+    found = list(altered(examples, 0.2))
+    assert found == list(altered(examples, 0.2))
+    assert len(found) == 18
+    assert found.count(("i have 9 of it.", "Ich habe 9 davon.")) == 1
+    assert next(src for src, tgt in found if src == tgt) == "Ich habe 39 davon."
+    assert len(list(altered(examples, 1.0))) == 90
