@@ -17,6 +17,7 @@ from dragoman.kernel.installation import install_command
 COMMANDS = (
     "corpora",
     "clean",
+    "link-words",
     "train",
     "distill",
     "evaluate",

@@ -18,9 +18,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import re
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -31,17 +28,15 @@ from dragoman_serving.scoring.alignment import Linked, Words, word_links
 from dragoman_serving.scoring.pair import Pair, attention_of_tokens
 from dragoman_serving.scoring.score_graphs import ScoreGraph, mean_of_heads
 from dragoman_training.text.parallel_text import Side, read_directions, read_pairs
+from dragoman_training.text.word_aligner import Links, align, turned
+from dragoman_training.text.word_links import find_words, read_links
 
 from benchmarks.console import positive, progress
 from benchmarks.report import markdown_table
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 
-_TOKEN = re.compile(r"\w+|[^\w\s]")
 _TOGETHER = 16
-
-Link = tuple[int, int]
-Links = set[Link]
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,7 @@ def main() -> None:
     rows = []
     for src, tgt in directions:
         as_read = src.language == languages[0]
-        both = (forward, reverse) if as_read else (_turned(forward), _turned(reverse))
+        both = [links if as_read else list(map(turned, links)) for links in (forward, reverse)]
         sure = [one & other for one, other in zip(*both, strict=True)]
         possible = [one | other for one, other in zip(*both, strict=True)]
         name = f"{src.language}-{tgt.language}"
@@ -143,7 +138,7 @@ def model_links(
                         weights = attention_of_tokens(mean, heads, len(mean) - 1)
                         weights = weights[:, tokenizer.tags : -1]
                     links = word_links(source, target, [Linked(src, tgt, weights)])
-                    found[name].append(_links(str(links)))
+                    found[name].append(set(read_links(str(links))))
                 advance(language)
     yield from found.items()
 
@@ -152,48 +147,25 @@ def eflomal_links(
     program: Path, pairs: Sequence[Sequence[str]], last: int
 ) -> tuple[list[Links], list[Links]]:
     """Links of words of the last pairs, by its two directions."""
-    tokens = [[list(_TOKEN.finditer(text)) for text in pair] for pair in pairs]
-    with tempfile.TemporaryDirectory() as folder:
-        given = Path(folder, "pairs")
-        lines = [
-            " ||| ".join(" ".join(one[0].lower() for one in side) for side in sides)
-            for sides in tokens
-        ]
-        given.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        outputs = Path(folder, "forward"), Path(folder, "reverse")
-        subprocess.run(
-            [program, "-i", given, "-f", outputs[0], "-r", outputs[1], "--overwrite"], check=True
-        )
-        told = [path.read_text().splitlines()[-last:] for path in outputs]
+    linked = list(align(program, pairs))[-last:]
     forward, reverse = (
-        [
-            _of_words(pair, sides, _links(line))
-            for pair, sides, line in zip(pairs[-last:], tokens[-last:], lines_of_one, strict=True)
-        ]
-        for lines_of_one in told
+        [_of_words(pair, both[way]) for pair, both in zip(pairs[-last:], linked, strict=True)]
+        for way in (0, 1)
     )
     return forward, reverse
 
 
-def _of_words(pair: Sequence[str], sides: Sequence[Sequence[re.Match[str]]], links: Links) -> Links:
-    """Links of tokens as links of the words that they stand in."""
+def _of_words(pair: Sequence[str], links: Links) -> Links:
+    """Links of what the aligner takes for words as links of the words of `str.split`."""
     source, target = map(Words, pair)
+    src_words, tgt_words = map(find_words, pair)
     found = set()
     for src, tgt in links:
-        one, other = source.at(sides[0][src].start()), target.at(sides[1][tgt].start())
-        assert one is not None  # a token stands in a word
+        one, other = source.at(src_words[src].start()), target.at(tgt_words[tgt].start())
+        assert one is not None  # it stands in a word
         assert other is not None
         found.add((one, other))
     return found
-
-
-def _links(moses: str) -> Links:
-    split = (link.split("-") for link in moses.split())
-    return {(int(source), int(target)) for source, target in split}
-
-
-def _turned(links: Sequence[Links]) -> list[Links]:
-    return [{(target, source) for source, target in of_one} for of_one in links]
 
 
 if __name__ == "__main__":

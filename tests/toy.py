@@ -23,3 +23,13 @@ def write_pairs(prefix: Path, pairs: list[tuple[str, str]], languages: tuple[str
     for side, language in enumerate(languages):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         prefix.with_name(f"{prefix.name}.{language}").write_text(text, encoding="utf-8")
+
+
+def write_links(prefix: Path, pairs: list[tuple[str, str]], languages: tuple[str, str]) -> None:
+    """Write `prefix.xx-yy.links`: each word and its copy in the reverse."""
+    lines = []
+    for source, _ in pairs:
+        last = len(source.split()) - 1
+        lines.append(" ".join(f"{at}-{last - at}" for at in range(last + 1)) + "\n")
+    path = prefix.with_name(f"{prefix.name}.{'-'.join(languages)}.links")
+    path.write_text("".join(lines), encoding="utf-8")

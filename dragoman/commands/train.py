@@ -136,7 +136,8 @@ def _own_texts(arguments: argparse.Namespace) -> list[OwnText]:
     Raises:
         UsageError: the second one does not go with the first.
     """
-    from dragoman_training.run.own_text import OwnText, named_files
+    from dragoman_training.run.own_text import OwnText
+    from dragoman_training.text.parallel_text import named_files
 
     given = {"text": arguments.text, "general-text": arguments.general_text}
     if given["general-text"] and not given["text"]:
@@ -163,7 +164,7 @@ def _own_data(
 
     A run that is resumed validates on what it did before.
     """
-    from dragoman_training.run.own_text import named_files
+    from dragoman_training.text.parallel_text import named_files
 
     data: dict[str, Any] = {}
     if texts:

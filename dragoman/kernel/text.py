@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -44,6 +45,16 @@ class Piece:
     id: int
     begin: int
     end: int
+
+
+def tokens_of(word: re.Match[str], pieces: Sequence[Piece]) -> Iterator[int]:
+    """The tokens that stand for some of a word's characters.
+
+    Of the tokens that write one character together, all do.
+    """
+    for index, piece in enumerate(pieces):
+        if piece.begin < word.end() and max(piece.end, piece.begin + 1) > word.start():
+            yield index
 
 
 class Tokenizer:

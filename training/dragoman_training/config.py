@@ -241,6 +241,29 @@ class OptimisationConfig:
 
 
 @dataclass(frozen=True)
+class AlignmentConfig:
+    """Guided alignment: one cross-attention head is trained on links of words.
+
+    Source: Garg et al. 2019, https://arxiv.org/abs/1909.02074
+    """
+
+    weight: float | None = None
+    """Of the head's loss beside that of the translation, such as 0.05; None: no head is guided."""
+    layer: int | None = None
+    """Of the decoder, from 0; None: the last but one."""
+    head: int = 0
+    """Of the layer, from 0."""
+
+    def __post_init__(self) -> None:
+        if self.weight is not None and not 0.0 < self.weight < math.inf:
+            raise UsageError(f"alignment.weight is {self.weight}: give a number above 0")
+
+    def layer_of(self, decoder_layers: int) -> int:
+        """The layer of the guided head, in a decoder of so many."""
+        return max(0, decoder_layers - 2) if self.layer is None else self.layer
+
+
+@dataclass(frozen=True)
 class ImportConfig:
     """What is known of a model that was trained elsewhere."""
 
@@ -266,6 +289,7 @@ class RunConfig:
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
     training: OptimisationConfig = field(default_factory=OptimisationConfig)
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    alignment: AlignmentConfig = field(default_factory=AlignmentConfig)
     imported: ImportConfig | None = None
 
     @property
@@ -312,8 +336,8 @@ def resolve(
     """Join a TOML file, `--set` words and the model's preset into one configuration.
 
     Args:
-        path: a TOML file with the tables `model`, `data`, `vocabulary`, `training` and `cleaning`,
-            or None.
+        path: a TOML file with the tables `model`, `data`, `vocabulary`, `training`, `cleaning` and
+            `alignment`, or None.
         words: `name=value` words, which win over everything.
         data: settings of the table `data`, which win over the file's.
 
@@ -427,6 +451,26 @@ def _check_run(config: RunConfig) -> None:
     for name in ("stop_after_validations", "average_best"):
         if getattr(training, name) is not None and not config.data.valid:
             raise UsageError(f"training.{name}: give text in data.valid, which is empty")
+    _check_alignment(config)
+
+
+def _check_alignment(config: RunConfig) -> None:
+    """What a run with a guided head needs."""
+    alignment, model = config.alignment, config.model
+    if alignment.weight is None:
+        return
+    numbers = {
+        "layer": (alignment.layer_of(model.decoder_layers), model.decoder_layers),
+        "head": (alignment.head, model.heads),
+    }
+    for name, (number, count) in numbers.items():
+        if not 0 <= number < count:
+            raise UsageError(f"alignment.{name} is {number}: give a number from 0 to {count - 1}")
+    if config.data.subword_dropout:
+        raise UsageError(
+            f"data.subword_dropout is {config.data.subword_dropout}: links are of words that are "
+            "cut as always; set it to 0, or give no alignment.weight"
+        )
 
 
 def _spell_out_corpora(settings: dict[str, Any]) -> None:

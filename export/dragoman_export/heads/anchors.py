@@ -22,7 +22,7 @@ from dragoman_serving.scoring.score_graphs import ScoreGraph
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Criterion, Manifest
-from dragoman.kernel.text import Piece, Tokenizer
+from dragoman.kernel.text import Tokenizer, tokens_of
 
 _WORD = re.compile(r"[^\W_]+")
 _FEWEST_ANCHORS = 50
@@ -169,9 +169,9 @@ class _Example:
         src, tgt = tokenizer.pieces(source), tokenizer.target.pieces(target)
         src_ids = tuple(tokenizer.encode_source(source, language))
         found = [
-            (piece, frozenset(_pieces_of(word, src)))
+            (piece, frozenset(tokens_of(word, src)))
             for word, other in anchors_of(source, target)
-            for piece in _pieces_of(other, tgt)
+            for piece in tokens_of(other, tgt)
         ]
         return cls(Pair(src_ids, tuple(piece.id for piece in tgt)), tuple(found), tokenizer.tags)
 
@@ -197,13 +197,6 @@ class _Example:
                 right,
                 int((piece + 0.5) / len(self.pair.tgt_ids) * length),
             )
-
-
-def _pieces_of(word: re.Match[str], pieces: Sequence[Piece]) -> Iterator[int]:
-    """The pieces that stand for some of a word's characters."""
-    for index, piece in enumerate(pieces):
-        if piece.begin < word.end() and piece.end > word.start():
-            yield index
 
 
 def _stack(found: Sequence[_Anchor]) -> Anchors:

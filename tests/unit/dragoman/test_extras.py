@@ -99,11 +99,13 @@ def test_a_command_works_with_the_extra_that_it_names(folder: Path) -> None:
 
 
 def test_every_command_is_tried() -> None:
-    assert {*COMMANDS} == {words[0] for _, words in CASES} | {"corpora"}
+    assert {*COMMANDS} == {words[0] for _, words in CASES} | {"corpora", "link-words"}
 
 
-def test_corpora_needs_no_extra(folder: Path) -> None:
+def test_corpora_and_their_links_need_no_extra(folder: Path) -> None:
     assert run(folder, [], ["corpora"]).returncode == 0
+    done = run(folder, [], ["link-words", "--text", "my.en", "my.de", "--eflomal", "./none"])
+    assert "link-words: none: cannot be run: No such file" in done.stderr
 
 
 def test_beside_the_runtime_for_gpus_comes_none_for_cpus(monkeypatch: pytest.MonkeyPatch) -> None:

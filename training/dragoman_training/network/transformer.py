@@ -132,6 +132,24 @@ class MultiHeadAttention(nn.Module):
         key, _ = self.key_value(memory).chunk(2, dim=-1)
         return attention_weights(query, self._split_heads(key), keep_mask)
 
+    def log_weights(self, head: int, x: Tensor, memory: Tensor, keep_mask: Tensor) -> Tensor:
+        """The logarithms [B, T, S] of one head's weights, in fp32; minus infinity where masked.
+
+        Only this head's queries and keys are computed.
+        """
+        size = self.query.out_features // self.heads
+        own = slice(head * size, (head + 1) * size)  # keys stand before values
+        with torch.autocast(x.device.type, enabled=False):
+            query, key = (
+                F.linear(given.float(), layer.weight[own], None if bias is None else bias[own])
+                for given, layer, bias in (
+                    (x, self.query, self.query.bias),
+                    (memory, self.key_value, self.key_value.bias),
+                )
+            )
+            scores = query @ key.transpose(-2, -1) / math.sqrt(size)  # [B, T, S]
+            return scores.masked_fill(~keep_mask[:, 0], float("-inf")).log_softmax(dim=-1)
+
     def _split_heads(self, x: Tensor) -> Tensor:
         # [B, T, E] to [B, T, H, D] to [B, H, T, D]
         return x.view(x.size(0), x.size(1), self.heads, -1).transpose(1, 2)

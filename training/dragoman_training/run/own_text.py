@@ -10,7 +10,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman_training.config import CorpusConfig, DataConfig, RunConfig
 from dragoman_training.steps.processes import Processes
 from dragoman_training.text.holding_out import TRAIN, VALID, hold_out, number_held_out
-from dragoman_training.text.parallel_text import TextFiles
+from dragoman_training.text.parallel_text import TextFiles, find_links
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,9 @@ class OwnText:
         if self.prefix not in (corpus.prefix for corpus in config.data.train):
             raise UsageError("--text and data.train: give one of them")
         if processes.is_first:
-            hold_out(self.files, self.folder)
+            weight = config.alignment.weight
+            links = find_links(self.files.prefix, self.files.languages) if weight else ()
+            hold_out(replace(self.files, links=links), self.folder)
             log.info(
                 "%d of %d pairs are held out for validation, as %s; --valid-text names other text",
                 *(number_held_out(self.files), len(self.files), self.valid_prefix),
@@ -71,17 +73,3 @@ class OwnText:
         if corpus.prefix != self.prefix:
             return corpus
         return replace(corpus, prefix=str(self.folder / TRAIN))
-
-
-def named_files(first: Path, second: Path) -> TextFiles:
-    """The text of two files such as `my.en` and `my.de.gz`.
-
-    Raises:
-        UsageError: their names differ in more than the language.
-    """
-    names = [Path(p.stem) if p.suffix in (".gz", ".xz") else p for p in (first, second)]
-    languages = [name.suffix[1:] for name in names]
-    prefixes = {path.parent / name.stem for path, name in zip((first, second), names, strict=True)}
-    if len(prefixes) > 1 or not all(languages):
-        raise UsageError(f"{first} and {second}: name them alike but for the language: my.en my.de")
-    return TextFiles(prefixes.pop().absolute(), languages)

@@ -14,6 +14,7 @@ from types import TracebackType
 from dragoman_training.run.checkpoint import Progress
 from dragoman_training.run.event_file import EventFile
 from dragoman_training.run.validation import Found
+from dragoman_training.steps.gradients import Losses
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class RunLog:
         self._path = run / FILE_NAME
         self._forget(progress.step)
         self._board = EventFile(run / "tensorboard", progress.step + 1)
-        self._loss_sum, self._tgt_tokens = 0.0, 0
+        self._losses, self._tgt_tokens = Losses(), 0
         self._since_s = time.monotonic()
 
     def __enter__(self) -> RunLog:
@@ -44,9 +45,9 @@ class RunLog:
         """End TensorBoard's file."""
         self._board.close()
 
-    def count(self, loss: float, tgt_tokens: int) -> None:
-        """Take note of a step: the sum of its loss, over so many tokens."""
-        self._loss_sum += loss
+    def count(self, losses: Losses, tgt_tokens: int) -> None:
+        """Take note of a step: the sums of its losses, over so many tokens."""
+        self._losses = self._losses.plus(losses)
         self._tgt_tokens += tgt_tokens
 
     def report(self, progress: Progress, steps: int, learning_rate: float) -> None:
@@ -55,7 +56,7 @@ class RunLog:
             return  # all steps were skipped
         step = progress.step
         rate = self._tgt_tokens / max(time.monotonic() - self._since_s, 1e-9)
-        loss = self._loss_sum / self._tgt_tokens
+        loss = self._losses.translation / self._tgt_tokens
         left = timedelta(seconds=round(progress.elapsed_s / step * (steps - step)))
         log.info(
             "step %d/%d  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
@@ -64,10 +65,15 @@ class RunLog:
         measured: dict[str, object] = {"loss": round(loss, 4), "tgt_tokens_per_s": round(rate)}
         if skipped := progress.loss_scale.skipped_steps:
             measured["skipped_steps"] = skipped
+        if linked_tokens := self._losses.linked_tokens:
+            alignment = self._losses.alignment / linked_tokens
+            log.info("step %d  alignment loss %.3f", step, alignment)
+            measured["alignment_loss"] = round(alignment, 4)
+            self._board.add(step, train_alignment_loss=alignment)
         self._write(progress, kind="train", **measured)
         rates = {"train_tgt_tokens_per_s": rate, "train_learning_rate": learning_rate}
         self._board.add(step, train_loss=loss, **rates)
-        self._loss_sum, self._tgt_tokens = 0.0, 0
+        self._losses, self._tgt_tokens = Losses(), 0
         self._since_s = time.monotonic()
 
     def report_validation(self, progress: Progress, found: Found) -> None:

@@ -17,7 +17,12 @@ from dragoman_training.steps.processes import Processes
 from dragoman_training.text.encoding import Drawing, TokenFiles
 from dragoman_training.text.examples import Examples
 from dragoman_training.text.extension import Former, extend_vocabulary
-from dragoman_training.text.parallel_text import ParallelText, TextFiles, read_some_pairs
+from dragoman_training.text.parallel_text import (
+    ParallelText,
+    TextFiles,
+    read_some_pairs,
+    with_links,
+)
 from dragoman_training.text.vocabulary import train_vocabulary, vocabulary_text
 
 log = logging.getLogger(__name__)
@@ -55,7 +60,7 @@ class RunText:
         self._config, self._run, self._processes = config, run, processes
         self._vocabulary = vocabulary
         self._vocabularies = [vocabulary.with_name(name) for name in tokenizer_files(config)]
-        texts = [_text(data_dir, corpus) for corpus in config.data.train]
+        texts = _with_links(config, [_text(data_dir, corpus) for corpus in config.data.train])
         self.held_out = {
             _name(corpus): learnt_parts(_in_memory(data_dir, corpus), config.data.directions)
             for corpus in config.data.valid
@@ -140,6 +145,26 @@ class RunText:
             "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
         )
         return examples
+
+
+def _with_links(config: RunConfig, texts: Sequence[ParallelText]) -> list[ParallelText]:
+    """Texts with their links, where the run guides a head by them.
+
+    Raises:
+        UsageError: it does, and no text has links.
+    """
+    weight = config.alignment.weight
+    if weight is None:
+        return list(texts)
+    found = [with_links(text) for text in texts]
+    linked = sum(bool(text.links) for text in found)
+    if not linked:
+        raise UsageError(
+            f"alignment.weight is {weight}, but no text of data.train has links: make them with "
+            "dragoman link-words, or give no weight"
+        )
+    log.info("links of words in %d of %d corpora", linked, len(found))
+    return found
 
 
 def _with_vocabulary(config: RunConfig, size: int) -> RunConfig:

@@ -23,7 +23,8 @@ from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.run_text import RunText
 from dragoman_training.run.start import Start
 from dragoman_training.run.validation import Validation
-from dragoman_training.steps.gradients import Gradients
+from dragoman_training.steps.gradients import Gradients, Losses
+from dragoman_training.steps.guided_alignment import GuidedAlignment
 from dragoman_training.steps.optimizer import Optimizer
 from dragoman_training.steps.processes import Processes, join
 from dragoman_training.steps.schedule import learning_rate
@@ -95,6 +96,8 @@ class Trainer:
             start.give_weights(self._model, text.tokenizer)
             if config.training.start_share and start.is_same_model:
                 self._write(self._run / _START)
+        guides = config.alignment.weight is not None
+        guided = GuidedAlignment(self._model, config.alignment) if guides else None
         if config.training.compile:
             self._model.compile(dynamic=True)
         self._optimizer = Optimizer(self._model, config.training.optimizer)
@@ -115,7 +118,7 @@ class Trainer:
             log.info("going on from %s", finished[-1])
         self._gradients = Gradients(
             *(self._model, self._train.batch, config.training, self._processes),
-            self._progress.most_tokens,
+            *(self._progress.most_tokens, guided),
         )
 
     def train(self) -> Path:
@@ -198,7 +201,7 @@ class Trainer:
             if self._progress.step >= settings.steps or self._best.are_past(self._progress):
                 break
             step = self._progress.step + 1
-            loss, tokens = self._step(parts, step)
+            losses, tokens = self._step(parts, step)
             self._progress = replace(
                 self._progress,
                 step=step,
@@ -208,7 +211,7 @@ class Trainer:
             )
             last = step == settings.steps
             if run_log:
-                run_log.count(loss, tokens)
+                run_log.count(losses, tokens)
                 if step % settings.log_every_steps == 0 or last:
                     run_log.report(self._progress, settings.steps, self._optimizer.learning_rate)
             if step % settings.validate_every_steps == 0 or last:
@@ -230,31 +233,31 @@ class Trainer:
             yield from planned[self._progress.batches_of_epoch :]
             self._progress = self._of_next_epoch(self._progress)
 
-    def _step(self, parts: Sequence[Part], step: int) -> tuple[float, int]:
+    def _step(self, parts: Sequence[Part], step: int) -> tuple[Losses, int]:
         """Learn from all parts; what comes of it does not depend on who computes which."""
         settings, weights = self._config.training, list(self._model.parameters())
         self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
         tokens = sum(part.tgt_tokens for part in parts)
         scale = self._progress.loss_scale
         factor = scale.value if settings.precision == "fp16" else 1.0
-        value = self._gradients.add_up(parts, step, tokens / factor)
+        losses = self._gradients.add_up(parts, step, tokens / factor)
         for weight in weights:
             if factor != 1.0 and weight.grad is not None:
                 weight.grad /= factor
         norm = torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm).item()
-        overflowed = not (math.isfinite(value) and math.isfinite(norm))
+        overflowed = not all(map(math.isfinite, (*losses, norm)))
         if settings.precision == "fp16":
             scale = scale.after_step(step, overflowed)
             self._progress = replace(self._progress, loss_scale=scale)
             if overflowed:
-                return 0.0, 0
+                return Losses(), 0
         elif overflowed:
             raise UsageError(
-                f"step {step}: the loss is {value}, and its gradients' norm {norm}; lower "
-                "training.peak_learning_rate"
+                f"step {step}: the loss is {losses.translation}, and its gradients' norm {norm}; "
+                "lower training.peak_learning_rate"
             )
         self._optimizer.step()
-        return value, tokens
+        return losses, tokens
 
     def _validate(self, run_log: RunLog | None) -> None:
         found = self._validation.measure(self._gradients.most_tokens)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,11 +13,26 @@ import torch
 from dragoman.kernel.errors import UsageError
 from dragoman_training.config import OptimisationConfig
 from dragoman_training.network.transformer import Transformer
+from dragoman_training.steps.guided_alignment import GuidedAlignment
 from dragoman_training.steps.loss import summed_loss
 from dragoman_training.steps.processes import Processes
 from dragoman_training.text.examples import Batch, Part, pieces
 
 log = logging.getLogger(__name__)
+
+
+class Losses(NamedTuple):
+    """Sums over a batch, or over a step."""
+
+    translation: float = 0.0
+    alignment: float = 0.0
+    """Of the guided head, not weighted."""
+    linked_tokens: float = 0.0
+    """Target tokens that the guided head is trained on."""
+
+    def plus(self, other: Losses) -> Losses:
+        """Both together."""
+        return Losses(*(one + more for one, more in zip(self, other, strict=True)))
 
 
 class Gradients:
@@ -33,6 +49,7 @@ class Gradients:
         config: OptimisationConfig,
         processes: Processes,
         most_tokens: int | None = None,
+        guided: GuidedAlignment | None = None,
     ) -> None:
         """Know what to compute with.
 
@@ -42,12 +59,13 @@ class Gradients:
             config: precision, label smoothing and seed.
             processes: those that share the parts.
             most_tokens: in a piece, padding included, as far as memory was too small before.
+            guided: the model's head that is trained on links, if there is one.
         """
         self._model, self._batch, self._config = model, batch, config
-        self._processes = processes
+        self._processes, self._guided = processes, guided
         self.most_tokens = most_tokens
 
-    def add_up(self, parts: Sequence[Part], step: int, divisor: float) -> float:
+    def add_up(self, parts: Sequence[Part], step: int, divisor: float) -> Losses:
         """Leave in the model the gradients of all parts' loss.
 
         Args:
@@ -56,7 +74,7 @@ class Gradients:
             divisor: what the loss is divided by before its gradients are taken.
 
         Returns:
-            The loss of all parts, as it is.
+            The losses of all parts, as they are.
 
         Raises:
             UsageError: a single example does not fit the memory.
@@ -65,34 +83,43 @@ class Gradients:
         while (value := self._of_parts(own, step, divisor)) is None:
             if self._processes.device.type == "cuda":
                 torch.cuda.empty_cache()
-        return self._processes.sum_gradients(self._model.parameters(), value)
+        return Losses(*self._processes.sum_gradients(self._model.parameters(), value))
 
-    def _of_parts(self, own: Sequence[tuple[int, Part]], step: int, divisor: float) -> float | None:
-        """The loss of this process's parts; None where the memory was too small.
+    def _of_parts(
+        self, own: Sequence[tuple[int, Part]], step: int, divisor: float
+    ) -> Losses | None:
+        """The losses of this process's parts; None where the memory was too small.
 
         Then part of a gradient may be there already, so that all of them are computed anew.
         """
         self._model.zero_grad(set_to_none=True)
-        value = 0.0
+        total = Losses()
         for number, part in own:
             torch.manual_seed(_seed(self._config.seed, step, number))
             for piece in pieces(self._batch(part), self.most_tokens):
-                loss = self._of_piece(piece, divisor)
-                if loss is None:
+                losses = self._of_piece(piece, divisor)
+                if losses is None:
                     self._lower(piece, step)
                     return None
-                value += loss
-        return value
+                total = total.plus(losses)
+        return total
 
-    def _of_piece(self, piece: Batch, divisor: float) -> float | None:
-        """The loss of a piece, whose gradients are added; None where the memory was too small."""
-        config = self._config
+    def _of_piece(self, piece: Batch, divisor: float) -> Losses | None:
+        """The losses of a piece, whose gradients are added; None where the memory was too small."""
+        config, guided = self._config, self._guided
         try:
             loss = summed_loss(self._model, piece, config.label_smoothing, config.precision)
-            (loss / divisor).backward()  # type: ignore[no-untyped-call]
-            return loss.item()
+            if guided is None or piece.linked is None:
+                (loss / divisor).backward()  # type: ignore[no-untyped-call]
+                return Losses(loss.item())
+            of_links = guided.loss(piece.linked)
+            ((loss + guided.weight * of_links) / divisor).backward()  # type: ignore[no-untyped-call]
+            return Losses(loss.item(), of_links.item(), piece.linked.any(dim=-1).sum().item())
         except torch.OutOfMemoryError:
             return None  # what the error held is free by now
+        finally:
+            if guided is not None:
+                guided.forget()
 
     def _lower(self, piece: Batch, step: int) -> None:
         if len(piece.src_ids) == 1:

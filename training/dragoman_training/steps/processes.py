@@ -84,32 +84,35 @@ class Processes:
             dist.all_reduce(found, dist.ReduceOp.MIN)
         return float(found)
 
-    def sum_gradients(self, parameters: Iterable[Tensor], loss: float) -> float:
+    def sum_gradients(
+        self, parameters: Iterable[Tensor], losses: Sequence[float]
+    ) -> Sequence[float]:
         """Add up the gradients of all processes, in place, and their losses.
 
         One message for all of them: a small model's gradients are many and short.
 
         Args:
             parameters: in the same order in every process; a gradient that is None counts as zero.
-            loss: this process's share of the loss.
+            losses: this process's share of them.
 
         Returns:
-            The loss of all.
+            The losses of all.
         """
         if self.number == 1:
-            return loss
+            return losses
         weights = list(parameters)
         for weight in weights:
             if weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
         gradients = [weight.grad for weight in weights if weight.grad is not None]
-        flat = torch.cat([*(grad.flatten() for grad in gradients), gradients[0].new_tensor([loss])])
+        flat = torch.cat([*(grad.flatten() for grad in gradients), gradients[0].new_tensor(losses)])
         with _together():
             dist.all_reduce(flat)
         sizes = [grad.numel() for grad in gradients]
-        for grad, summed in zip(gradients, torch.split(flat[:-1], sizes), strict=True):
+        *of_gradients, of_losses = torch.split(flat, [*sizes, len(losses)])
+        for grad, summed in zip(gradients, of_gradients, strict=True):
             grad.copy_(summed.view_as(grad))
-        return float(flat[-1])
+        return of_losses.tolist()
 
 
 def join() -> Processes:

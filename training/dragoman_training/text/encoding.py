@@ -29,7 +29,9 @@ from dragoman_training.text.parallel_text import (
     TextFiles,
     drawing_ranks,
     existing_file,
+    links_ending,
 )
+from dragoman_training.text.word_links import BadLink, link_tokens
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,8 @@ class EncodedText:
     """The pairs of a corpus that are short enough, in the order in which they were drawn."""
 
     ids: npt.NDArray[np.generic]
-    """Of all sides of all pairs, one behind the other."""
+    """Of all sides of all pairs, one behind the other. Behind the texts' sides come those of links:
+    the positions of two linked tokens, then those of the next two."""
     ends: npt.NDArray[np.int64]
     """Where each side ends, from 0 on."""
     order: npt.NDArray[np.int64] | None
@@ -104,7 +107,7 @@ def encode(
     return EncodedText(
         np.frombuffer(ids.getvalue(), _dtype(tokenizer)),
         np.frombuffer(ends.getvalue(), np.int64),
-        *(order, len(text.languages), left_out),
+        *(order, _sides(text), left_out),
     )
 
 
@@ -141,23 +144,28 @@ class TokenFiles:
             UsageError: the text cannot be read, or the disk not written.
         """
         assert isinstance(text.pairs, TextFiles)
-        files = [existing_file(text.pairs.prefix, language) for language in text.languages]
+        files = [existing_file(text.pairs.prefix, ending) for ending in text.pairs.endings]
         about: dict[str, object] = {
             "text": list(map(_digest, files)),
             "vocabulary": " ".join(map(_digest, self._vocabularies)),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,
         }
+        if text.pairs.links:
+            about["links"] = list(map(list, text.pairs.links))
         folder = self._folder / str(number)
         if drawing is not None:
             about |= {"dropout": drawing.dropout, "drawing": drawing.number}
             folder = self._folder / f"{number}-{drawing.number}"
         with _locked(self._folder):
-            found = _open(folder, about, len(text.languages), _dtype(tokenizer))
+            found = _open(folder, about, _sides(text), _dtype(tokenizer))
             if found is None:
                 log.info("encoding %s", text.pairs.prefix)
-                _make(folder, about, text, tokenizer, limit, drawing)
-                found = _open(folder, about, len(text.languages), _dtype(tokenizer))
+                try:
+                    _make(folder, about, text, tokenizer, limit, drawing)
+                except BadLink as error:
+                    raise BadLink(f"{text.pairs.prefix}.{error}") from error
+                found = _open(folder, about, _sides(text), _dtype(tokenizer))
         if found is None:
             raise UsageError(f"{folder}: is written by another run too; name another --out")
         return found
@@ -181,6 +189,10 @@ def _locked(folder: Path) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _sides(text: ParallelText) -> int:
+    return len(text.languages) + len(text.links)
 
 
 def _dtype(tokenizer: Tokenizer) -> npt.DTypeLike:
@@ -274,7 +286,7 @@ def _write(
     Returns:
         In which order the pairs were drawn, and how many were left out before there were enough.
     """
-    writer = _Writer(tokenizer, limit, drawing, ids, ends)
+    writer = _Writer(text, tokenizer, limit, drawing, ids, ends)
     ranks = drawing_ranks(text)
     if ranks is None:
         writer.add(enumerate(text.pairs))
@@ -301,12 +313,14 @@ class _Writer:
 
     def __init__(
         self,
+        text: ParallelText,
         tokenizer: Tokenizer,
         limit: int,
         drawing: Drawing | None,
         ids: IO[bytes],
         ends: IO[bytes],
     ) -> None:
+        self._languages, self._links = text.languages, text.links
         self._tokenizer, self._limit, self._drawing = tokenizer, limit, drawing
         self._ids, self._ends, self._end = ids, ends, 0
         self._ends.write(np.zeros(1, np.int64).tobytes())
@@ -328,10 +342,11 @@ class _Writer:
             kept: list[list[int]] = []
             for number, (rank, _) in enumerate(chunk):
                 of_pair = slice(number * sides, (number + 1) * sides)
-                fits = all(0 < len(side) <= self._limit for side in encoded[of_pair])
+                of_texts = encoded[of_pair][: len(self._languages)]
+                fits = all(0 < len(side) <= self._limit for side in of_texts)
                 # An imported vocabulary may lack characters; the model must not train to generate
                 # the unknown token.
-                fits = fits and UNKNOWN_ID not in encoded[of_pair][-1]
+                fits = fits and UNKNOWN_ID not in of_texts[-1]
                 (self.taken if fits else self.too_long).append(rank)
                 kept += drawn[of_pair] if fits else []
             ids = np.fromiter(itertools.chain(*kept), _dtype(self._tokenizer))
@@ -341,12 +356,20 @@ class _Writer:
             self._end = int(ends[-1]) if kept else self._end
 
     def _encode(self, columns: Sequence[Sequence[str]]) -> list[list[int]]:
-        """The ids of sides: all of the first pair, then all of the next one.
+        """The ids of sides, links behind them: all of the first pair, then all of the next one.
 
         Where the sides have a vocabulary each, a text is one-way: source, target.
         """
-        tokenizers = (self._tokenizer, *[self._tokenizer.target] * (len(columns) - 1))
-        encoded = [one.encode_all(side) for one, side in zip(tokenizers, columns, strict=True)]
+        texts, links = columns[: len(self._languages)], columns[len(self._languages) :]
+        tokenizers = (self._tokenizer, *[self._tokenizer.target] * (len(texts) - 1))
+        encoded = [one.encode_all(side) for one, side in zip(tokenizers, texts, strict=True)]
+        for (src, tgt), lines in zip(self._links, links, strict=True):
+            ending = links_ending((self._languages[src], self._languages[tgt]))
+            pairs = zip(texts[src], texts[tgt], strict=True)
+            of_sides = (tokenizers[src], tokenizers[tgt])
+            encoded.append(
+                [_linked(ending, of_sides, *one) for one in zip(pairs, lines, strict=True)]
+            )
         return list(itertools.chain(*zip(*encoded, strict=True)))
 
     def _draw(self, texts: list[str], encoded: list[list[int]], seen: int) -> list[list[int]]:
@@ -359,3 +382,16 @@ class _Writer:
             side if 0 < len(side) <= self._limit else usual
             for side, usual in zip(drawn, encoded, strict=True)
         ]
+
+
+def _linked(
+    ending: str, tokenizers: Sequence[Tokenizer], texts: Sequence[str], line: str
+) -> list[int]:
+    """Which tokens a line of links links, as `EncodedText` keeps them."""
+    if not line.strip():
+        return []
+    pieces = [one.pieces(text) for one, text in zip(tokenizers, texts, strict=True)]
+    try:
+        return list(itertools.chain(*link_tokens(line, texts, pieces)))
+    except BadLink as error:
+        raise BadLink(f"{ending}: {error}") from error

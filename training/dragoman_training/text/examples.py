@@ -22,15 +22,18 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded sentence pairs, all int64.
+    """Padded sentence pairs, ids in int64.
 
     `src_ids` [B, S] holds tag, text and end; `tgt_in_ids` [B, T] begins with the start symbol, and
-    `tgt_out_ids` [B, T] is the same shifted by one, ending with the end symbol.
+    `tgt_out_ids` [B, T] is the same shifted by one, ending with the end symbol. `linked`, bool
+    [B, T, S], says which source tokens each token of `tgt_in_ids` is linked to; None if no token of
+    the batch is linked.
     """
 
     src_ids: Tensor
     tgt_in_ids: Tensor
     tgt_out_ids: Tensor
+    linked: Tensor | None = None
 
     @property
     def padded_tokens(self) -> int:
@@ -43,9 +46,10 @@ def pieces(batch: Batch, most_tokens: int | None) -> Iterator[Batch]:
     rows = len(batch.src_ids)
     if most_tokens is not None and batch.padded_tokens > most_tokens:
         rows = max(1, most_tokens * rows // batch.padded_tokens)
-    sides = (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
-    for ids in zip(*(torch.split(side, rows) for side in sides), strict=True):
-        yield Batch(*ids)
+    sides = (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids, batch.linked)
+    given = [side for side in sides if side is not None]
+    for tensors in zip(*(torch.split(side, rows) for side in given), strict=True):
+        yield Batch(*tensors)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,23 @@ class Part:
     first: Numbers
     second: Numbers
     tgt_tokens: int
+
+
+@dataclass(frozen=True)
+class _Example:
+    """A sentence pair in one direction, or several that follow one another."""
+
+    tags: Sequence[int]
+    source: list[int]
+    target: list[int]
+    links: Numbers
+    """[N, 2]: positions of linked tokens in source and target."""
+
+    def joined(self, other: _Example) -> _Example:
+        """With another one of the same direction behind it."""
+        behind = np.add(other.links, (len(self.source), len(self.target)))
+        links = np.concatenate([self.links, behind])
+        return _Example(self.tags, self.source + other.source, self.target + other.target, links)
 
 
 @dataclass(frozen=True)
@@ -71,6 +92,8 @@ class _Corpus:
     """Of each direction, the id that asks for its target language, if the vocabulary has tags."""
     numbers: Sequence[int]
     """Of each direction, its number among those of all corpora."""
+    links: Sequence[tuple[int, bool] | None]
+    """Of each direction, the side that has its links, and whether they count the target first."""
     begin: int
     """Number of its first example among those of all corpora."""
 
@@ -151,7 +174,8 @@ class Examples:
         # Without pairs it teaches none.
         numbers = [known.setdefault(name, len(known)) for name in names if len(sources[0])]
         tags = [tokenizer.tag_ids(tgt) for _, tgt in names]
-        return _Corpus(sources, targets, text.directions, tags, numbers, len(self))
+        links = [_links_of(text, *direction) for direction in text.directions]
+        return _Corpus(sources, targets, text.directions, tags, numbers, links, len(self))
 
     def __len__(self) -> int:
         """Number of examples, each direction counted."""
@@ -269,30 +293,52 @@ class Examples:
                     tgt[rows] = corpus.targets[drawing].lengths(pairs, tgt_side)
         return src, tgt
 
-    def _example(self, number: int) -> tuple[Sequence[int], list[int], list[int]]:
-        """Tags, source and target of an example."""
+    def _example(self, number: int) -> _Example:
         drawing, number = divmod(number, len(self))
         corpus = self._corpora[bisect_right(self._begins, number) - 1]
         pair, way = divmod(number - corpus.begin, len(corpus.directions))
         src, tgt = corpus.directions[way]
-        source = corpus.sources[drawing].side_ids(pair, src)
-        return corpus.tags[way], source, corpus.targets[drawing].side_ids(pair, tgt)
+        sources, targets = corpus.sources[drawing], corpus.targets[drawing]
+        links = np.zeros((0, 2), np.int64)
+        if (where := corpus.links[way]) is not None:
+            side, turned = where
+            links = np.array(sources.side_ids(pair, side), np.int64).reshape(-1, 2)
+            links = links[:, ::-1] if turned else links
+        own = (sources.side_ids(pair, src), targets.side_ids(pair, tgt))
+        return _Example(corpus.tags[way], *own, links)
 
     def batch(self, part: Part) -> Batch:
         """Lay the examples of a part side by side."""
-        sources, targets = [], []
+        examples = []
         for i, j in zip(part.first.tolist(), part.second.tolist(), strict=True):
-            tags, source, target = self._example(i)
-            if j >= 0:
-                _, more_source, more_target = self._example(j)
-                source, target = source + more_source, target + more_target
-            sources.append([*tags, *source])
-            targets.append(target)
+            example = self._example(i)
+            examples.append(example.joined(self._example(j)) if j >= 0 else example)
+        src_ids = pad([[*one.tags, *one.source, END_ID] for one in examples])
+        tgt_in_ids = pad([[BEGIN_ID, *one.target] for one in examples])
         return Batch(
-            src_ids=pad([[*source, END_ID] for source in sources]),
-            tgt_in_ids=pad([[BEGIN_ID, *target] for target in targets]),
-            tgt_out_ids=pad([[*target, END_ID] for target in targets]),
+            src_ids,
+            tgt_in_ids,
+            tgt_out_ids=pad([[*one.target, END_ID] for one in examples]),
+            linked=_linked(examples, tgt_in_ids.size(1), src_ids.size(1)),
         )
+
+
+def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None:
+    """Where a text has the links of a direction, see `_Corpus.links`."""
+    for pair, turned in (((src, tgt), False), ((tgt, src), True)):
+        if pair in text.links:
+            return len(text.languages) + text.links.index(pair), turned
+    return None
+
+
+def _linked(examples: Sequence[_Example], tgt_length: int, src_length: int) -> Tensor | None:
+    """`Batch.linked`: the links, behind the start symbol of targets and the tags of sources."""
+    if not any(len(one.links) for one in examples):
+        return None
+    linked = np.zeros((len(examples), tgt_length, src_length), np.bool_)
+    for row, one in zip(linked, examples, strict=True):
+        row[one.links[:, 1] + 1, one.links[:, 0] + len(one.tags)] = True
+    return torch.from_numpy(linked)
 
 
 def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | None) -> list[int]:

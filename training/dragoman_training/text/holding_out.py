@@ -36,13 +36,13 @@ def hold_out(text: TextFiles, folder: Path) -> None:
     the same ones when it is done again.
 
     Args:
-        text: what is divided; pairs with an empty side are left out.
+        text: what is divided, with its links; pairs with an empty side are left out.
         folder: where to write.
 
     Raises:
         UsageError: the text cannot be read, or the folder not written.
     """
-    paths = [folder / f"{part}.{one}" for part in (TRAIN, VALID) for one in text.languages]
+    paths = [folder / f"{part}.{one}" for part in (TRAIN, VALID) for one in text.endings]
     partial = [path.with_name(f"{path.name}.partial") for path in paths]
     share = _share(text)
     with writing(folder):

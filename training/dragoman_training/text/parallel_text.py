@@ -7,7 +7,7 @@ import itertools
 import lzma
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Protocol
@@ -18,6 +18,8 @@ import numpy.typing as npt
 from dragoman.kernel.errors import UsageError
 
 _SUFFIXES = ("", ".gz", ".xz")
+
+Languages = tuple[str, str]
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -148,6 +150,21 @@ def find_file(prefix: Path, language: str) -> Path | None:
     return next(filter(Path.is_file, candidates), None)
 
 
+def links_ending(languages: Languages) -> str:
+    """How the name of a file of links ends, behind a text's prefix."""
+    return f"{'-'.join(languages)}.links"
+
+
+def find_links(prefix: Path, languages: Sequence[str]) -> list[Languages]:
+    """The pairs of languages of a text that there are links of, the language counted first first.
+
+    Raises:
+        UsageError: the prefix has no name.
+    """
+    pairs = itertools.permutations(languages, 2)
+    return [pair for pair in pairs if find_file(prefix, links_ending(pair))]
+
+
 def other_forms(path: Path) -> list[Path]:
     """What lies beside a packed side of a text that is the same side to `find_file`."""
     plain = path.with_suffix("")
@@ -196,6 +213,13 @@ class TextFiles:
     languages: Sequence[str]
     with_empty: bool = False
     """Whether pairs with an empty side are there too."""
+    links: Sequence[Languages] = ()
+    """Pairs of languages: a line of links for each stands behind the sides of a pair."""
+
+    @property
+    def endings(self) -> list[str]:
+        """How the names of its files end, behind the prefix."""
+        return [*self.languages, *map(links_ending, self.links)]
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         """Its pairs.
@@ -203,8 +227,8 @@ class TextFiles:
         Raises:
             UsageError: as `iterate_pairs`.
         """
-        for pair in iterate_pairs(self.prefix, self.languages):
-            if self.with_empty or all(map(str.strip, pair)):
+        for pair in iterate_pairs(self.prefix, self.endings):
+            if self.with_empty or all(map(str.strip, pair[: len(self.languages)])):
                 yield pair
 
     def __len__(self) -> int:
@@ -214,6 +238,20 @@ class TextFiles:
     @cached_property
     def _number(self) -> int:
         return sum(1 for _ in self)
+
+
+def named_files(first: Path, second: Path) -> TextFiles:
+    """The text of two files such as `my.en` and `my.de.gz`.
+
+    Raises:
+        UsageError: their names differ in more than the language.
+    """
+    names = [Path(p.stem) if p.suffix in (".gz", ".xz") else p for p in (first, second)]
+    languages = [name.suffix[1:] for name in names]
+    prefixes = {path.parent / name.stem for path, name in zip((first, second), names, strict=True)}
+    if len(prefixes) > 1 or not all(languages):
+        raise UsageError(f"{first} and {second}: name them alike but for the language: my.en my.de")
+    return TextFiles(prefixes.pop().absolute(), languages)
 
 
 def existing_file(prefix: Path, language: str) -> Path:
@@ -244,6 +282,8 @@ class ParallelText:
     weight: float = 1.0
     max_pairs: int | None = None
     one_way: bool = False
+    links: Sequence[tuple[int, int]] = ()
+    """Pairs of sides: behind the texts, each pair has a line of links of their words."""
 
     @property
     def directions(self) -> list[tuple[int, int]]:
@@ -251,6 +291,18 @@ class ParallelText:
         return (
             [(0, 1)] if self.one_way else [*itertools.permutations(range(len(self.languages)), 2)]
         )
+
+
+def with_links(text: ParallelText) -> ParallelText:
+    """A text in files with the links that lie beside them, if there are any.
+
+    Raises:
+        UsageError: its prefix has no name.
+    """
+    assert isinstance(text.pairs, TextFiles)
+    names = find_links(text.pairs.prefix, text.languages)
+    sides = [(text.languages.index(one), text.languages.index(other)) for one, other in names]
+    return replace(text, pairs=replace(text.pairs, links=names), links=sides)
 
 
 def drawing_ranks(text: ParallelText) -> npt.NDArray[np.int64] | None:

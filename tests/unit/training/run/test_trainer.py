@@ -27,7 +27,7 @@ from dragoman_training.run.evaluation import measure
 from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.trainer import Trainer
 from dragoman_training.run.validation import Found, learnt_parts
-from dragoman_training.steps.gradients import Gradients
+from dragoman_training.steps.gradients import Gradients, Losses
 from dragoman_training.text.examples import Part
 from dragoman_training.text.parallel_text import ParallelText, drawn_pairs, read_pairs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -37,7 +37,7 @@ from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Limits
 from tests.conftest import REPOSITORY, files_no_larger_than
-from tests.toy import reverse_pairs, write_pairs
+from tests.toy import reverse_pairs, write_links, write_pairs
 
 SETTINGS = (
     "model.preset=tiny",
@@ -54,7 +54,9 @@ SETTINGS = (
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("text")
-    write_pairs(folder / "train", reverse_pairs(400, seed=1), ("en", "de"))
+    pairs = reverse_pairs(400, seed=1)
+    write_pairs(folder / "train", pairs, ("en", "de"))
+    write_links(folder / "train", pairs, ("en", "de"))  # for runs with a guided head
     write_pairs(folder / "valid", reverse_pairs(20, seed=2), ("en", "de"))
     return folder
 
@@ -79,20 +81,22 @@ def assert_same_weights(found: Path, right: Path) -> None:
         assert torch.equal(tensor, expected[name]), name
 
 
-def losses(run: Path, kind: str = "train") -> dict[int, float]:
+def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
     """What a run's log says of each step; a step that is there twice is an error."""
     entries = [json.loads(line) for line in (run / "log.jsonl").open()]
-    found = [(entry["step"], entry["loss"]) for entry in entries if entry["kind"] == kind]
+    found = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
     assert len(dict(found)) == len(found)
     return dict(found)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize(
+    "further", [["training.optimizer=adam", "alignment.weight=0.1"], ["training.optimizer=muon"]]
+)
 def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(
-    text: Path, tmp_path: Path, optimizer: str
+    text: Path, tmp_path: Path, further: list[str]
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    words = ["training.steps=60", f"training.optimizer={optimizer}"]
+    words = ["training.steps=60", *further]
     Trainer(settings(60, *words), text, whole).train()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, *command(text, cut, *words)], env=environment)
@@ -171,7 +175,8 @@ def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
 
 
 def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
-    words = ("training.precision=fp32", "training.steps=20", "training.part_tokens=60")
+    words = ["training.precision=fp32", "training.steps=20", "training.part_tokens=60"]
+    words += ["training.peak_learning_rate=1e-3", "alignment.weight=0.1"]
     one, two = tmp_path / "one", tmp_path / "two"
     Trainer(settings(20, *words), text, one).train()
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
@@ -186,7 +191,8 @@ def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(two / "final")], "one process speaks for both"
     assert done.stderr.count("parameters, 2 x cpu") == 1, done.stderr
-    assert losses(two) == pytest.approx(losses(one), abs=2e-4)
+    for name in ("loss", "alignment_loss"):
+        assert losses(two, name=name) == pytest.approx(losses(one, name=name), abs=2e-4)
     assert losses(two, "valid") == pytest.approx(losses(one, "valid"), abs=2e-4)
     expected = checkpoint.load(one / "final").model.state_dict()
     for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
@@ -570,7 +576,7 @@ def test_gradients_that_are_no_numbers_spoil_no_checkpoint(
     run, whole = tmp_path / "run", Gradients.add_up
     words = (f"training.precision={precision}", "training.checkpoint_every_steps=1")
 
-    def add_up(self: Gradients, parts: Sequence[Part], step: int, divisor: float) -> float:
+    def add_up(self: Gradients, parts: Sequence[Part], step: int, divisor: float) -> Losses:
         value = whole(self, parts, step, divisor)
         if step == 3:
             first = next(self._model.parameters())
@@ -840,14 +846,17 @@ def test_a_compiled_model_learns_the_same_in_few_graphs(
         compile_module(self, dynamic=dynamic, backend=without_code)
 
     # Dropout is PyTorch's own there, and drops other values.
-    words = ("training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0")
+    words = ["training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0"]
+    words += ["alignment.weight=0.1"]
     Trainer(settings(10, *words), text, tmp_path / "plain").train()
     monkeypatch.setattr(Transformer, "compile", compile_without_code)
     Trainer(settings(10, *words), text, tmp_path / "none").train()
     assert graphs == []
     Trainer(settings(10, *words, "training.compile=true"), text, tmp_path / "compiled").train()
     assert len(graphs) == 2, "one to learn, one to validate, for ten steps of ten shapes"
-    assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), abs=1e-4)
+    for name in ("loss", "alignment_loss"):
+        found, right = (losses(tmp_path / run, name=name) for run in ("compiled", "plain"))
+        assert found == pytest.approx(right, abs=1e-4)
     graphs.clear()
     model = Transformer(ModelConfig(encoder_layers=1, decoder_layers=1, dropout=0.1)).train()
     model.compile(dynamic=True)

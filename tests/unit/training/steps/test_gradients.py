@@ -79,7 +79,7 @@ def gradients_of(
     named = {
         name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None
     }
-    return value, named, of_step.most_tokens
+    return value.translation, named, of_step.most_tokens
 
 
 @pytest.mark.parametrize("in_backward", [False, True])

@@ -1,0 +1,97 @@
+"""`dragoman link-words`: links of words beside parallel text, for guided alignment."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections import defaultdict
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.commands.folders import configure_force
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.replacement import check_file
+
+if TYPE_CHECKING:
+    from dragoman_training.config import CorpusConfig
+    from dragoman_training.text.parallel_text import TextFiles
+
+log = logging.getLogger(__name__)
+
+HELP = "link the words of parallel text by the aligner eflomal, for alignment.weight of training"
+EXTRA = "train"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--config", type=Path, help="the recipe that names the corpora")
+    given.add_argument(
+        "--text", nargs=2, type=Path, metavar="FILE", help="instead: two files, my.en my.de"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
+    )
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(), help="where the prefixes in the settings begin"
+    )
+    parser.add_argument(
+        "--eflomal",
+        type=Path,
+        default=Path("eflomal-align"),
+        metavar="PATH",
+        help="the program eflomal-align (default: the one on PATH)",
+    )
+    configure_force(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write a file of links beside each corpus, for each two of its languages."""
+    from dragoman_training.config import resolve
+    from dragoman_training.text.parallel_text import named_files
+    from dragoman_training.text.word_aligner import link_texts
+
+    data = None
+    if arguments.text:
+        text = named_files(*arguments.text)
+        data = {"languages": text.languages, "train": [str(text.prefix)]}
+    corpora = resolve(arguments.config, arguments.set, data).data.train
+    if not corpora:
+        raise UsageError("data.train is empty: name the text whose words to link")
+    groups = _by_languages(corpora, arguments.data_dir)
+    for texts in groups:
+        for text in texts:
+            _check_target(text, arguments.force)
+    for texts in groups:
+        log.info("linking %s, %d corpora", "-".join(texts[0].languages), len(texts))
+        for path in link_texts(arguments.eflomal, texts):
+            print(path)
+    return 0
+
+
+def _by_languages(corpora: tuple[CorpusConfig, ...], data_dir: Path) -> list[list[TextFiles]]:
+    """Each two sides of corpora, once; those in the same languages are linked together."""
+    from dragoman_training.text.parallel_text import TextFiles
+
+    groups: dict[frozenset[str], list[TextFiles]] = defaultdict(list)
+    for corpus in corpora:
+        for languages in combinations(corpus.languages, 2):
+            text = TextFiles(data_dir / corpus.prefix, languages, with_empty=True)
+            group = groups[frozenset(languages)]
+            if text.prefix not in (one.prefix for one in group):
+                group.append(text)
+    return list(groups.values())
+
+
+def _check_target(text: TextFiles, force: bool) -> None:
+    """See that the links of a text may be written, and that no others would be read instead."""
+    from dragoman_training.text.parallel_text import existing_file, find_links, links_ending
+    from dragoman_training.text.word_aligner import links_file
+
+    target = links_file(text)
+    for languages in find_links(text.prefix, text.languages):
+        found = existing_file(text.prefix, links_ending(languages))
+        if found != target:
+            raise UsageError(f"{found} has links of the same text: remove it")
+    check_file(target, force)

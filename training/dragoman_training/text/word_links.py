@@ -1,0 +1,81 @@
+"""Links between the words of sentence pairs, and the tokens that they link.
+
+A line of links is of one pair, in the Pharaoh format: `0-0 1-2` links the first words of both
+sides, and the second word of the first side to the third one of the other. A word is a run of
+letters and digits, or any other single character that is not white space.
+
+Source: Och & Ney 2003, https://aclanthology.org/J03-1002/, for what links are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import product
+from reprlib import repr as brief
+
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.text import Piece, tokens_of
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+_LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
+
+Link = tuple[int, int]
+"""Positions on the first side and the second one, from 0."""
+
+
+class BadLink(UsageError):
+    """A line of links does not fit its pair."""
+
+
+def find_words(text: str) -> list[re.Match[str]]:
+    """The words of a text that links count."""
+    return list(_WORD.finditer(text))
+
+
+def read_links(line: str) -> list[Link]:
+    """Read a line of links.
+
+    Raises:
+        BadLink: it has something else.
+    """
+    found = []
+    for link in line.split():
+        numbers = _LINK.fullmatch(link)
+        if numbers is None:
+            raise BadLink(f"{brief(link)} is no link: write links as 0-0 1-2")
+        found.append((int(numbers[1]), int(numbers[2])))
+    return found
+
+
+def format_links(links: Iterable[Link]) -> str:
+    """Write links as a line."""
+    return " ".join(f"{one}-{other}" for one, other in sorted(links))
+
+
+def link_tokens(line: str, texts: Sequence[str], pieces: Sequence[Sequence[Piece]]) -> list[Link]:
+    """Links of the tokens of a pair: each token of a word to each token of a word linked to it.
+
+    Args:
+        line: links of words.
+        texts: the two sides.
+        pieces: their tokens.
+
+    Raises:
+        BadLink: the line is no line of links, or names a word that a side does not have.
+    """
+    links = read_links(line)
+    words = [find_words(text) for text in texts]
+    for link in links:
+        for text, of_text, word in zip(texts, words, link, strict=True):
+            if word >= len(of_text):
+                raise BadLink(
+                    f"{link[0]}-{link[1]} links word {word}, counted from 0, of {brief(text)}, "
+                    f"which has {len(of_text)} words: make the links again, with dragoman "
+                    "link-words"
+                )
+    tokens = [
+        [list(tokens_of(word, of_text)) for word in found]
+        for found, of_text in zip(words, pieces, strict=True)
+    ]
+    return sorted({one for src, tgt in links for one in product(tokens[0][src], tokens[1][tgt])})
