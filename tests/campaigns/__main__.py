@@ -29,6 +29,7 @@ SUBJECTS = {
     "overload": "overload",
     "fairness": "fairness",
     "balancing": "balancing",
+    "models": "models",
 }
 """Module of each subject, in the order in which they run."""
 
