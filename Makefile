@@ -46,7 +46,7 @@ test-all: $(DEV)/.done  ## Long tests, and the short campaign of attacks, faults
 	$(DEV)/bin/pytest -m thorough
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
 
-campaign: $(DEV)/.done  ## The whole campaign (23 minutes); ARGS="--seed 2 --json FILE http faults"
+campaign: $(DEV)/.done  ## The whole campaign (40 minutes); ARGS="--seed 2 --json FILE http faults"
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
 gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, speed; ARGS="--data-dir ..."

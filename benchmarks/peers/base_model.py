@@ -11,7 +11,7 @@ import random
 from pathlib import Path
 
 import torch
-from dragoman_export.bundle import export_bundle
+from dragoman_export.bundle import Storage, export_bundle
 from dragoman_training.config import DataConfig, RunConfig, VocabularyConfig
 from dragoman_training.network.architecture import ModelConfig
 from dragoman_training.network.transformer import Transformer
@@ -41,24 +41,33 @@ _FIRST_ORDINARY_ID = 300
 """Below lie the special ids, the tags and the bytes."""
 
 
-def write_random_bundle(folder: Path, config: ModelConfig = BASE) -> Path:
+def write_random_bundle(
+    folder: Path,
+    config: ModelConfig = BASE,
+    languages: tuple[str, ...] = _LANGUAGES,
+    seed: int = 0,
+    storage: Storage = "fp32",
+) -> Path:
     """Write a checkpoint with random weights and export it.
 
     Args:
         folder: where to; both lie in it afterwards.
         config: sizes of the model, with a vocabulary of 1000 to 40,000.
+        languages: of the model, which translates between all of them.
+        seed: of the weights.
+        storage: of the bundle's weights.
 
     Returns:
         The bundle.
     """
     tokenizer = folder / "tokenizer.model"
     vocabulary = VocabularyConfig(size=config.vocab_size, character_coverage=1.0)
-    train_vocabulary(map(chr, _characters(config)), _LANGUAGES, vocabulary, tokenizer)
-    torch.manual_seed(0)
+    train_vocabulary(map(chr, _characters(config)), languages, vocabulary, tokenizer)
+    torch.manual_seed(seed)
     weights = Transformer(config).state_dict()
-    run = RunConfig(model=config, data=DataConfig(languages=_LANGUAGES), vocabulary=vocabulary)
+    run = RunConfig(model=config, data=DataConfig(languages=languages), vocabulary=vocabulary)
     checkpoint.save(folder / "checkpoint", weights, run, tokenizer)
-    export_bundle(folder / "checkpoint", folder / "bundle")
+    export_bundle(folder / "checkpoint", folder / "bundle", storage)
     return folder / "bundle"
 
 

@@ -1,7 +1,9 @@
 """What a client learns of a server, and how it talks to it: health, languages, compression."""
 
 import asyncio
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,17 @@ def test_one_that_does_not_tell_is_an_error(answer: bytes) -> None:
     for wrong in (outputs, {"info": None}, {}):
         with pytest.raises(ServerError, match="does not say what it is"):
             ServerInfo.of(wrong)
+
+
+def test_an_older_server_tells_its_directions_without_their_models(url: str) -> None:
+    """As pairs."""
+    with Translator(url) as translator:
+        info = translator.info()
+    told = asdict(info) | {"options": list(info.options.values())}
+    del told["pairs"]
+    found = ServerInfo.of({"info": np.array([[json.dumps(told).encode()]], np.object_)})
+    assert [(one.source, one.target) for one in found.pairs] == list(info.directions)
+    assert {(one.models, one.via) for one in found.pairs} == {((), None)}
 
 
 def test_a_server_tells_its_options(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import tomllib
 import types
@@ -110,11 +111,17 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         no_default = field.default is dataclasses.MISSING
         if name not in values and no_default and field.default_factory is dataclasses.MISSING:
             raise UsageError(f"{where}: the key {name!r} is missing")
-    hints = typing.get_type_hints(kind)
+    hints = _type_hints(kind)
     converted = {
         name: _convert(hints[name], value, f"{where}: {name}") for name, value in values.items()
     }
     return kind(**converted)
+
+
+@functools.cache
+def _type_hints(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields, which take long to find out."""
+    return typing.get_type_hints(kind)
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

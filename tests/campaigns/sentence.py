@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
+
+from tests.campaigns.background import Background
 
 TEXT, TRANSLATION = "Good morning.", "Guten Morgen."
 BODY = json.dumps({"text_input": TEXT, "target_language": "de"}).encode()
@@ -31,29 +32,18 @@ def ask(http_port: int, timeout_s: float = 20.0, host: str = "127.0.0.1") -> str
     return None
 
 
-class Prober:
+class Prober(Background):
     """Asks for the good sentence ten times a second, and measures for how long it fails."""
 
     def __init__(self, http_port: int) -> None:
         """Prepare; entering the context starts it."""
+        super().__init__()
         self.longest_outage_s = 0.0
         self.requests = 0
         self.wrong = 0
         self._port = http_port
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._probe)
 
-    def __enter__(self) -> Prober:
-        """Start to ask."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _probe(self) -> None:
+    def _run(self) -> None:
         failing_since: float | None = None
         while not self._stopping.wait(_EVERY_S):
             start = time.monotonic()

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from dragoman_serving.launch.processes import children
 
-from tests.campaigns.sentence import good_answer
+from tests.campaigns.sentence import ask, good_answer
 
 _ROOT = Path(__file__).parents[2]
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000
@@ -51,13 +51,18 @@ class Usage:
 class CampaignServer:
     """A running server; use it as a context."""
 
-    def __init__(self, prefix: Sequence[str] = (), gateway: bool = False) -> None:
+    def __init__(
+        self, prefix: Sequence[str] = (), gateway: bool = False, models: Sequence[str] = ()
+    ) -> None:
         """Prepare; entering the context starts it.
 
         Args:
             prefix: a command that becomes the one behind it, for limits or mounts of its own.
             gateway: whether to start the gateway too.
+            models: arguments of `dragoman serve` for other models than the shipped one, whose
+                answers are not held against its own.
         """
+        self._models = models
         self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = steady_ports(4)
         self._has_gateway = gateway
         self._state = tempfile.TemporaryDirectory()
@@ -169,11 +174,16 @@ class CampaignServer:
             TimeoutError: it did not, or the server ended.
         """
         start = time.monotonic()
-        while not good_answer(self.http_port, _TRY_S):
+        while not self._translates():
             if self._process.poll() is not None or time.monotonic() - start > timeout_s:
                 raise TimeoutError(f"the server does not translate:\n{self.log[-2000:]}")
             time.sleep(_LOOK_S)
         return time.monotonic() - start
+
+    def _translates(self) -> bool:
+        if self._models:
+            return ask(self.http_port, _TRY_S) is not None
+        return good_answer(self.http_port, _TRY_S)
 
     def settle(self, seconds: float) -> None:
         """Leave time for connections to close before usage is read."""
@@ -186,7 +196,7 @@ class CampaignServer:
 
     def _start(self) -> None:
         ready = self.log.count(_READY)
-        command = [*self._prefix, sys.executable, "-m", "dragoman", "serve"]
+        command = [*self._prefix, sys.executable, "-m", "dragoman", "serve", *self._models]
         command += ["--on-failure", "restart"]
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
         if self._has_gateway:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from dragoman_client import AsyncTranslator, ServerUnavailable, TranslationError
+
+from tests.campaigns.background import Background
 
 _CLIENTS = 2
 """Of each kind."""
@@ -41,7 +42,7 @@ class StreamCut(Exception):
     """A stream ended after a part of its text."""
 
 
-class Traffic:
+class Traffic(Background):
     """Sends until its context is left.
 
     Attributes:
@@ -56,24 +57,16 @@ class Traffic:
             grpc: URL of the balancer.
             http: URL of the balancer.
         """
+        super().__init__()
         self._urls = gateway, grpc, http
         self.sent: list[Sent] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._send()))
-
-    def __enter__(self) -> Traffic:
-        """Begin to send."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Send no more, and wait for the last answers."""
-        self._stopping.set()
-        self._thread.join()
 
     def between(self, begin_s: float, end_s: float) -> list[Sent]:
         """The requests that were sent in a time."""
         return [one for one in self.sent if begin_s <= one.sent_s < end_s]
+
+    def _run(self) -> None:
+        asyncio.run(self._send())
 
     async def _send(self) -> None:
         async with _kinds(*self._urls) as kinds:

@@ -87,6 +87,8 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
     [
         (["no/such/model"], "no/such/model: there is no such folder, and a hub's names read"),
         (["{0}", "{0}"], "two models are named "),
+        (["{0}", "--pivot", "xx"], "--pivot xx: no model has this language; known: "),
+        (["{0}", "--preload", "xx-yy"], "--preload xx-yy: neither a direction nor a model; models"),
         (["{0}", "--load", "any"], "--load: is for models of a repository; give --repository"),
         (["{0}", "--repository", "any"], "--repository any: give it or models, not both"),
         (["any/model", "--offline"], "any/model: is to be fetched, which HF_HUB_OFFLINE or"),

@@ -48,7 +48,8 @@ class ServerInfo:
         options: what a request may ask, by name: its `type`, `range`, `default`, `help`, and more.
         limits: numbers by name, such as `request_sentences`.
         metrics_port: of Triton's metrics; None: unknown.
-        pairs: the directions, in the same order, with the models that translate them.
+        pairs: the directions, in the same order, with the models that translate them. A server that
+            is older than they are has direct ones alone, and does not name the models.
     """
 
     version: str
@@ -80,7 +81,7 @@ class ServerInfo:
                 models=tuple(map(str, found["models"])),
                 languages=tuple(map(str, found["languages"])),
                 directions=tuple((str(src), str(tgt)) for src, tgt in found["directions"]),
-                pairs=tuple(map(_pair, found["pairs"])),
+                pairs=_pairs(found),
                 bundles=tuple(map(dict, found["bundles"])),
                 options={str(one["name"]): dict(one) for one in found["options"]},
                 limits=dict(found["limits"]),
@@ -88,6 +89,12 @@ class ServerInfo:
             )
         except _DAMAGED as error:
             raise ServerError(f"the server does not say what it is: {error!r}") from error
+
+
+def _pairs(found: Mapping[str, Any]) -> tuple[LanguagePair, ...]:
+    if "pairs" in found:
+        return tuple(map(_pair, found["pairs"]))
+    return tuple(LanguagePair(str(src), str(tgt), ()) for src, tgt in found["directions"])
 
 
 def _pair(found: Mapping[str, Any]) -> LanguagePair:

@@ -100,6 +100,7 @@ class Converter:
         else:
             with self.cache.downloading(source) as folder:
                 hub = self._hub(source)
+                hub.check_online(source.name)
                 log.info("%s: fetching from %s", source, hub.endpoint)
                 fetched = hub.fetch(source.name, folder, self.told)
                 log.info("%s: commit %s", source, fetched.commit)

@@ -13,7 +13,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
 from dragoman_serving.models.loading import Layout, choose_layout
-from dragoman_serving.models.routes import Routes, read_bundles
+from dragoman_serving.models.routes import IN_REPOSITORY, Routes, check_names, read_bundles
 from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.model_config import BACKEND, config_text
 from dragoman_serving.service.models_to_serve import ModelsToServe
@@ -66,7 +66,7 @@ class Repository:
             (path / name / "configs" / f"{config}.pbtxt").is_file() for name in more_models
         ):
             raise UsageError(f"no model that is to be loaded has configs/{config}.pbtxt")
-        self._bundle = path / MODEL / "1" / "bundle"
+        self._bundle = path / MODEL / "1" / IN_REPOSITORY
         if not self._bundle.is_dir():
             raise UsageError(f"{self._bundle}: no model here; make one with: dragoman publish")
         # Streaming and scoring only where the repository has them.
@@ -139,7 +139,8 @@ class BundleList:
             parameters: of the engine.
 
         Raises:
-            UsageError: there are none, one is damaged, or what is requested is not available here.
+            UsageError: there are none, two of one name, one is damaged, or what is requested is not
+                available here.
         """
         request_rules(parameters)
         bundles = read_bundles([Path(folder) for folder in to_serve.bundles])
@@ -148,7 +149,7 @@ class BundleList:
         settings = engine_settings(parameters)
         layouts = [choose_layout(settings, one.folder, one.manifest) for one in bundles]
         self.layout: Layout | None = layouts[0]
-        Routes(bundles)  # refuses two of one name
+        check_names(Routes(bundles, to_serve.pivot), to_serve.pivot, to_serve.preload)
 
     @staticmethod
     def layout_has_changed() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -38,8 +39,8 @@ class Changeable(Protocol):
 class _Watched:
     """A folder, or a symbolic link to one."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
         self.stamp: _Stamp | None = None
         """Of the version that was looked at last."""
         self.looks_without = 0
@@ -57,9 +58,12 @@ class BundleWatch:
 
         Args:
             folders: of the bundles.
-            served: the bundles.
+            served: the bundles, in the same order.
         """
-        self._watched = [_Watched(folder) for folder in folders]
+        bundles = served.routes.bundles
+        self._watched = [
+            _Watched(folder, bundle.name) for folder, bundle in zip(folders, bundles, strict=True)
+        ]
         self._served = served
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dragoman-changes", daemon=True)
@@ -80,24 +84,24 @@ class BundleWatch:
         watched.looks_without = 0 if stamp else watched.looks_without + 1
         if stamp is None:
             if watched.looks_without == _LOOKS_WITHOUT and self._current(watched):
-                log.info("model %s: %s was removed", watched.folder.name, watched.folder)
+                log.info("model %s: %s was removed", watched.name, watched.folder)
                 watched.stamp = None
-                self._served.remove(watched.folder.name)
+                self._served.remove(watched.name)
             return
         if stamp == watched.stamp:
             return
         watched.stamp = stamp
         try:
-            bundle = read_bundle(watched.folder)
+            bundle = replace(read_bundle(watched.folder), name=watched.name)
             current = self._current(watched)
             if current is None or current.manifest.identity != bundle.manifest.identity:
                 self._served.replace(bundle)
         except DragomanError as error:
-            log.error("model %s: the version before it goes on: %s", watched.folder.name, error)
+            log.error("model %s: the version before it goes on: %s", watched.name, error)
 
     def _current(self, watched: _Watched) -> Bundle | None:
         bundles = self._served.routes.bundles
-        return next((one for one in bundles if one.name == watched.folder.name), None)
+        return next((one for one in bundles if one.name == watched.name), None)
 
 
 def _stamp(folder: Path) -> _Stamp | None:

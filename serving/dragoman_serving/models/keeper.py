@@ -95,6 +95,11 @@ class _Version(Generic[_Loaded]):
     retry_s: float = 0.0
 
     @property
+    def is_open(self) -> bool:
+        """Whether it takes requests; `loaded` is there until it is closed, and that is too long."""
+        return self.state is State.LOADED and not self.is_draining
+
+    @property
     def holding(self) -> Holding:
         return Holding(
             *(self.key, self.state, self.footprint.loaded_bytes, self.footprint.loading_bytes),
@@ -177,7 +182,7 @@ class Keeper(Generic[_Loaded]):
         """The bundle of a name, if it is loaded and may be used."""
         with self._changed:
             version = self._current.get(name)
-            if version is None or version.loaded is None or version.is_draining:
+            if version is None or not version.is_open:
                 return None
             version.record.requests += 1
             return self._lease(version)
@@ -370,7 +375,7 @@ class Keeper(Generic[_Loaded]):
                 if waiter.deadline_s is not None and now_s > waiter.deadline_s:
                     what = f"the deadline passed while the model {version.bundle.name!r} was loaded"
                     yield waiter.future, DeadlineExceeded(what)
-                elif version.loaded is not None and not version.is_draining:
+                elif version.is_open:
                     yield waiter.future, self._lease(version)
                 elif version.is_leaving:
                     what = f"the model {version.bundle.name!r} was removed"

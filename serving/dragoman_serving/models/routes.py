@@ -18,6 +18,8 @@ from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import Manifest
 from dragoman_serving.models.directions import Directions
 
+IN_REPOSITORY = "bundle"
+"""Folder of a bundle in a version of Triton's model."""
 _MOST_KNOWN = 1024
 """Answers that are remembered."""
 
@@ -183,6 +185,22 @@ class Routes:
         route = chosen.pop()
         return replace(route, detected=tuple(detected)) if route.languages else route
 
+    def find(self, name: str) -> Bundle:
+        """The bundle of a name, or else of a direct direction such as en-de.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if name in self._by_name:
+            return self._by_name[name]
+        source, _, target = name.partition("-")
+        if not any(
+            (one.source, one.target) == (source, target) for one in self.pairs if not one.via
+        ):
+            known = ", ".join(self._by_name)
+            raise UsageError(f"--preload {name}: neither a direction nor a model; models: {known}")
+        return self.choose(source, target).bundles[0]
+
     def _named(self, name: str) -> Routes:
         """Those of one bundle."""
         if name not in self._by_name:
@@ -247,6 +265,19 @@ class Routes:
         return InvalidRequest(f"no model translates{asked}: there are {known}")
 
 
+def check_names(routes: Routes, pivot: str | None, preload: Sequence[str]) -> None:
+    """See that the languages and bundles of settings are there.
+
+    Raises:
+        UsageError: one is not, by name.
+    """
+    if pivot is not None and routes.pivot is None:
+        known = ", ".join(routes.languages)
+        raise UsageError(f"--pivot {pivot}: no model has this language; known: {known}")
+    for name in preload:
+        routes.find(name)
+
+
 def read_bundles(folders: Sequence[Path]) -> list[Bundle]:
     """Bundles in folders; see `read_bundle`."""
     return [read_bundle(folder) for folder in folders]
@@ -255,9 +286,12 @@ def read_bundles(folders: Sequence[Path]) -> list[Bundle]:
 def read_bundle(folder: Path) -> Bundle:
     """The bundle in a folder, named as the folder, or as a symbolic link to it.
 
-    What the link names now is what is loaded, also after it names something else.
+    What the link names now is what is loaded, also after it names something else. One in a Triton
+    repository, where the folder's name is always the same, is named by its languages: en-de-fr.
 
     Raises:
         UsageError: the folder holds none.
     """
-    return Bundle(folder.name, folder.resolve(), Manifest.read(folder))
+    manifest = Manifest.read(folder)
+    name = "-".join(manifest.languages) if folder.name == IN_REPOSITORY else folder.name
+    return Bundle(name, folder.resolve(), manifest)

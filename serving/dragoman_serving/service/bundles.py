@@ -20,7 +20,7 @@ from dragoman_serving.models.changes import BundleWatch
 from dragoman_serving.models.footprint import Footprint, bounded, measure
 from dragoman_serving.models.keeper import Keeper, Lease
 from dragoman_serving.models.loading import Layout, choose_layout
-from dragoman_serving.models.routes import Bundle, Route, Routes, read_bundles
+from dragoman_serving.models.routes import Bundle, Route, Routes, check_names, read_bundles
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.translation.translator import Load, Translator
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _RESERVED_BYTES = 48 << 20
 """For requests that wait and their answers, which are no bundle's."""
+_FIRST = {"max_tokens": 1, "repair": False}
+"""Options of the first translation, which takes processors from other bundles."""
 _RESIDENT_PAGES = 1
 """Place of `resident` in /proc/self/statm.
 
@@ -73,7 +75,8 @@ class Bundles:
             to_serve.pivot,
         )
         try:
-            self._tell_of_pivot(to_serve.pivot)
+            check_names(self._keeper.routes, to_serve.pivot, to_serve.preload)
+            self._tell_of_pivot()
             self._preload(to_serve.preload)
         except BaseException:
             self._keeper.close()
@@ -167,20 +170,12 @@ class Bundles:
         self._watch.close()
         self._keeper.close()
 
-    def _tell_of_pivot(self, pivot: str | None) -> None:
-        """Log what is translated through the pivot language.
-
-        Raises:
-            UsageError: no bundle has it.
-        """
+    def _tell_of_pivot(self) -> None:
+        """Log what is translated through the pivot language."""
         routes = self._keeper.routes
-        if pivot is None:
-            return
-        if routes.pivot is None:
-            known = ", ".join(routes.languages)
-            raise UsageError(f"--pivot {pivot}: no model has this language; known: {known}")
-        pairs = [f"{pair.source}-{pair.target}" for pair in routes.pairs if pair.via]
-        log.info("through %s: %s", routes.pivot, ", ".join(pairs) or "nothing, all is direct")
+        if routes.pivot is not None:
+            pairs = [f"{pair.source}-{pair.target}" for pair in routes.pairs if pair.via]
+            log.info("through %s: %s", routes.pivot, ", ".join(pairs) or "nothing, all is direct")
 
     def _settings_of(self, bundle: Bundle) -> EngineSettings:
         if self._most_bytes is None:
@@ -200,7 +195,7 @@ class Bundles:
             manifest=bundle.manifest,
         )
         try:
-            translator.translate(["1"])
+            translator.translate(["1"], _FIRST)
         except BaseException:
             translator.close()
             raise
@@ -211,39 +206,27 @@ class Bundles:
 
     def _check(self, bundle: Bundle) -> None:
         """Check a bundle's files, unless they are the very ones that were checked before."""
-        manifest = Manifest.read(bundle.folder)
-        if manifest.identity != bundle.manifest.identity:
-            raise UsageError(f"{bundle.folder}: was replaced by another bundle")
+        identity, names = bundle.manifest.identity, bundle.manifest.own_files
         try:
-            states = [file_state(bundle.folder / name) for name in manifest.own_files]
+            states = [file_state(bundle.folder / name) for name in names]
         except OSError as error:
             raise UsageError(f"{error.filename}: cannot be read: {error.strerror}") from error
-        if self._checked.get(manifest.identity) != states:
-            manifest.check_files(bundle.folder)
-            self._checked[manifest.identity] = states
+        if self._checked.get(identity) == states:
+            return
+        if Manifest.read(bundle.folder).identity != identity:
+            raise UsageError(f"{bundle.folder}: was replaced by another bundle")
+        bundle.manifest.check_files(bundle.folder)
+        self._checked[identity] = states
 
     def _preload(self, names: Sequence[str]) -> None:
         bundles = self._keeper.routes.bundles
-        wanted = [bundles[0].name, *(self._named(name) for name in names)]
+        wanted = [bundles[0].name, *(self._keeper.routes.find(name).name for name in names)]
         for name in dict.fromkeys(wanted):
             try:
                 self._keeper.wait(name).result().release()
             except DragomanError:  # it is in the log
                 if len(bundles) == 1:
                     raise
-
-    def _named(self, name: str) -> str:
-        """The bundle of a name, or else of a direction such as en-de."""
-        routes = self._keeper.routes
-        if any(bundle.name == name for bundle in routes.bundles):
-            return name
-        source, _, target = name.partition("-")
-        if not any(
-            (one.source, one.target) == (source, target) for one in routes.pairs if not one.via
-        ):
-            known = ", ".join(bundle.name for bundle in routes.bundles)
-            raise UsageError(f"--preload {name}: neither a direction nor a model; models: {known}")
-        return routes.choose(source, target).bundles[0].name
 
 
 def _use(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,25 +36,34 @@ class RequestRules:
     priorities: bool = False
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and whoever has made it, for whom alone it is right.
+
+    A bundle that was dropped is gone, whatever plans it has made.
+    """
+
+    plan: SearchPlan
+    by: weakref.ref[object]
+
+
 @dataclass(eq=False)
 class Wanted:
-    """What a request's options say; requests with equal options share one.
+    """What a request's options say; requests with equal options share one, also in other threads.
 
     Attributes:
         options: by name, not checked yet.
         outputs: names of the outputs that the client asks for.
         timeout_us: None: the options name none.
         priority: of the request.
-        plan: of a request of one text, kept by the model that has made it.
-        planned_by: whoever has made it, for whom alone it is right.
+        planned: of the last request of one text.
     """
 
     options: dict[str, Any]
     outputs: tuple[str, ...]
     timeout_us: Any
     priority: int
-    plan: SearchPlan | None = None
-    planned_by: object = None
+    planned: Planned | None = None
 
 
 @dataclass

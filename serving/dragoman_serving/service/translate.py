@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -11,8 +12,8 @@ from typing import Any
 from dragoman_options.table import DETECTED_OUTPUTS, TRANSLATE
 
 from dragoman_serving.engine.errors import EngineFailure
-from dragoman_serving.models.routes import Route
-from dragoman_serving.request.plan import ScoringPlan
+from dragoman_serving.models.routes import IN_REPOSITORY, Route
+from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.bundles import Bundles
@@ -22,7 +23,7 @@ from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.pivoted_request import PivotedRequest
-from dragoman_serving.service.requests import Asked
+from dragoman_serving.service.requests import Asked, Planned
 from dragoman_serving.service.served_model import OneAnswerModel, UnderWay, parameters
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Submitted, Translator
@@ -44,7 +45,7 @@ def open_bundles(
     given = parameters(hello)
     request_rules(given)
     folders = [Path(folder) for folder in to_serve.bundles]
-    own = Path(hello.folder) / str(hello.version) / "bundle"
+    own = Path(hello.folder) / str(hello.version) / IN_REPOSITORY
     return Bundles(folders or [own], engine_settings(given), to_serve, on_failure)
 
 
@@ -64,14 +65,7 @@ class TranslateModel(OneAnswerModel[Translation]):
 
     def begin(self, translator: Translator, asked: Asked) -> Submitted[Translation]:
         """See `OneAnswerModel`."""
-        wanted = asked.wanted
-        is_known = len(asked.texts) == 1 and wanted.planned_by is translator
-        plan = wanted.plan if is_known else None
-        if plan is None:
-            plan = translator.plan(wanted.options, len(asked.texts))
-            if len(asked.texts) == 1 and not plan.draws_seed:
-                wanted.plan, wanted.planned_by = plan, translator
-        return translator.begin(asked.texts, plan, asked.urgency)
+        return translator.begin(asked.texts, _plan(translator, asked), asked.urgency)
 
     def _start_pivoted(
         self, bundles: Bundles, route: Route, asked: Asked, under_way: UnderWay
@@ -99,3 +93,15 @@ class TranslateModel(OneAnswerModel[Translation]):
         """See `Model`."""
         super().close()
         self._reporter.close()
+
+
+def _plan(translator: Translator, asked: Asked) -> SearchPlan:
+    """The plan of a request; that of the one before it if they are alike."""
+    wanted, is_lone = asked.wanted, len(asked.texts) == 1
+    known = wanted.planned
+    if is_lone and known is not None and known.by() is translator:
+        return known.plan
+    plan = translator.plan(wanted.options, len(asked.texts))
+    if is_lone and not plan.draws_seed:
+        wanted.planned = Planned(plan, weakref.ref(translator))
+    return plan

@@ -39,8 +39,8 @@ def test_the_shipped_model_is_served(installed: Installed, urls: tuple[str, str]
     log = installed.log.splitlines()
     kept, first, loaded, *others = log
     assert kept.startswith("dragoman: the model's 8-bit weights are kept in ")  # at the first start
-    assert first.startswith("dragoman: model bundle: int8 (native, ")
-    assert loaded.startswith("dragoman: model bundle: loaded in ")
+    assert first.startswith("dragoman: model en-de-fr: int8 (native, ")
+    assert loaded.startswith("dragoman: model en-de-fr: loaded in ")
     assert [line.partition(" ")[0] for line in others] == ["settings:", "ready:"], log
 
 

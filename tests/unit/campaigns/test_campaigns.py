@@ -7,24 +7,32 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
 
 import pytest
+from dragoman_serving.translation.translator import Translator
 
+from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import Manifest
 from tests.campaigns import __main__ as campaign
-from tests.campaigns import faults, gateway_damage, grpc_damage, http2
+from tests.campaigns import faults, gateway_damage, grpc_damage, http2, models, replacements
 from tests.campaigns.http_damage import KINDS
 from tests.campaigns.http_fuzz import is_complete
 from tests.campaigns.inputs import statistic
 from tests.campaigns.load import OpenLoop, Record, errors
 from tests.campaigns.outcome import Bound, Outcome, percentile, table
 from tests.campaigns.overload import goodput
+from tests.campaigns.pair_traffic import Question, Reply
 from tests.campaigns.plan import Plan
+from tests.campaigns.random_models import RandomModel
+from tests.campaigns.replacements import Replacements
 from tests.campaigns.sentence import TRANSLATION, Prober, ask, good_answer
 from tests.campaigns.server import Usage, resident_bytes
+from tests.served_bundles import swap
 
 
 def test_a_percentile_is_one_of_the_values() -> None:
@@ -265,3 +273,55 @@ def test_libfuzzers_figures_are_read() -> None:
     assert statistic(said, "stat::number_of_executed_units") == 1234
     assert statistic(said, "stat::new_units_added") == 5
     assert statistic("killed", "stat::new_units_added") == 0
+
+
+def test_an_answer_that_its_version_does_not_give_alone_is_found(random_bundle: Path) -> None:
+    question = Question(("en", "de"), 1, "red blue")
+    ((_, right),) = models._alone(random_bundle, [question])
+    good = Reply(question, 0.1, right, Manifest.read(random_bundle).identity)
+
+    def wrong(*replies: Reply) -> list[str]:
+        return list(models._wrong(replies, [random_bundle]))
+
+    assert not wrong(good, Reply(question, 0.1, fault="none came"))
+    (found,) = wrong(good, replace(good, text="another"))
+    assert f"'another' instead of {right!r}" in found
+    (found,) = wrong(replace(good, bundle="of nobody"))
+    assert "'of nobody' is none of the versions" in found
+
+
+@pytest.mark.parametrize("damage", replacements._DAMAGES.values())
+def test_a_damaged_version_cannot_be_loaded(
+    damage: Callable[[Path], None], random_bundle: Path, tmp_path: Path
+) -> None:
+    broken = Path(shutil.copytree(random_bundle, tmp_path / "broken"))
+    Translator(broken).close()
+    damage(broken)
+    with pytest.raises(UsageError):
+        Translator(broken)
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_version_that_is_not_taken_or_not_refused_is_noted(
+    is_good: bool, random_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replacements, "_TAKEN_S", 0.05)
+    monkeypatch.setattr(replacements, "_REFUSED_S", 0.05)
+    if is_good:
+        monkeypatch.setattr(replacements, "_DAMAGES", {})
+        monkeypatch.setattr(replacements, "_GOOD_EACH", 1)
+    else:
+        monkeypatch.setattr(replacements, "_GOOD_EACH", 0)
+    versions = tuple(
+        Path(shutil.copytree(random_bundle, tmp_path / name / "bundle")) for name in "ab"
+    )
+    (tmp_path / "served").mkdir()
+    model = RandomModel(tmp_path / "served" / "en-de", versions, ("en", "de"))
+    swap(model.link, versions[0])
+    found = Replacements([model], dict, lambda: 0, 2, seed=1)
+    with found:
+        while found.is_busy:
+            time.sleep(0.01)
+    assert found.done.total() == len(found.late) == 2
+    assert model.link.resolve() == versions[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "served"]

@@ -146,9 +146,17 @@ class Hub:
         """The commit that `fetch` would fetch; arguments and errors are those of `fetch`."""
         return self._first(name, folder, told).commit
 
-    def _first(self, name: str, folder: Path, told: Told) -> _Stated:
+    def check_online(self, name: str) -> None:
+        """See that a model may be fetched.
+
+        Raises:
+            UsageError: nothing may.
+        """
         if self.offline:
             raise UsageError(f"{name}: is to be fetched, which HF_HUB_OFFLINE or --offline forbids")
+
+    def _first(self, name: str, folder: Path, told: Told) -> _Stated:
+        self.check_online(name)
         found = self._fetch(name, _NEEDED[0], folder, told)
         if found is None:
             raise self._missing(name, _NEEDED[0])

@@ -119,15 +119,12 @@ void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t
     const int64_t lane = position % BLOCK;
     int8_t codes[MOST_HEAD_SIZE];
     scales_of(block, head_size)[lane] = code_vector(value, head_size, codes);
-    /* Each 16 words of 32 bits have four tokens' codes of 16 dimensions. */
-    const int shift = 8 * (lane % 4);
-    for (int64_t i = 0; i < head_size; i += 16) {
-        uint32_t words[16];
-        memcpy(words, block + BLOCK * i + lane / 4 * 64, sizeof words);
+    /* Each 16 words of 32 bits have four tokens' codes of 16 dimensions. Only this token's bytes are
+     * written, since another thread may store the other tokens at the same time. */
+    uint8_t *const bytes = block + lane / 4 * 64 + lane % 4;
+    for (int64_t i = 0; i < head_size; i += 16)
         for (int64_t j = 0; j < 16; j++)
-            words[j] = (words[j] & ~(0xffu << shift)) | (uint32_t)(uint8_t)codes[i + j] << shift;
-        memcpy(block + BLOCK * i + lane / 4 * 64, words, sizeof words);
-    }
+            bytes[BLOCK * i + 4 * j] = (uint8_t)codes[i + j];
 }
 
 INLINE void prefetch(const uint8_t *from, int64_t bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 INSTRUCTION_SETS = {
@@ -32,9 +33,10 @@ def exact_int8_products(cpuinfo: Path = _CPUINFO) -> bool:
     return bool(flags(cpuinfo) & _EXACT)
 
 
-def flags(cpuinfo: Path = _CPUINFO) -> set[str]:
+@cache
+def flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
     """Linux's names of what this CPU has; none if the system does not tell."""
     try:
-        return set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
+        return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     except OSError:
-        return set()
+        return frozenset()

@@ -104,12 +104,13 @@ def test_a_models_record_says_what_it_was_made_of(
     assert capsys.readouterr().out.startswith(f"{MODEL}\ten-de\t")
 
 
-def test_what_is_kept_needs_no_hub(cache: ModelCache) -> None:
+def test_what_is_kept_needs_no_hub(cache: ModelCache, caplog: pytest.LogCaptureFixture) -> None:
     (source,) = find_sources(MODEL)
     assert converter(cache, offline=True).bundle(source) == cache.folder / KEY / "opus-mt-en-de"
     (other,) = find_sources(f"{MODEL}@v2")
     with pytest.raises(UsageError, match="is to be fetched, which HF_HUB_OFFLINE or --offline"):
         converter(cache, offline=True).bundle(other)
+    assert "fetching" not in caplog.text
 
 
 def test_adding_follows_the_hubs_commit(cache: ModelCache, hub: MarianHub) -> None:

@@ -23,15 +23,16 @@ def test_what_is_missing_is_said_with_the_mend() -> None:
 
 
 def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    assert not exact_int8_products(cpuinfo)
-    cpuinfo.write_text("flags : fpu avx512f avx2\n")
-    assert not exact_int8_products(cpuinfo)
-    cpuinfo.write_text("flags : fpu avx512_vnni\n")
-    assert exact_int8_products(cpuinfo)
-    cpuinfo.write_text("flags : fpu avx2 fma f16c avx_vnni\n")
+    def cpuinfo(flags: str) -> Path:
+        path = tmp_path / flags  # that of a processor does not change
+        path.write_text(f"flags : fpu {flags}\n")
+        return path
+
+    assert not exact_int8_products(tmp_path / "missing")
+    assert not exact_int8_products(cpuinfo("avx512f avx2"))
+    assert exact_int8_products(cpuinfo("avx512_vnni"))
     names = ("avx512vnni", "avxvnni", "avx2", "neon", "c")
-    has = [has_instruction_set(name, cpuinfo) for name in names]
+    has = [has_instruction_set(name, cpuinfo("avx2 fma f16c avx_vnni")) for name in names]
     assert has == [False, True, True, False, True]
 
 

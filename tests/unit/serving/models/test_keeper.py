@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, ModelUnavailable, Overloaded
@@ -130,6 +131,28 @@ def test_the_least_recently_used_idle_one_is_dropped_and_never_one_in_use(make: 
     assert [one.record.evictions for one in world.keeper.residents] == [0, 1, 0]
     held.release()
     assert use(world, "b") == "b1"
+
+
+def test_what_is_about_to_be_dropped_is_not_taken(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make(1, "a", "b")
+    assert use(world, "a") == "a1"
+    gate, drop = threading.Event(), world.keeper._drop
+
+    def dropped_late(version: Any) -> None:
+        gate.wait(WAIT_S)
+        drop(version)
+
+    monkeypatch.setattr(world.keeper, "_drop", dropped_late)
+    waiting = world.keeper.wait("b")
+    wait_for(lambda: world.keeper._is_working)
+    assert world.keeper.take("a") is None
+    again = world.keeper.wait("a")
+    gate.set()
+    waiting.result(WAIT_S).release()
+    again.result(WAIT_S).release()
+    assert world.opened == ["a1", "b1", "a1"]
 
 
 def test_who_waits_for_space_gets_it_though_the_others_are_always_busy(

@@ -177,3 +177,12 @@ def test_names_are_those_of_folders_or_links(tmp_path: Path, random_bundle: Path
         Routes(read_bundles([tmp_path / "en-de"] * 2))
     with pytest.raises(UsageError, match=r"nothing/manifest\.json"):
         read_bundle(tmp_path / "nothing")
+
+
+def test_a_bundle_is_named_as_its_folder_and_in_a_repository_by_its_languages(
+    tmp_path: Path,
+) -> None:
+    shipped = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+    assert read_bundle(shipped).name == "en-de-fr"
+    (tmp_path / "mine").symlink_to(shipped)
+    assert read_bundle(tmp_path / "mine").name == "mine"

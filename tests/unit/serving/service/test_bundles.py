@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import random
 import shutil
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,8 +20,6 @@ import pytest
 from dragoman_options.table import INFO, SCORE, STREAM
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.launch.engine_process import EngineProcess
-from dragoman_serving.models.footprint import bounded, measure
-from dragoman_serving.models.routes import read_bundles
 from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles, resident_bytes
 from dragoman_serving.service.frames import Answer, ErrorCode, Failure
@@ -30,6 +30,7 @@ from dragoman_serving.translation.translator import Translator
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
 from tests.conftest import REPOSITORY
+from tests.served_bundles import bound_for, swap
 from tests.small_bundles import limit_directions, make_bundles
 from tests.unit.serving.service.triton_side import (
     Connect,
@@ -270,20 +271,6 @@ def test_what_was_checked_is_not_hashed_again_unless_it_has_changed(
     bundles.close()
 
 
-def bound_for(folders: Sequence[Path], count: int, own_bytes: int) -> int:
-    """Memory for some bundles of those at once, and the settings that it leads to."""
-    settings = EngineSettings()
-    most = 0
-    for _ in range(8):  # what they take depends on the bound
-        takes = [
-            measure(one.folder, one.manifest, bounded(settings, one.manifest, most))
-            for one in read_bundles(folders)
-        ]
-        most = count * max(one.loaded_bytes for one in takes)
-        most += max(one.loading_bytes for one in takes)
-    return own_bytes + most
-
-
 def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
     folders: list[Path],
 ) -> None:
@@ -308,6 +295,36 @@ def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
     other = EngineSettings(runtime="onnxruntime")
     with pytest.raises(UsageError, match="--memory bounds what our compiled code takes"):
         Bundles(folders, other, ModelsToServe(memory_bytes=1 << 40), lambda _: None)
+
+
+def test_nothing_is_left_of_a_dropped_bundle_though_requests_like_its_own_may_come(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translators: weakref.WeakSet[Translator] = weakref.WeakSet()
+
+    class Noted(Translator):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            translators.add(self)
+
+    monkeypatch.setattr(bundles_module, "Translator", Noted)
+    gc.collect()
+    memory_bytes = bound_for(folders, 1, resident_bytes() + 60 * MB)
+    with serving(folders, memory_bytes=memory_bytes) as connect:
+        model = ready(connect)
+        gc.disable()
+        try:
+            for direction in ("en-de", "en-fr", "de-en", "fr-en"):
+                source, _, target = direction.partition("-")
+                options = {"source_language": source, "target_language": target}
+                model.send(request(1, TEXTS[:1], **options))
+                assert isinstance(model.answer(), Answer)
+            deadline_s = time.monotonic() + WAIT_S
+            while len(translators) > 1:
+                assert time.monotonic() < deadline_s
+                time.sleep(LOOK_S)
+        finally:
+            gc.enable()
 
 
 class Client(threading.Thread):
@@ -381,13 +398,6 @@ def test_the_process_never_takes_more_than_its_bound(tmp_path: Path) -> None:
     finally:
         engine.stop()
     assert most_bytes <= memory_bytes
-
-
-def swap(link: Path, folder: Path) -> None:
-    """Let a link name another folder, at once."""
-    new = link.with_name("new")
-    new.symlink_to(folder)
-    os.replace(new, link)
 
 
 def test_a_new_version_takes_over_under_load_and_a_broken_one_never(

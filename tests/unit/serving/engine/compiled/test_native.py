@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
+from dragoman_serving.engine.compiled.library import Number, Pointer
 from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
@@ -259,3 +262,24 @@ def test_a_library_from_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(library, "SECTIONS", (*library.SECTIONS, "more"))
     with pytest.raises(UsageError, match="was compiled from other sources: install Dragoman"):
         library.Library(path)
+
+
+@pytest.mark.parametrize("name", library.usable_instruction_sets())
+def test_threads_that_store_values_of_neighbours_lose_none(name: str) -> None:
+    store = ctypes.CDLL(str(library._path(name))).store_value
+    store.argtypes, store.restype = (Pointer, Number, Pointer, Number), None
+    head_size, lanes, times = library.MOST_HEAD_SIZE, range(4), 5_000
+    block = np.zeros(library.BLOCK * (head_size + library.TOKEN_BYTES), np.uint8)
+    codes = block[: library.BLOCK * head_size].reshape(-1, library.BLOCK // 4, 16, 4)
+
+    def lost(lane: int) -> int:
+        """How often a value is not there when it has just been stored."""
+        own, found = codes[:, lane // 4, :, lane % 4], 0
+        for sign in (1, -1) * times:
+            value = np.full(head_size, sign, np.float32)
+            store(value.ctypes.data, head_size, block.ctypes.data, lane)
+            found += int((own.view(np.int8) != 127 * sign).any())
+        return found
+
+    with ThreadPoolExecutor() as pool:
+        assert sum(pool.map(lost, lanes)) == 0
