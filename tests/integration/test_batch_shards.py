@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-import random
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from tests.toy import reverse_pairs
 
 SHARDS = 3
-KILLS = 6
+WAIT_S = 120
 
 
 def command(bundle: Path, folder: Path, output: str, *more: str) -> list[str]:
@@ -33,6 +35,16 @@ def write_input(folder: Path, rows: int) -> None:
     (folder / "a.txt").write_bytes(b"\n".join(lines))
 
 
+def wait_for_parts(folder: Path, number: int, processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Wait until a folder has so many parts, or a process has ended."""
+    while all(one.poll() is None for one in processes) and count_parts(folder) < number:
+        time.sleep(0.002)
+
+
+def count_parts(folder: Path) -> int:
+    return len(list(folder.glob("a.txt.parts/0*")))
+
+
 def results(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("a.txt*") if path.is_file()}
 
@@ -48,28 +60,24 @@ def test_shards_that_are_killed_come_to_what_one_process_does(
     )
     assert json.loads(whole.stdout)["done"]["rows"] == rows
 
-    generator, kills = random.Random(0), 0
-    left = {f"{number}/{SHARDS}" for number in range(1, SHARDS + 1)}
-    while left:
-        running = {
-            shard: subprocess.Popen(
-                command(random_bundle, tmp_path, "shards", "--shard", shard),
+    shards = tmp_path / "shards"
+    for is_last in (False, False, True):
+        before = count_parts(shards)
+        running = [
+            subprocess.Popen(
+                command(random_bundle, tmp_path, "shards", "--shard", f"{number}/{SHARDS}"),
                 stdout=subprocess.DEVNULL,
             )
-            for shard in left
-        }
-        for shard, process in running.items():
-            try:
-                kills_it = kills < KILLS
-                code = process.wait(generator.uniform(1.0, 4.0) if kills_it else 120)
-                assert code == 0
-                left.discard(shard)
-            except subprocess.TimeoutExpired:
+            for number in range(1, SHARDS + 1)
+        ]
+        if not is_last:
+            wait_for_parts(shards, before + SHARDS, running)
+            for process in running:
                 process.kill()
-                process.wait()
-                kills += 1
-    assert kills == KILLS
-    found = results(tmp_path / "shards")
+        # Those that were killed had not done all.
+        codes = {process.wait(WAIT_S) for process in running}
+        assert codes == ({0} if is_last else {-signal.SIGKILL})
+    found = results(shards)
     assert found == results(tmp_path / "whole")
     assert found["a.txt"].count(b"\n") == rows
     errors = [json.loads(line)["row"] for line in found["a.txt.errors.jsonl"].splitlines()]
