@@ -44,6 +44,15 @@ def configure_server(parser: argparse.ArgumentParser, *other_names: str) -> None
     )
 
 
+def configure_retries(parser: argparse.ArgumentParser) -> None:
+    """Declare how often the client tries again."""
+    parser.add_argument(
+        "--retries",
+        type=int,
+        help="how often a request is sent again that no server could take (default: 5)",
+    )
+
+
 def open_translator(arguments: argparse.Namespace, retries: int | None = None) -> Translator:
     """The client that `configure_server` declared.
 

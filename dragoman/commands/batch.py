@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.asking import client_arguments, configure_server, one_line
+from dragoman.commands.asking import client_arguments, configure_retries, configure_server, one_line
 from dragoman.commands.folders import check_count
 from dragoman.commands.line_progress import line_progress
 from dragoman.commands.options import configure_options, flag, given_options
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dragoman_serving.batch.storage import Source
     from dragoman_serving.batch.tally import Report, Tally
 
-HELP = "translate corpora: folders of files, in shards, gone on with after any interruption"
+HELP = "translate corpora: folders of files, in shards, resumed after any interruption"
 EXTRA = "batch"
 
 _FORMATS = {
@@ -49,6 +49,15 @@ _log = logging.getLogger(__name__)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    _configure_files(parser)
+    _configure_work(parser)
+    _configure_places(parser)
+    configure_options(parser)
+    configure_server(parser)
+    configure_retries(parser)
+
+
+def _configure_files(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     files.add_argument(
         "--input", nargs="+", required=True, metavar="FILE", help="files, or folders of files"
@@ -57,8 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         required=True,
         metavar="FOLDER",
-        help="gets a file for each of the input; the same command again goes on with what is "
-        "missing",
+        help="gets a file for each of the input; the same command again does what is missing",
     )
     files.add_argument(
         "--format",
@@ -72,6 +80,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="which member of jsonl, or column of parquet (default: text)",
     )
     files.add_argument("--column", type=int, default=1, help="which of tsv, from 1 (default: 1)")
+
+
+def _configure_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("work")
     work.add_argument(
         "--shard", metavar="I/N", help="do only each Nth chunk, from the Ith on; I is 1 to N"
@@ -90,6 +101,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--core-hour-price", type=float, metavar="PRICE", help="of an hour of a core, for --plan"
     )
     work.add_argument("--json", action="store_true", help="the plan, or the report, as JSON")
+
+
+def _configure_places(parser: argparse.ArgumentParser) -> None:
     engine = parser.add_argument_group("an engine of its own, instead of the server at --url")
     engine.add_argument(
         "--bundle", nargs="+", type=Path, default=[], metavar="FOLDER", help="bundles to load"
@@ -104,13 +118,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     cluster.add_argument(
         "--actors", type=int, help="at most (default: as many as the cluster has cores for)"
-    )
-    configure_options(parser)
-    configure_server(parser)
-    parser.add_argument(
-        "--retries",
-        type=int,
-        help="how often a request is sent again that no server could take (default: 5)",
     )
 
 

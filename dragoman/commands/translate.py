@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.asking import configure_retries, configure_server, one_line, open_translator
 from dragoman.commands.folders import configure_force
 from dragoman.commands.line_progress import line_progress
 from dragoman.commands.options import configure_options, given_options, outputs_given
@@ -49,11 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=32,
         help="lines in a request; 1 answers each line before it reads the next (default: 32)",
     )
-    parser.add_argument(
-        "--retries",
-        type=int,
-        help="how often a request is sent again that no server could take (default: 6)",
-    )
+    configure_retries(parser)
     files = parser.add_argument_group("files, of which each line holds a text, or documents")
     files.add_argument("--input", type=Path, metavar="FILE", help="instead of standard input")
     files.add_argument(

@@ -281,7 +281,7 @@ class ImportConfig:
 class RunConfig:
     """Everything that decides a training run, or what was imported instead of one.
 
-    A run that goes on with an imported model has both.
+    A run that trains an imported model further has both.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)

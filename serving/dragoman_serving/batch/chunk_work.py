@@ -29,7 +29,7 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 FormatName = Literal["text", "jsonl", "tsv", "parquet"]
 
 _ENGINE_TIMEOUT_S = 600.0
-"""Of a request to an engine of one's own, which has nothing else to do."""
+"""Of a request to an engine that this process started, which has nothing else to do."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""An engine's process of one's own as a client's way to a server, without Triton."""
+"""A client's transport to an engine's process that it starts itself, without Triton."""
 
 from __future__ import annotations
 

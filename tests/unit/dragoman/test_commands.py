@@ -12,6 +12,7 @@ from pathlib import Path
 import dragoman_client
 import pytest
 from dragoman_client import Translation
+from dragoman_client.retrying import DEFAULT_RETRIES
 from dragoman_serving.launch import launcher, stop_signals
 
 from dragoman.cli import COMMANDS, main
@@ -330,3 +331,12 @@ def test_an_output_that_is_switched_off_is_not_printed(
     assert main([*words[:-1], "--return-bundle"]) == 2
     assert "--return-bundle: only --json shows it" in capsys.readouterr().err
     assert main([*words[:-1], "--no-return-bundle"]) == 0
+
+
+@pytest.mark.parametrize("command", ["translate", "batch"])
+def test_the_help_names_the_default_of_retries(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert f"could take (default: {DEFAULT_RETRIES})" in " ".join(capsys.readouterr().out.split())

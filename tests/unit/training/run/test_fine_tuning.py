@@ -80,7 +80,7 @@ def test_a_run_keeps_what_an_imported_model_has(
     bias = found.model.state_dict()["output_bias"]
     never = former.model.state_dict()["output_bias"] == NEVER
     assert never.any()
-    # Gone on with at a rate that changes all else, it still never says what has no meaning.
+    # Trained further at a rate that changes all else, it still gives such entries no probability.
     assert train(run, text, "--resume", "training.peak_learning_rate=1e-2", "training.steps=4") == 0
     changed = checkpoint.load(run / "final").model.state_dict()["output_bias"]
     assert torch.equal(changed[never], bias[never])
