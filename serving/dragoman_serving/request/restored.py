@@ -108,12 +108,17 @@ def _occurrences(
 ) -> list[_Occurrence]:
     """The placeholders of a translation, in its order."""
     found: list[_Occurrence] = []
+    is_taken = bytearray(len(written))
+    matches: dict[str, Iterator[re.Match[str]]] = {}
     known = zip(placeholders, placeholder_spans(source), strict=True)
     # The longest first, so that none is found in another.
     for (placeholder, raw), span in sorted(known, key=lambda one: -len(one[0][0])):
-        for match in re.finditer(re.escape(placeholder), written):
+        if placeholder not in matches:
+            matches[placeholder] = re.finditer(re.escape(placeholder), written)
+        for match in matches[placeholder]:
             begin, end = match.span()
-            if all(one.end <= begin or end <= one.begin for one in found):
+            if not any(is_taken[begin:end]):
+                is_taken[begin:end] = b"\1" * (end - begin)
                 found.append(_Occurrence(begin, end, span, raw))
                 break
     return sorted(found)
@@ -125,6 +130,7 @@ class _Spacing:
     def __init__(self, written: str, source: str, found: Sequence[_Occurrence]) -> None:
         """Compare a translation with its source."""
         self._found = found
+        self._beginning = {one.begin: one for one in found}
         self._source = _Surroundings(source, placeholder_spans(source))
         self._written = _Surroundings(written, [(one.begin, one.end) for one in found])
 
@@ -140,8 +146,7 @@ class _Spacing:
             side = self._written.behind(one.end)
             wanted = self._wanted(one, side, is_before=False)
             if side.neighbour == _PLACEHOLDER:
-                begin = one.end + len(side.gap)
-                other = next(other for other in self._found if other.begin == begin)
+                other = self._beginning[one.end + len(side.gap)]
                 wanted = self._agreed(one, wanted, other, side)
             yield from _changed(one.end, side.gap, wanted)
 

@@ -18,6 +18,9 @@ from dragoman_serving.markup.document_order import document_order
 from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.placeholders import find_placeholders, is_tag, placeholder_spans
 
+_MOST_TAGS = 256
+"""More are terms, which the limit of tokens bounds: spaces are restored in a time that grows with
+the square of the number of placeholders."""
 _NAME = re.compile(r"</?([^\s/>]+)")
 
 
@@ -67,10 +70,10 @@ class TaggedSentence:
             line: the sentence, without line breaks.
 
         Returns:
-            None if it has no tags, or if without them it has other placeholders.
+            None if it has no tags, or too many, or if without them it has other placeholders.
         """
         spans = [span for span in placeholder_spans(line) if is_tag(line[slice(*span)])]
-        if not spans:
+        if not 0 < len(spans) <= _MOST_TAGS:
             return None
         tags = [line[begin:end] for begin, end in spans]
         elements = _elements(tags)
@@ -154,17 +157,21 @@ class TaggedSentence:
 
 def _elements(tags: Sequence[str]) -> list[_Element]:
     """The elements that tags make, in the order of their first tags."""
+    names = [_name(tag) for tag in tags]
     ends: dict[int, int] = {}
     opened: list[int] = []
-    for index, tag in enumerate(tags):
+    open_of_name: defaultdict[str, int] = defaultdict(int)
+    for index, (tag, name) in enumerate(zip(tags, names, strict=True)):
         if tag.startswith("</"):
-            name = _name(tag)
-            begin = next((one for one in reversed(opened) if _name(tags[one]) == name), None)
-            if begin is not None:
-                del opened[opened.index(begin) :]
-                ends[begin] = index
+            if not open_of_name[name]:
+                continue
+            while names[begin := opened.pop()] != name:
+                open_of_name[names[begin]] -= 1
+            open_of_name[name] -= 1
+            ends[begin] = index
         elif not tag.endswith("/>"):
             opened.append(index)
+            open_of_name[name] += 1
     found: list[_Element] = []
     enclosing: list[int] = []
     closing = set(ends.values())

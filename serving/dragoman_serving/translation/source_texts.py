@@ -193,9 +193,9 @@ class SourceTexts:
                 )
             )
             pieces += [line_breaks, kept] if splits else [kept]
-        if not any(isinstance(piece, Sentence) for piece in pieces) and not (
-            splits and text.strip()
-        ):
+        # What only has tags, or cannot be a sentence, stays as it is; a text of a whole has none.
+        stays = text.strip() and (splits or any(part.tags for part in parts))
+        if not stays and not any(isinstance(piece, Sentence) for piece in pieces):
             return []
         return pieces
 

@@ -85,3 +85,10 @@ def test_tags_of_elements_that_go_on_in_other_sentences_keep_their_order() -> No
 def test_a_sentence_without_tags_has_none() -> None:
     assert TaggedSentence.of("a < b, {c} > d") is None
     assert TaggedSentence.of("{<b>a}") is None  # the tag is part of a placeholder
+
+
+def test_too_many_tags_are_left_in() -> None:
+    """As terms they count as tokens, of which a sentence may have so many."""
+    assert TaggedSentence.of("Tom" + "<b></b>" * 128) is not None
+    assert TaggedSentence.of("Tom" + "<b></b>" * 129) is None
+    assert TaggedSentence.of("<a>" * 10_000 + "Tom" + "</b>" * 10_000) is None

@@ -62,6 +62,14 @@ def test_an_empty_text_is_an_empty_translation(
     assert [len(one.others) for one in found] == [len(expected.others)] * 3
 
 
+@pytest.mark.parametrize("splits", [False, True])
+def test_a_text_that_is_tags_alone_keeps_them(shipped: Translator, splits: bool) -> None:
+    options = {"keep_placeholders": True, "split_sentences": splits, "return_confidence": True}
+    texts = ["<b></b> <br>", "<b>Good morning.</b>"]
+    found = shipped.translate(texts, {**options, "target_language": "de"})
+    assert [one.text for one in found] == ["<b></b> <br>", "<b>Guten Morgen.</b>"]
+
+
 @pytest.mark.parametrize("form", ["hard", "soft"])
 def test_an_empty_text_has_no_alignment(shipped: Translator, form: str) -> None:
     nothing = {"hard": "", "soft": '{"source": [], "target": [], "weights": []}'}[form]
