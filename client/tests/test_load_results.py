@@ -75,6 +75,13 @@ def test_figures_are_those_of_all_windows() -> None:
     assert load.percentile_ms(50).half_width > 100
 
 
+def test_loads_without_an_answer_are_told_unless_a_capacity_was_searched_for() -> None:
+    silent = run(point(window()), point(window([], {"late": 3}), load="900/s"))
+    assert silent.unanswered == ("900/s",)
+    searched = dataclasses.replace(silent, capacity=Capacity(800.0, ()))
+    assert searched.unanswered == ()
+
+
 def test_a_line_a_window_for_spreadsheets() -> None:
     """With named columns."""
     rows = list(csv.DictReader(csv_of(FULL.points).splitlines()))

@@ -92,7 +92,7 @@ def _verdict(arguments: argparse.Namespace, found: Run) -> int:
         raise CheckFailed(f"no rate held {', '.join(arguments.slo)}")
     if missed := [judgement for judgement in found.judgements if not judgement.met]:
         raise CheckFailed(f"{len(missed)} of {len(found.judgements)} objectives were missed")
-    if silent := [point.load for point in found.points if not len(point.latencies)]:
+    if silent := found.unanswered:
         raise CheckFailed(f"no request was answered under {', '.join(silent)}")
     return 0
 

@@ -246,6 +246,13 @@ class Run:
     judgements: tuple[Judgement, ...] = ()
     capacity: Capacity | None = None
 
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Loads that got no answer at all; none where a capacity was searched for."""
+        if self.capacity is not None:
+            return ()
+        return tuple(point.load for point in self.points if not len(point.latencies))
+
     def to_json(self) -> str:
         """All of it."""
         written: bytes = TypeAdapter(_File).dump_json(_File(VERSION, self))
