@@ -17,6 +17,8 @@ from dragoman_client import (
 )
 from stand_ins import ENDLESS, HEADERS, KINDS, LATE, TIMEOUT_S, TlsFiles, translated
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 
 def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any) -> Any:
     """What comes of using a translator in an event loop of its own."""

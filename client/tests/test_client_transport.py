@@ -26,6 +26,8 @@ from dragoman_client.testing.answers import Answers
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from stand_ins import KINDS, LATE, TIMEOUT_S, translated
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 EMPTY_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
 """The frame that a server of HTTP/2 begins with."""
 

@@ -23,6 +23,8 @@ from dragoman_client import (
 from faulty_servers import dribble, grpc_server, http_answer, http_server, reset
 from tritonclient.grpc import service_pb2
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 TIMEOUT_S = 0.6
 GRACE_S = 5.0
 """Beyond the deadline, for a machine that is busy."""

@@ -11,6 +11,8 @@ from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
 from dragoman_client.testing import translated
 from faulty_servers import SlowGrpc
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 WAIT_S = 30.0
 TIMEOUT_S = 0.2
 

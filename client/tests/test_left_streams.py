@@ -19,6 +19,8 @@ from dragoman_load_test.target import Target
 from faulty_servers import SlowGrpc, grpc_service
 from tritonclient.grpc import service_pb2
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 WAIT_S = 30.0
 TIMEOUT_S = 0.2
 

@@ -16,6 +16,8 @@ from dragoman_load_test.ledger import Ledger
 from dragoman_load_test.loops import GIVEN_UP, NOT_SENT, Clients, ClosedLoop, Crowd, OpenLoop
 from dragoman_load_test.senders import Answered, Send
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 
 class Sent:
     """Counts what is sent, and how much of it at once."""

@@ -15,6 +15,8 @@ from dragoman_load_test.results import Point
 from dragoman_load_test.senders import Answered, Send
 from dragoman_load_test.target import Target
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 SCHEDULE = Schedule(warm_up_s=0.05, window_s=0.1, windows=3, most_windows=6)
 Answering = Callable[[float], object]
 

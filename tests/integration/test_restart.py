@@ -23,6 +23,8 @@ from tests.conftest import REPOSITORY
 from tests.integration.test_proxy import GENERATE, SENTENCE, running_site
 from tests.integration.test_serve_command import READY, SERVE
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 GUARD_S = 60
 """After which a test fails; it says nothing about how long something may take."""
 DRAIN_S = 30

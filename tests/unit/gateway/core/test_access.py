@@ -30,6 +30,8 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.errors import UsageError
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 EVERYWHERE = "0.0.0.0"
 
 

@@ -34,6 +34,8 @@ from dragoman_gateway.core.settings import GatewaySettings
 from tests.unit.gateway.core.model_server import ModelServer, translations_of
 from tests.unit.gateway.core.test_translations import until
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 TO_GERMAN = {"source_language": "en", "target_language": "de"}
 
 

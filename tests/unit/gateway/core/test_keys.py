@@ -32,6 +32,8 @@ from dragoman_gateway.core.store import FILE_NAME, Store
 
 from dragoman.kernel.errors import UsageError
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:

@@ -25,6 +25,8 @@ from hypothesis import strategies as st
 
 from tests import debian
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 PASSWORD = "pa55word-of-redis"
 
 

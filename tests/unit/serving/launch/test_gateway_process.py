@@ -17,6 +17,8 @@ from dragoman_serving.launch.ports import PortInUse
 
 from dragoman.kernel.errors import UsageError
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 BEATS = "import os, sys, time\nwhile True: os.write(int(sys.argv[-1]), b'0'); time.sleep(0.05)\n"
 
 

@@ -15,6 +15,8 @@ from dragoman_serving.launch.watch import TICK_S
 
 from tests.hanging import hang
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 LOOKS = 5
 LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 SPINNING = "print(flush=True)\nwhile True: pass"

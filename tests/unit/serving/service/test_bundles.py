@@ -42,6 +42,8 @@ from tests.unit.serving.service.triton_side import (
     texts_of,
 )
 
+pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+
 DIRECTIONS = {"first": "en-de de-en", "french": "en-fr fr-en", "second": "en-de"}
 TEXTS = ["red blue green", "white grey", "pink brown black red"]
 WAIT_S = 60
