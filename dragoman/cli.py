@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 
 from dragoman import __version__
-from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.installation import install_command
 
-COMMANDS = (
-    "corpora",
-    "clean",
-    "link-words",
-    "train",
-    "distill",
-    "evaluate",
-    "import-marian",
-    "export",
-    "align-heads",
-    "shortlist",
-    "verify",
-    "publish",
-    "models",
-    "serve",
-    "gateway",
-    "keys",
-    "translate",
-    "batch",
-    "score",
-    "attention",
-    "load-test",
-    "demo",
-    "doctor",
-)
+GROUPS = {
+    "Use a server": ("translate", "batch", "score", "attention"),
+    "Operate a server": (
+        *("serve", "gateway", "keys", "models", "load-test", "doctor", "demo"),
+        *("publish", "shortlist"),
+    ),
+    "Train and import models": (
+        *("train", "evaluate", "export", "verify", "align-heads", "import-marian"),
+        *("corpora", "clean", "link-words", "distill"),
+    ),
+}
+"""The commands by what they are for, in the order of the help."""
+
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
+
+_EXAMPLES = {
+    "Use a server": 'dragoman translate "Good morning." --target-language de',
+    "Operate a server": "dragoman serve",
+    "Train and import models": "dragoman train --text my.en my.de --out runs/mine",
+}
 
 _OF_EXTRAS = {
     *("torch", "tensorboard", "sacrebleu", "safetensors", "fasttext", "google"),  # protobuf
@@ -61,11 +58,13 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         0 done, 1 a check or the work failed, 2 usage.
     """
-    words = sys.argv[1:] if words is None else words
+    words = (sys.argv[1:] if words is None else words) or ["--help"]
     # Only its flags are declared: those of others may need parts that are not installed.
-    command = next((word for word in words if word in COMMANDS), "")
+    command = next((word for word in words if not word.startswith("-")), "")
     arguments = argparse.Namespace()
     try:
+        if command and command not in COMMANDS:
+            raise UsageError(_unknown_command(command))
         arguments, run = _read(words, command)
         logging.basicConfig(
             level=logging.WARNING if arguments.quiet else logging.INFO,
@@ -75,7 +74,8 @@ def main(words: Sequence[str] | None = None) -> int:
         )
         return run(arguments)
     except DragomanError as error:
-        print(f"dragoman {command}: {error}", file=sys.stderr)
+        program = f"dragoman {command}" if command in COMMANDS else "dragoman"
+        print(f"{program}: {error}", file=sys.stderr)
         return error.exit_code
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _OF_EXTRAS:
@@ -96,19 +96,75 @@ def _read(
     words: Sequence[str], command: str
 ) -> tuple[argparse.Namespace, Callable[[argparse.Namespace], int]]:
     """What the command line asks for, and what does it."""
-    parser = argparse.ArgumentParser(prog="dragoman", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="dragoman",
+        usage="dragoman [-h] [--version] [--quiet] COMMAND ...",
+        description=_overview(),
+        epilog="`dragoman COMMAND --help` lists the options of a command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"dragoman {__version__}")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # The description lists them, by group.
+    subparsers = parser.add_subparsers(
+        dest="command", required=True, prog="dragoman", metavar="COMMAND", help=argparse.SUPPRESS
+    )
     modules = {}
     for name in COMMANDS:
         module = modules[name] = _module(name)
-        subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
+        subparser = subparsers.add_parser(name, description=module.HELP)
         if name == command:
             module.configure(subparser)
-    arguments = parser.parse_args(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise UsageError(_unknown_argument(unknown[0], subparsers.choices[command]))
     run: Callable[[argparse.Namespace], int] = modules[arguments.command].run
     return arguments, run
+
+
+def _unknown_command(word: str) -> str:
+    close = difflib.get_close_matches(word, COMMANDS, 1)
+    hint = f"did you mean {close[0]}?" if close else "`dragoman -h` lists the commands"
+    return f"unknown command {word}: {hint}"
+
+
+def _unknown_argument(word: str, parser: argparse.ArgumentParser) -> str:
+    if not word.startswith("-"):
+        return f"unexpected argument {word!r}: put quotes around a text with spaces"
+    flag = word.partition("=")[0]
+    close = difflib.get_close_matches(flag, list(_flags(parser)), 1)
+    return f"unknown option {flag}: " + (f"did you mean {close[0]}?" if close else "see --help")
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:  # argparse has no public list of them
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for part in action.choices.values():
+                yield from _flags(part)
+
+
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of one command's options."""
+    module = _module(command)
+    parser = argparse.ArgumentParser(prog=f"dragoman {command}", description=module.HELP)
+    module.configure(parser)
+    return parser
+
+
+def _overview() -> str:
+    """What the program does, and its commands by group."""
+    lines = ["Translates text: trains models, serves them, and translates through a server."]
+    indent = max(map(len, COMMANDS)) + 4
+    for title, names in GROUPS.items():
+        lines += ["", f"{title}, such as: {_EXAMPLES[title]}"]
+        for name in names:
+            first = f"  {name}".ljust(indent)
+            help_ = _module(name).HELP
+            lines += textwrap.wrap(
+                help_, width=79, initial_indent=first, subsequent_indent=" " * indent
+            )
+    return "\n".join(lines)
 
 
 def _module(command: str) -> ModuleType:

@@ -15,7 +15,7 @@ from dragoman_client import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
 from dragoman_serving.launch import launcher, stop_signals
 
-from dragoman.cli import COMMANDS, main
+from dragoman.cli import COMMANDS, GROUPS, main
 from dragoman.commands.options import read_terms
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
@@ -308,6 +308,42 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         main([command, "--help"])
     assert caught.value.code == 0
     assert "--help" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tranlate", "x"], "dragoman: unknown command tranlate: did you mean translate?"),
+        (["xyz"], "dragoman: unknown command xyz: `dragoman -h` lists the commands"),
+        (
+            ["translate", "--target-langage=de", "x"],
+            "dragoman translate: unknown option --target-langage: did you mean --target-language?",
+        ),
+        (
+            ["export", "onnx", "x", "--out", "y", "--storge", "fp16"],
+            "dragoman export: unknown option --storge: did you mean --storage?",
+        ),
+        (["doctor", "--xyz"], "dragoman doctor: unknown option --xyz: see --help"),
+        (
+            ["attention", "Good", "morning.", "--out", "x.html"],
+            "dragoman attention: unexpected argument 'morning.': put quotes around",
+        ),
+    ],
+)
+def test_a_misspelt_word_is_named_with_what_was_meant(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_the_help_lists_every_command_by_group(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    assert all(f"\n  {name} " in printed for name in COMMANDS)
+    assert all(f"\n{title}, such as: dragoman " in printed for title in GROUPS)
 
 
 def test_an_output_that_is_switched_off_is_not_printed(
