@@ -20,7 +20,7 @@ from dragoman.commands.folders import check_count
 from dragoman.commands.line_progress import line_progress
 from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import DragomanError, UsageError
-from dragoman.kernel.processors import usable_processors
+from dragoman.kernel.processors import usable_cores
 
 if TYPE_CHECKING:
     from dragoman_serving.batch.chunk_work import ChunkWork, OwnEngine, RunningServer, WorkOrder
@@ -255,7 +255,7 @@ def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWor
 
     if not chunks:
         raise UsageError("--plan: nothing is left to translate")
-    cores = len(usable_processors()) if arguments.bundle else None
+    cores = usable_cores() if arguments.bundle else None
     return estimate(chunks, work, arguments.concurrency, cores, arguments.core_hour_price)
 
 
@@ -293,19 +293,19 @@ def _way_of_work(
 ) -> Iterator[_Way]:
     """This process, or Ray; if there is nothing to do, nothing is started."""
     if not chunks:
-        yield _Way(lambda _: (), len(usable_processors()))
+        yield _Way(lambda _: (), usable_cores())
         return
     if arguments.ray is None:
         from dragoman_serving.batch.local_run import run_here
 
         work.warm_up()
         run = partial(run_here, do=work.do, concurrency=arguments.concurrency)
-        yield _Way(run, len(usable_processors()))
+        yield _Way(run, usable_cores())
         return
     from dragoman_serving.batch.ray_run import Cluster
 
     work.close()  # the engine that told what it is
-    cores = arguments.workers or (len(usable_processors()) if arguments.ray == "local" else 1)
+    cores = arguments.workers or (usable_cores() if arguments.ray == "local" else 1)
     cluster = Cluster(arguments.ray, arguments.actors, cores)
     with cluster.connected():
         run = partial(cluster.run, order=order, concurrency=arguments.concurrency)

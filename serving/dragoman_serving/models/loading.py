@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest, SpecialIds
-from dragoman.kernel.processors import usable_processors
+from dragoman.kernel.processors import usable_cores
 from dragoman_serving.engine.batching.engine import Engine
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
@@ -126,7 +126,7 @@ def _workers(settings: EngineSettings, layout: Layout) -> int:
 
 def worker_threads(settings: EngineSettings) -> int:
     """Workers of an engine on the CPU."""
-    return settings.workers or min(settings.tuning.workers_most, len(usable_processors()))
+    return settings.workers or min(settings.tuning.workers_most, usable_cores())
 
 
 def _open_network(

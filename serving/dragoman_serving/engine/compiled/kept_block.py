@@ -24,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.processors import usable_processors
+from dragoman.kernel.processors import usable_cores
 from dragoman.kernel.replacement import KEPT_PREFIX
 from dragoman.kernel.user_cache import user_cache_folder
 
@@ -199,7 +199,7 @@ def _digest(descriptor: int, length: int) -> bytes:
         return hashed.digest()
 
     parts = range(0, length, _PART_BYTES)
-    with ThreadPoolExecutor(max_workers=len(usable_processors())) as pool:
+    with ThreadPoolExecutor(max_workers=usable_cores()) as pool:
         digests = b"".join(pool.map(of_part, parts))
     return hashlib.sha256(digests).digest()
 
