@@ -108,7 +108,7 @@ def test_what_is_kept_needs_no_hub(cache: ModelCache, caplog: pytest.LogCaptureF
     (source,) = find_sources(MODEL)
     assert converter(cache, offline=True).bundle(source) == cache.folder / KEY / "opus-mt-en-de"
     (other,) = find_sources(f"{MODEL}@v2")
-    with pytest.raises(UsageError, match="is to be fetched, which HF_HUB_OFFLINE or --offline"):
+    with pytest.raises(UsageError, match="needs a download, which HF_HUB_OFFLINE or --offline"):
         converter(cache, offline=True).bundle(other)
     assert "fetching" not in caplog.text
 

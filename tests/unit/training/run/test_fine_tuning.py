@@ -110,7 +110,7 @@ def test_what_does_not_fit_an_imported_model_is_one_line(
     more = f"vocabulary has {size} entries, vocabulary.size is {size + 1}: give as many"
     assert more in told(text, f"vocabulary.size={size + 1}")
     french = [text[0], text[1].rename(tmp_path / "kitchen.fr")]
-    assert told(french).endswith("no corpus is in a direction that the model knows: en-de")
+    assert told(french).endswith("no corpus is in a direction of the model: en-de")
     assert "imported cannot be set; --start-from names" in told(french, "imported.name=other")
     drawn = told(write_sentences(tmp_path / "it", TEXT[0]), "data.subword_dropout=0.1")
     assert "an imported vocabulary has no other pieces" in drawn
