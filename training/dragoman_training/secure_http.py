@@ -45,8 +45,7 @@ def open_url(
 
 
 class _SecureRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects away from HTTPS, also to loopback: a remote server must not send us
-    there."""
+    """Refuses redirects away from HTTPS, even to loopback: no server may redirect us there."""
 
     def __init__(self, hops: list[Hop]) -> None:
         self._hops = hops

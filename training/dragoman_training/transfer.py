@@ -61,8 +61,7 @@ class PartialFile:
         return known if known.isprintable() else ""
 
     def remember_version(self, headers: Message) -> None:
-        """Save what identifies this version of the file; without it, the next attempt starts
-        over."""
+        """Save what identifies this version of the file; without it, the next attempt restarts."""
         tag = headers.get("ETag")
         known = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
         if known and known.isascii():

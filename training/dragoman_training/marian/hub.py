@@ -171,8 +171,7 @@ class Hub:
         return f"{self.endpoint.rstrip('/')}/{name}/resolve/{revision}/{file}"
 
     def _fetch(self, name: str, file: str, folder: Path, told: Told) -> _Stated | None:
-        """Download and verify a file; return what the hub states about it, or None if there is
-        none."""
+        """Download and verify a file; return what the hub states about it, None if it has none."""
         address = self._address(name, file)
         partial = PartialFile(folder / file, folder / f".{file}.version")
         try:

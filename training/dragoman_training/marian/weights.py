@@ -83,8 +83,7 @@ class _Weights:
         return self._found, embeddings
 
     def _embeddings(self) -> ModelConfig:
-        """Convert embeddings, output projection and output bias; the result tells which are
-        shared."""
+        """Convert embeddings, output projection and bias; the result tells which are shared."""
         theirs, size = self._theirs, self._theirs.sizes.model_size
         encoder, decoder, output = self._vocabulary_matrices()
         bias = np.zeros((1, len(decoder)), np.float32)
