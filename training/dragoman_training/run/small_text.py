@@ -214,8 +214,7 @@ def _without_recipe(size: TextSize | None, start: RunConfig | None, validates: b
 
 
 def _with_model_of(begun: RunConfig | None, recipe: Settings) -> Settings:
-    """A recipe, completed with the sizes and vocabulary size of the model that the run starts
-    from."""
+    """A recipe, completed with the model sizes and vocabulary size of the run's start."""
     if begun is None:
         return recipe
     sizes = dataclasses.asdict(begun.model)

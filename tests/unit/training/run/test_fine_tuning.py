@@ -107,7 +107,7 @@ def test_what_does_not_fit_an_imported_model_is_one_line(
         assert train(run, text, "--start-from", str(start), "training.steps=1", *words) == 2
         return capsys.readouterr().err.strip().splitlines()[-1]
 
-    more = f"vocabulary has {size} entries, but vocabulary.size is {size + 1}: set it to the same number"
+    more = f"entries, but vocabulary.size is {size + 1}: set it to the same number"
     assert more in told(text, f"vocabulary.size={size + 1}")
     french = [text[0], text[1].rename(tmp_path / "kitchen.fr")]
     assert told(french).endswith("no corpus is in a direction of the model: en-de")

@@ -230,7 +230,7 @@ def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert "do not fit the memory of cpu; going on with" in done.stderr
+    assert "do not fit the memory of cpu; continuing with" in done.stderr
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=2e-4)
     path = tmp_path / "two/checkpoints/step-0000010/progress.json"
     assert 1 < json.loads(path.read_text())["most_tokens"] <= 40, "of the one that has least"
@@ -258,7 +258,7 @@ def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
     assert "Traceback" not in printed
     said = [line for line in printed.splitlines() if line.startswith("dragoman train: ")]
     assert len(said) == 1
-    assert said[0].startswith("dragoman train: another process is gone, see its message: ")
+    assert said[0].startswith("dragoman train: another process has ended, see its message: ")
 
 
 def test_a_number_of_processes_without_torchrun_is_refused(
@@ -783,12 +783,12 @@ def test_what_did_not_fit_the_memory_is_remembered(
     run = tmp_path / "run"
     monkeypatch.setattr(Transformer, "forward", forward)
     Trainer(settings(10), text, run).train()
-    assert "going on with" in caplog.text
+    assert "continuing with" in caplog.text
     progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
     assert 1 < progress["most_tokens"] <= 60
     caplog.clear()
     Trainer(settings(20), text, run, resume=True).train()
-    assert "going on with" not in caplog.text
+    assert "continuing with" not in caplog.text
     assert losses(run)[20] < losses(run)[5]
     Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
     progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())
