@@ -321,7 +321,7 @@ def test_what_a_file_is_packed_by_is_told_by_its_content(server: Server, tmp_pat
     assert fetched("x", 1, 4) == [("one", "eins", "un")]
     with pytest.raises(UsageError, match="y: line 1 in fr is not UTF-8"):
         fetched("y", 1, 2)
-    with pytest.raises(UsageError, match=r"z: the sides differ .*; to fetch it anew, remove /"):
+    with pytest.raises(UsageError, match=r"z: the sides differ .*; to download it again, remove /"):
         fetched("z", 1, 3)
 
 
@@ -329,7 +329,7 @@ def test_no_pair_is_refused_and_another_number_told(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.files["a.tgz"] = archived({"a/text.en": b"", "a/text.de": b""})
-    with pytest.raises(UsageError, match="x/train: there is no pair in it; to fetch it anew"):
+    with pytest.raises(UsageError, match="x/train: has no pairs; to download it again"):
         list(fetch_corpora([corpus(server)], tmp_path))
     (tmp_path / "other").mkdir()
     server.files["b.tgz"] = ARCHIVE
@@ -346,7 +346,7 @@ def test_a_text_that_lies_there_in_another_form_is_not_hidden(
     server.files["a.tgz"] = ARCHIVE
     (tmp_path / "x").mkdir()
     (tmp_path / "x/train.en").write_text("older\n")
-    with pytest.raises(UsageError, match=r"x/train\.en\.gz: .*x/train\.en lies there, and one"):
+    with pytest.raises(UsageError, match=r"x/train\.en\.gz: .*x/train\.en exists, and one"):
         list(fetch_corpora([corpus(server)], tmp_path))
     assert server.asked == []
 
