@@ -258,7 +258,7 @@ class Examples:
         return tuple(drawn + epochs * count for drawn, count in counts)
 
     def _drawn(self, seed: int, ends: Sequence[int]) -> Numbers:
-        """The examples of an epoch: from each corpus the next of an endless shuffle, up to `ends`."""
+        """The examples of an epoch: for each corpus the next of an endless shuffle up to `ends`."""
         drawn = []
         sizes = zip(self._corpora, self._shown, ends, strict=True)
         for number, (corpus, count, end) in enumerate(sizes):
