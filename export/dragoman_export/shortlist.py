@@ -171,7 +171,7 @@ class _Lists:
         return np.setdiff1d(np.flatnonzero(counts < _RARE), list(ids))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The tensors of the file; `begins` [L x src_ids + 1] is where each list in `ids` starts."""
+        """The tensors of the file; `begins` [L x src_ids + 1] says where lists in `ids` start."""
         sizes, tags = self._manifest.dimensions, self._manifest.special_ids.tags
         rows = max(len(tags), 1) * sizes.src_ids
         keys = np.concatenate(self._rows) * sizes.vocab_size + np.concatenate(self._ids)

@@ -85,7 +85,7 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no/such/model"], "no/such/model: there is no such folder, and a hub's names read"),
+        (["no/such/model"], "no/such/model: no such folder, and a hub's names have the form"),
         (["{0}", "{0}"], "two models are named "),
         (["{0}", "--pivot", "xx"], "--pivot xx: no model has this language; known: "),
         (["{0}", "--preload", "xx-yy"], "--preload xx-yy: neither a direction nor a model; models"),
