@@ -356,7 +356,7 @@ def test_models_that_cannot_be_drawn_are_named(
 ) -> None:
     out = tmp_path / "a.svg"
     assert run("red", "--model", tmp_path / "none", "--out", out) == 2
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "no such folder" in capsys.readouterr().err
     assert run("red", "--model", tmp_path, "--out", out) == 2
     assert f"{tmp_path / 'config.json'}: cannot be read" in capsys.readouterr().err
     assert run("--figure", "architecture", "--model", tmp_path, "--out", out) == 2
