@@ -1,7 +1,7 @@
 """Every option of a request, and every output of an answer, declared once.
 
-From here come the server's checks, Triton's inputs and outputs, the clients' arguments and tensors,
-the flags of the command line, and the table in docs/options.md.
+The server's checks, Triton's inputs and outputs, the clients' arguments and tensors, the flags of
+the command line and the table in docs/options.md are derived from it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ SCORE: Final = "score"
 """Names of Triton's models that take options."""
 _ALL: Final = (TRANSLATE, STREAM, SCORE)
 INFO: Final = "info"
-"""Name of the one that says what the server is, and of its output."""
+"""Name of the model that describes the server, and of its output."""
 AUTO: Final = "auto"
-"""The source language of texts whose languages are to be detected."""
+"""The source language that requests language detection."""
 DETECTED_OUTPUTS: Final = ("detected_language", "detected_probability")
-"""Outputs of a request with that source language."""
+"""Outputs of a request with language detection."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
 SAMPLING: Final = ("temperature", "top_k", "top_p", "seed")
-"""Options of which any one lets tokens be sampled."""
+"""Options that each turn on sampling."""
 
 OPTIONS: Final[Mapping[str, Option]] = {
     option.name: option
@@ -52,14 +52,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "model",
             "text",
-            "name of the bundle that translates, where several translate between the languages",
+            "name of the bundle to use if several translate between the languages",
             unset="the first that translates between the languages",
             scores=True,
         ),
         Option(
             "max_tokens",
             "whole number",
-            "most tokens of a sentence's translation, end symbol included",
+            "maximum number of tokens of a sentence's translation, with the end-of-sequence token",
             range=Range(1, "max_target_tokens"),
             unset="in proportion to the sentence",
             legs="last",
@@ -83,7 +83,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "coverage_penalty",
             "number",
-            "weight of a penalty on hypotheses that leave out words of the sentence",
+            "weight of the coverage penalty, which lowers scores of hypotheses that skip source "
+            "words",
             range=Range(0, 10),
             default=0.0,
             source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
@@ -142,7 +143,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "min_tokens",
             "whole number",
-            "fewest tokens of a sentence's translation, end symbol not included",
+            "minimum number of tokens of a sentence's translation, without the end-of-sequence "
+            "token",
             range=Range(0, "max_target_tokens"),
             default=0,
             at_most="max_tokens",
@@ -151,7 +153,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "max_length_ratio",
             "number",
-            "most tokens of a translation for each token of the sentence",
+            "maximum number of tokens of a translation per token of the sentence",
             range=Range(0, 100, above=True),
             unset="as max_tokens",
             not_with=("max_tokens",),
@@ -160,7 +162,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "min_length_ratio",
             "number",
-            "fewest tokens of a translation for each token of the sentence",
+            "minimum number of tokens of a translation per token of the sentence",
             range=Range(0, 100),
             default=0.0,
             at_most="max_length_ratio",
@@ -227,7 +229,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "glossary",
             "terms",
-            "target terms by source term, which the translation of a sentence with one contains",
+            "target terms by source term; the translation of a sentence with a source term has "
+            "the target term",
             items=Items(1000, 200, "term"),
             default={},
             not_with=SAMPLING,
@@ -237,7 +240,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "keep_placeholders",
             "switch",
-            "names in braces, tags, addresses and numbers stay as they are",
+            "names in braces, tags, addresses and numbers are kept unchanged",
             default=False,
             streams=False,
             not_with=SAMPLING,
@@ -247,7 +250,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "markup",
             "markup",
             "elements of each text as offsets, which are placed in its translation, and spans that "
-            "it repeats",
+            "are repeated verbatim",
             unset="none",
             output="codes",
             not_with=(
@@ -258,22 +261,21 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "shortlist",
             "switch",
-            "choose among the target tokens that the bundle lists for the words of the sentence: "
-            "faster",
+            "use only target tokens that the bundle lists for the words of the sentence: faster",
             default=False,
         ),
         Option(
             "split_sentences",
             "switch",
-            "cut texts into sentences and translate each",
-            unset="true, unless an option is given that it excludes",
+            "split texts into sentences and translate each",
+            unset="true, unless an option is given that excludes it",
         ),
         Option(
             "max_sentence_tokens",
             "whole number",
-            "cut longer sentences, best at the end of a clause",
+            "split longer sentences, preferably at the end of a clause",
             range=Range(8, "most_text_tokens"),
-            unset="the model's own, else its limit for a sentence",
+            unset="the model's setting, or else its limit for a sentence",
             only_with="split_sentences",
         ),
         Option(
@@ -346,7 +348,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         ),
     )
 }
-"""By name."""
+"""Options by name."""
 
 OUTPUTS: Final[Mapping[str, Output]] = {
     output.name: output
@@ -362,22 +364,22 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "finish_reason",
             "BYTES",
-            "`stop`, `length` where the limit of tokens cut the translation, or empty where a "
-            "stream goes on",
+            "`stop`, `length` if the token limit cut the translation, or empty if the stream "
+            "continues",
             (TRANSLATE, STREAM),
             (TRANSLATE, STREAM),
         ),
         Output(
             "delta",
             "BYTES",
-            "text that an event adds to the one before it",
+            "text that an event adds to the previous one",
             (STREAM,),
             (STREAM,),
         ),
         Output(
             "warnings",
             "BYTES",
-            "`repetition`, `short`, `long`, `untranslated`, with commas; left out if there is none",
+            "`repetition`, `short`, `long`, `untranslated`, separated by commas; absent if empty",
             (TRANSLATE, STREAM),
         ),
         Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),
@@ -394,7 +396,7 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "codes",
             "BYTES",
-            "where the elements of the text are in the translation, JSON",
+            "positions of the text's elements in the translation, JSON",
             (TRANSLATE, STREAM),
         ),
         Output(
@@ -407,18 +409,18 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "bundle",
             "BYTES",
-            "identity of the bundle; of both, with a comma, through a pivot language",
+            "identity of the bundle; with a pivot language both, separated by a comma",
             _ALL,
         ),
         Output(
             "via",
             "BYTES",
-            "the pivot language; left out if the translation is a direct one",
+            "the pivot language; absent for a direct translation",
             (TRANSLATE, STREAM),
         ),
     )
 }
-"""By name; each has an element for each translation."""
+"""Outputs by name; each has one element per translation."""
 
 
 _WHOLE: Final = frozenset(
@@ -427,13 +429,13 @@ _WHOLE: Final = frozenset(
 
 
 def splits(options: Mapping[str, Any]) -> bool:
-    """Whether options, by name, let texts be cut into sentences."""
+    """Whether texts are split into sentences with these options, by name."""
     given = options.get("split_sentences")
     return _WHOLE.isdisjoint(options) if given is None else bool(given)
 
 
 def requested_outputs(options: Mapping[str, Any]) -> list[str]:
-    """Names of the outputs that options, by name, ask for."""
+    """Returns the names of the outputs that options, by name, request."""
     found = [output for name in options if (output := OPTIONS[name].output) is not None]
     if str(options.get("source_language")).lower() == AUTO:
         found += DETECTED_OUTPUTS
@@ -441,17 +443,17 @@ def requested_outputs(options: Mapping[str, Any]) -> list[str]:
 
 
 def sampled(options: Collection[str]) -> bool:
-    """Whether options, by name, let tokens be sampled."""
+    """Whether options, by name, turn on sampling."""
     return any(name in options for name in SAMPLING)
 
 
 def takes(model: str, option: Option) -> bool:
-    """Whether a model takes an option."""
+    """Whether a model accepts an option."""
     return {TRANSLATE: True, STREAM: option.streams, SCORE: option.scores}[model]
 
 
 def describe(limits: Limits) -> list[dict[str, Any]]:
-    """All options as JSON has them, with the bounds of a model and the models that take them."""
+    """Returns JSON descriptions of all options, with a model's limits and the models' names."""
     return [
         option.describe(limits) | {"models": [model for model in _ALL if takes(model, option)]}
         for option in OPTIONS.values()
@@ -461,20 +463,20 @@ def describe(limits: Limits) -> list[dict[str, Any]]:
 def check(
     given: Mapping[str, Any], model: str = TRANSLATE, limits: Limits | None = None
 ) -> dict[str, Any]:
-    """Check what a request asks for.
+    """Check the options of a request.
 
     Args:
         given: values by name; None: not given.
-        model: that is asked.
-        limits: of the model: `max_target_tokens`, `most_text_tokens`, `max_beam_width` and
-            `vocabulary`; a bound that is missing is not checked.
+        model: name of the model.
+        limits: limits of the model: `max_target_tokens`, `most_text_tokens`, `max_beam_width` and
+            `vocabulary`; missing ones are not checked.
 
     Returns:
-        Values as `Option.read` returns them, without those that are the default.
+        Values as `Option.read` returns them, without those equal to the default.
 
     Raises:
-        TypeError: an unknown name, or a value of another type.
-        ValueError: a value out of range, or one that does not go with another or with the model.
+        TypeError: a name is unknown, or a value has the wrong type.
+        ValueError: a value is out of range, or conflicts with another option or the model.
     """
     limits = limits or {}
     found = {}
@@ -498,7 +500,7 @@ def _unknown(name: str) -> str:
 
 
 def _check_combination(option: Option, value: Any, found: Mapping[str, Any], model: str) -> None:
-    """Refuse an option that does not go with another, or with the model."""
+    """Refuse an option that conflicts with another, or with the model."""
     name = option.name
     if model != TRANSLATE and not takes(model, option):
         where = "in a stream" if model == STREAM else f"by the model {model}"
