@@ -189,7 +189,7 @@ def test_options_are_checked_before_they_are_sent() -> None:
         check({"return_alignments": True})
     with pytest.raises(TypeError, match="return_confidence"):
         check({"return_confidence": 1})
-    with pytest.raises(ValueError, match="return_attention: not taken in a stream"):
+    with pytest.raises(ValueError, match="return_attention: not supported in a stream"):
         check({**ALL, "return_attention": True}, STREAM)
 
 

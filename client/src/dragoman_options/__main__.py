@@ -18,11 +18,11 @@ _LEGS = {
     "none": "not through a pivot language",
 }
 _HEAD = """\
-| option | type | default | range | taken by | what it does |
+| option | type | default | range | accepted by | meaning |
 |---|---|---|---|---|---|
 """
 _OUTPUTS_HEAD = """\
-| output | type | models | what it holds |
+| output | type | models | contents |
 |---|---|---|---|
 """
 

@@ -36,7 +36,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "source_language",
             "text",
-            "language of the texts, such as en; auto: detected for each text",
+            "language of the texts, such as en; auto detects it for each text",
             unset="a language that the model translates into the target",
             scores=True,
             aliases=("--from",),
@@ -53,7 +53,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "model",
             "text",
             "name of the bundle to use if several translate between the languages",
-            unset="the first that translates between the languages",
+            unset="the first bundle that translates between the languages",
             scores=True,
         ),
         Option(
@@ -61,20 +61,21 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "whole number",
             "maximum number of tokens of a sentence's translation, with the end-of-sequence token",
             range=Range(1, "max_target_tokens"),
-            unset="in proportion to the sentence",
+            unset="proportional to the sentence's length",
             legs="last",
         ),
         Option(
             "beam_width",
             "whole number",
-            "hypotheses that beam search keeps; 1 is greedy search",
+            "number of hypotheses in beam search; 1 is greedy search",
             range=Range(1, "max_beam_width"),
-            unset="4; 1 with sampling; 8 for sentences that contain a glossary's term",
+            unset="4; 1 with sampling; 8 for sentences with a glossary term",
         ),
         Option(
             "length_penalty",
             "number",
-            "exponent of the length that divides scores: higher favours longer translations",
+            "exponent of the length by which scores are divided: higher values favour longer "
+            "translations",
             range=Range(0, MOST_LENGTH_PENALTY),
             unset="the model's",
             source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
@@ -104,14 +105,15 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "early_stopping",
             "switch",
-            "false: search until no hypothesis can become better than the finished ones",
+            "false: continue until no hypothesis can become better than the finished ones",
             default=True,
             not_with=SAMPLING,
         ),
         Option(
             "num_return_sequences",
             "whole number",
-            f"translations of each text: at most beam_width, or {MOST_SEQUENCES} with sampling",
+            "number of translations of each text: at most beam_width, or "
+            f"{MOST_SEQUENCES} with sampling",
             range=Range(1, MOST_SEQUENCES),
             default=1,
             streams=False,
@@ -122,7 +124,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "return_alternatives",
             "switch",
-            "the translations of a text differ in the token after the prefix",
+            "return translations of a text that differ in the token after the prefix",
             default=False,
             streams=False,
             not_with=(
@@ -135,7 +137,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "prefix",
             "texts",
-            "how a translation begins: one for all texts, or one for each",
+            "beginning of the translation: one for all texts, or one for each",
             unset="none",
             not_with=("split_sentences", "keep_placeholders"),
             legs="last",
@@ -171,7 +173,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "temperature",
             "number",
-            "sample; divides the logits: above 1 flattens the distribution, below 1 sharpens it",
+            "sampling temperature, which divides the logits: above 1 flattens the distribution, "
+            "below 1 sharpens it",
             range=Range(0.001, 100),
             unset="1 with sampling",
             legs="last",
@@ -196,7 +199,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "seed",
             "whole number",
-            "sample; the same seed gives the same translation of a text",
+            "seed for sampling: the same seed gives the same translation of a text",
             range=Range(0, 2**63 - 1),
             unset="random",
             source="[Salmon et al. 2011](https://doi.org/10.1145/2063384.2063405)",
@@ -206,7 +209,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "repetition_penalty",
             "number",
-            "multiplies the log-probabilities of tokens that the translation already has",
+            "factor for the log-probabilities of tokens that are already in the translation",
             range=Range(0, 10, above=True),
             default=1.0,
             source="[Keskar et al. 2019](https://arxiv.org/abs/1909.05858)",
@@ -221,7 +224,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "suppress",
             "texts",
-            "words that no translation contains; case-sensitive",
+            "words that must not occur in a translation; case-sensitive",
             items=Items(100, 100, "word"),
             default=(),
             legs="last",
@@ -268,7 +271,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "split_sentences",
             "switch",
             "split texts into sentences and translate each",
-            unset="true, unless an option is given that excludes it",
+            unset="true, unless an incompatible option is given",
         ),
         Option(
             "max_sentence_tokens",
@@ -281,8 +284,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "repair",
             "switch",
-            "search again for sentences whose translations repeat themselves, or are far too short "
-            "or long",
+            "search again if a sentence's translation repeats itself, or is far too short or long",
             default=True,
             streams=False,
         ),
@@ -310,7 +312,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "return_alignments",
             "text",
-            "return links between words (hard), or the weights behind them (soft)",
+            "return links between words (hard), or weights between tokens (soft)",
             choices=("hard", "soft"),
             unset="none",
             scores=True,
@@ -341,7 +343,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "return_bundle",
             "switch",
-            "return the identity of the bundle that translated",
+            "return the identity of the bundle",
             default=False,
             scores=True,
             output="bundle",
@@ -357,7 +359,7 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "output_tokens",
             "INT32",
-            "tokens of the translation",
+            "number of tokens in the translation",
             (TRANSLATE, STREAM),
             (TRANSLATE, STREAM),
         ),
@@ -391,7 +393,7 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             (SCORE,),
         ),
         Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", _ALL),
-        Output("alignments", "BYTES", "links of words, or weights in JSON", _ALL),
+        Output("alignments", "BYTES", "links between words, or weights in JSON", _ALL),
         Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
         Output(
             "codes",
@@ -402,7 +404,7 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "detected_language",
             "BYTES",
-            "language of the text, with a `source_language` of auto",
+            "language of the text, if `source_language` is auto",
             (TRANSLATE, STREAM),
         ),
         Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
@@ -504,7 +506,7 @@ def _check_combination(option: Option, value: Any, found: Mapping[str, Any], mod
     name = option.name
     if model != TRANSLATE and not takes(model, option):
         where = "in a stream" if model == STREAM else f"by the model {model}"
-        raise ValueError(f"{name}: not taken {where}; the model {TRANSLATE} takes it")
+        raise ValueError(f"{name}: not supported {where}; use the model {TRANSLATE}")
     for other in option.not_with:
         if other in found and found[other] is not False:
             raise ValueError(f"{name}: not with {other}")
@@ -512,7 +514,7 @@ def _check_combination(option: Option, value: Any, found: Mapping[str, Any], mod
     if width == 1 and option.needs_beam:
         raise ValueError(f"{name}: not with beam_width 1, give 2 or more")
     if name in SAMPLING and width not in (None, 1):
-        raise ValueError(f"{name}: samples tokens, give beam_width 1 or none")
+        raise ValueError(f"{name}: turns on sampling, give beam_width 1 or none")
     base = option.only_with
     if base is not None and not (splits(found) if base == "split_sentences" else base in found):
         default = OPTIONS[base].default
