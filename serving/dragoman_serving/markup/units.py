@@ -15,7 +15,7 @@ from dragoman_serving.markup.evidence import Floats
 
 
 def _marks() -> str:
-    """Combining marks, as ranges of a character class; `\\w` does not match them."""
+    """Combining marks, which `re` does not count as word characters, as ranges for a class."""
     codes = (*range(0x20000), *range(0xE0100, 0xE01F0))  # all planes with combining marks
     marks = [code for code in codes if unicodedata.category(chr(code))[0] == "M"]
     runs = (list(run) for _, run in groupby(enumerate(marks), lambda item: item[1] - item[0]))

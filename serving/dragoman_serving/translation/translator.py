@@ -298,7 +298,7 @@ class Translator:
         """Refuse options that the model or the runtime does not support."""
         if plan.markups and self.manifest.alignment is None:
             raise InvalidRequest(
-                "markup: the manifest does not say which attention heads align; "
+                "markup: the bundle has no alignment heads; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
             )
         if not plan.shortlist:

@@ -77,7 +77,7 @@ def test_a_model_for_another_backend_is_let_alone(path: Path) -> None:
         ('key: "runtime"', 'key: "colour"', "unknown parameter 'colour'"),
         ('string_value: "300"', 'string_value: "0"', "deadline_s is 0"),
         ('name: "translate"', "name: [", "not a Triton configuration"),
-        ('key: "precision" value: { string_value: "auto"', _FP16, "none here can be used so"),
+        ('key: "precision" value: { string_value: "auto"', _FP16, "no GPU here can be used"),
     ],
 )
 def test_what_cannot_be_served_is_said_at_once(
