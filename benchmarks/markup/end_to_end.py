@@ -65,8 +65,7 @@ def translate_lines(
 
     Returns:
         The lines, None for one whose tags are not a tree; and the share of codes whose position
-        is
-            a guess.
+        is a guess.
     """
     begin, end = f"{_HEAD}<{root}>", f"</{root}>"
     excerpts = [read_text(begin + line_as_xml(line) + end, XmlReader()) for line in lines]
