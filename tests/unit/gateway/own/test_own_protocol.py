@@ -427,7 +427,7 @@ def test_nobody_reads_where_the_server_is(app: Application) -> None:
             ask(away, "POST", "/score", {"text": "a", "target": "b"}),
         ]
     assert {error_of(one) for one in answers} == {
-        (503, "unavailable", "no server translates now: try again soon")
+        (503, "unavailable", "no translation server is available: try again soon")
     }
 
 
