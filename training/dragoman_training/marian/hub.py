@@ -119,8 +119,7 @@ class Hub:
 
         Raises:
             UsageError: the hub has no such model, is unreachable, breaks off, or sends other
-            content
-                than it states.
+                content than it states.
         """
         first = self._first(name, folder, told)
         pinned = replace(self, revision=first.commit)

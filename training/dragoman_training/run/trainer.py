@@ -129,8 +129,7 @@ class Trainer:
 
         Raises:
             UsageError: the loss or the gradients are NaN or infinite, the disk cannot be written,
-            or
-                memory is too small.
+                or memory is too small.
         """
         parameters = sum(weight.numel() for weight in self._model.parameters())
         processes = self._processes
