@@ -48,7 +48,7 @@ def test_the_shipped_model_is_that_of_a_checkout_or_the_installed_one(
 def test_a_configuration_that_nobody_has_is_named(path: Path) -> None:
     Repository(path, ("encoder",), "tensorrt")
     for more, config in ((("encoder",), "tensort"), ((), "tensorrt")):
-        with pytest.raises(UsageError, match=f"no model that is to be loaded has configs/{config}"):
+        with pytest.raises(UsageError, match=f"none of the models to load has configs/{config}"):
             Repository(path, more, config)
 
 
