@@ -1,4 +1,4 @@
-# Each target makes the virtual environment that it needs by itself.
+# Each target creates the virtual environment that it needs.
 PYTHON ?= python3
 ARGS ?=
 WORKERS ?= 2
@@ -10,31 +10,31 @@ GPU := .venv-gpu
 BUILD := .venv-build
 BILL := .venv-bill
 LOCK ?= serve
-# PyTorch's own index has torch for CPUs; that of PyPI brings CUDA, several gigabytes.
+# PyTorch's own index has torch for CPUs; the one on PyPI includes CUDA, several gigabytes.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PROJECTS := pyproject.toml setup.py client/pyproject.toml $(wildcard build_backend/*.py) \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
-# torch has a lock of its own, written by hand. The client is ours.
+# torch has a separate lock, written by hand. The client is our own package.
 COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
 
 .PHONY: help serve train-env demo wheels test test-all campaign gpu-check zig-check lint format lock sbom \
 	attention-figures clean
 
-help:  ## Say what each target does
+help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
 
 serve: $(SERVE)/.done  ## Serve the shipped model, with the gateway at http://localhost:5000; ARGS="--gateway-port 80 ..."
 	$(SERVE)/bin/dragoman serve $(ARGS)
 
-train-env: $(TRAIN)/.done  ## Make .venv-train to train and export, with torch for CPUs; TORCH_INDEX= for GPUs
+train-env: $(TRAIN)/.done  ## Create .venv-train for training and export, with torch for CPUs; TORCH_INDEX= for GPUs
 
-demo: $(SERVE)/.done  ## Serve, translate thirty sentences by HTTP and by gRPC, stop
+demo: $(SERVE)/.done  ## Start the server, translate thirty sentences over HTTP and gRPC, stop it
 	$(SERVE)/bin/dragoman demo
 
 wheels: $(BUILD)/.done  ## Build wheels of the server, the client and the shipped model into dist/; MACHINE=aarch64
-	rm -rf build  # it may hold libraries for another machine
+	rm -rf build  # it may contain libraries for another machine
 	CC=none MACHINE=$(MACHINE) $(BUILD)/bin/pip wheel --quiet --no-deps --no-build-isolation \
 		--wheel-dir dist . ./client ./model_repository
 	rm -rf build client/build model_repository/build model_repository/*.egg-info
@@ -42,17 +42,17 @@ wheels: $(BUILD)/.done  ## Build wheels of the server, the client and the shippe
 test: lint  ## Lint, type-check and run every test, in WORKERS processes
 	$(DEV)/bin/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-test-all: $(DEV)/.done  ## Long tests, and the short campaign of attacks, faults and overload; needs apt
+test-all: $(DEV)/.done  ## Run long tests, and the short campaign of attacks, faults and overload; needs apt
 	$(DEV)/bin/pytest -m thorough
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
 
-campaign: $(DEV)/.done  ## The whole campaign (40 minutes); ARGS="--seed 2 --json FILE http faults"
+campaign: $(DEV)/.done  ## Run the whole campaign (40 minutes); ARGS="--seed 2 --json FILE http faults"
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
-gpu-check: $(GPU)/.done  ## On a machine with an NVIDIA GPU: tests, tokens, speed; ARGS="--data-dir ..."
+gpu-check: $(GPU)/.done  ## Run tests and measure speed on a machine with an NVIDIA GPU; ARGS="--data-dir ..."
 	$(GPU)/bin/python -m benchmarks.gpu.gpu_check $(ARGS)
 
-zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test what comes of it
+zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test the result
 	trap '$(DEV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .' EXIT; \
 	CC=none $(DEV)/bin/pip install --quiet --no-deps --no-build-isolation --editable . && \
 	$(DEV)/bin/pytest tests/unit/serving/engine/compiled tests/integration/test_engine_served.py $(ARGS)
@@ -66,7 +66,7 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-lock: $(DEV)/.done  ## Lock what the requirements changed; ARGS=--upgrade for the newest releases of all
+lock: $(DEV)/.done  ## Update the locks after a change of requirements; ARGS=--upgrade for the newest releases
 	$(COMPILE) --python-version 3.11 -o locks/build.txt locks/build.in
 	$(COMPILE) --python-version 3.11 --extra serve --extra load-test -o locks/serve.txt pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra export -o locks/train.txt pyproject.toml
@@ -82,14 +82,14 @@ sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an install
 	$(DEV)/bin/python -m deploy.software_bill $(BILL)/bin/python dist/dragoman-$(LOCK).cdx.json
 	rm -rf $(BILL)
 
-attention-figures: $(DEV)/.done  ## Draw the pictures of docs/attention.md anew
+attention-figures: $(DEV)/.done  ## Redraw the pictures of docs/attention.md
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
 
-clean:  ## Remove the virtual environments and what was compiled
+clean:  ## Remove the virtual environments and compiled files
 	rm -rf $(SERVE) $(TRAIN) $(DEV) $(GPU) $(BUILD) build dist serving/dragoman_serving/relay/*.so \
 		serving/dragoman_serving/engine/compiled/*.so
 
-# Serving needs no torch; a test holds that.
+# Serving needs no torch; a test checks this.
 $(SERVE)/.done: $(PROJECTS) locks/serve.txt
 	$(PYTHON) -m venv $(SERVE)
 	$(SERVE)/bin/pip install --quiet --require-hashes -r locks/serve.txt
@@ -110,7 +110,7 @@ $(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/kubernetes.txt l
 	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt -r locks/kubernetes.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --require-hashes -r locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --editable ./client --editable '.[serve,dev]'
-# Without a browser, axe or the MCP server, the tests that need them are skipped, and say so.
+# Without a browser, axe or the MCP server, the tests that need them are skipped with a message.
 	-$(DEV)/bin/python -m tests.npm_packages
 	touch $@
 

@@ -1,1 +1,1 @@
-"""Side-by-side runs against peers; nothing of the project may import from here."""
+"""Comparisons with peers and other benchmarks; nothing of the project may import from here."""

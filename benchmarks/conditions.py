@@ -1,4 +1,4 @@
-"""On what, with what and how a benchmark was run."""
+"""The conditions of a benchmark: machine, versions and command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dragoman_load_test.machine import cpu_name
 from dragoman.kernel.processors import usable_processors
 
 _VARIABLES = ("OMP_", "GOMP_", "KMP_", "CT2_", "ONEDNN_", "DNNL_", "MKL_", "DRAGOMAN_ISA")
-"""Beginnings of environment variables that decide about speed."""
+"""Prefixes of environment variables that affect speed."""
 _PACKAGES = (
     *("dragoman", "dragoman-client", "onnxruntime", "nvidia-pytriton", "tritonclient"),
     *("ctranslate2", "sentencepiece", "numpy", "sacrebleu"),
@@ -24,12 +24,12 @@ _PACKAGES = (
 
 
 def conditions(module: str, words: Sequence[str], load_1min: float) -> dict[str, Any]:
-    """On what, with what and how it was measured.
+    """The machine, the versions and the command line of a measurement.
 
     Args:
-        module: what was run.
+        module: the module that was run.
         words: the command line after the module's name.
-        load_1min: load average when the program began.
+        load_1min: load average when the program started.
     """
     return {
         "command": shlex.join(["python", "-m", module, *words]),
@@ -51,14 +51,14 @@ def close(
     results: Mapping[str, Any],
     path: Path | None,
 ) -> None:
-    """End a benchmark: say on what and how it was measured, and write all figures as JSON.
+    """Finish a benchmark: print the conditions, and write all results as JSON.
 
     Args:
-        module: what was run.
+        module: the module that was run.
         words: the command line after the module's name.
-        load_1min: load average when the program began.
-        results: the figures, which JSON can hold.
-        path: of the file; None: none is written.
+        load_1min: load average when the program started.
+        results: the results; must be JSON values.
+        path: of the file; None: no file is written.
     """
     found = conditions(module, words, load_1min)
     print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")

@@ -1,7 +1,7 @@
-"""One stretch of a closed loop against a gRPC server, with the CPU time of those who take part.
+"""One window of a closed loop against a gRPC server, with the CPU time of all participants.
 
-The loop is that of `dragoman load-test`. Here it runs for one window, in a comparison that takes
-turns, and processes on the same machine are watched.
+The loop is that of `dragoman load-test`. Here it runs for one window, as one turn of a comparison,
+and processes on the same machine are monitored.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dragoman_load_test.target import Target
 from dragoman_load_test.texts import in_batches
 
 GENERATOR = "generator"
-"""Name of the generator's own process among `LoadResult.cpu_s`."""
+"""Name of the generator's own process in `LoadResult.cpu_s`."""
 
 Probe = Callable[[], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """How much load, and for how long; `seed` orders the requests."""
+    """How much load, and for how long; `seed` determines the order of requests."""
 
     concurrency: int
     warm_up_s: float
@@ -37,15 +37,15 @@ class LoadPlan:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What came of a load.
+    """Result of a load.
 
     Attributes:
-        elapsed_s: the time that counts.
+        elapsed_s: length of the measured window.
         sentences: texts translated within it.
         output_tokens: tokens of their translations.
-        latencies: of requests sent within it, as `LatencyHistogram.encode` writes them.
-        errors: how often a request failed, by kind and a message, warm-up included.
-        cpu_s: CPU seconds by name: the generator's, and what the probe told.
+        latencies: of requests sent within it, in the format of `LatencyHistogram.encode`.
+        errors: number of failed requests by kind and a message, warm-up included.
+        cpu_s: CPU seconds by name: the generator's, and those that the probe returned.
     """
 
     elapsed_s: float
@@ -57,17 +57,17 @@ class LoadResult:
 
     @property
     def sentences_per_s(self) -> float:
-        """Throughput in sentences."""
+        """Throughput in sentences per second."""
         return self.sentences / self.elapsed_s
 
     @property
     def tokens_per_s(self) -> float:
-        """Throughput in output tokens."""
+        """Throughput in output tokens per second."""
         return self.output_tokens / self.elapsed_s
 
     @property
     def latency(self) -> Latency:
-        """From sending a request to its answer."""
+        """Time from sending a request to its response."""
         return LatencyHistogram.merge([self.latencies]).summary()
 
 
@@ -78,9 +78,9 @@ def run_load(
 
     Args:
         target: the server and the form of requests.
-        texts: one is sent a request; all are sent once before one is sent again.
+        texts: each request sends one; all are sent once before one is repeated.
         plan: how many clients, and how long.
-        probe: asked for CPU seconds, by name, when the time that counts begins and ends.
+        probe: returns CPU seconds by name; called at the start and the end of the window.
     """
     return asyncio.run(_run_load(target, texts, plan, probe))
 
@@ -105,7 +105,7 @@ async def _run_load(
         page.tokens,
         page.latencies.encode(),
         {f"{kind}: {ledger.examples[kind]}": count for kind, count in errors.items()},
-        # As if the clocks had been read at the window's end.
+        # Scale as if the clocks had been read at the window's end.
         {
             name: (cpu_end[name] - seconds) * plan.duration_s / elapsed_s
             for name, seconds in cpu_begin.items()

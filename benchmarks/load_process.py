@@ -1,6 +1,7 @@
-"""The load generator in a process of its own: a job as JSON in, a result as JSON out.
+"""The load generator in a separate process: a job as JSON in, a result as JSON out.
 
-Its own process separates the generator's CPU time, and nothing that the caller holds slows it.
+A separate process makes the generator's CPU time measurable, and the caller's memory does not slow
+it.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from benchmarks.processor_time import cpu_s, machine_busy_s
 from dragoman.kernel.errors import DragomanError
 
 MACHINE = "machine"
-"""Name of the whole machine's busy seconds among `LoadResult.cpu_s`."""
+"""Name of the whole machine's busy seconds in `LoadResult.cpu_s`."""
 _PROJECT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
 class LoadJob:
-    """A load, with what it is made of.
+    """A load and its inputs.
 
     Attributes:
         address: host and port of the server.
-        texts: one is sent a request.
+        texts: each request sends one.
         options: of every request.
         plan: how much load.
-        watched: processes whose CPU seconds are asked for, by name.
+        watched: processes whose CPU seconds are measured, by name.
     """
 
     address: str

@@ -1,4 +1,4 @@
-"""Pictures of the benchmarks, as SVG."""
+"""Charts of the benchmarks, as SVG."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 
 def draw_svg(size: tuple[float, float], fill: Callable[[Figure], None]) -> str:
-    """A picture of so many inches that a function fills, the same text for the same content."""
+    """An SVG of this size in inches, drawn by a function; equal content gives equal text."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
         fill(figure)
         written = io.StringIO()
         figure.savefig(written, format="svg", metadata={"Date": None})
-    # matplotlib ends some lines in spaces.
+    # matplotlib leaves trailing spaces on some lines.
     return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"

@@ -1,4 +1,4 @@
-"""CPU seconds that processes and processors have used, read from Linux's /proc.
+"""CPU seconds used by processes and processors, from Linux's /proc.
 
 Source: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, and proc_stat.5.html beside it
 """
@@ -13,13 +13,13 @@ from dragoman.kernel.processors import usable_processors
 
 _PROC = Path("/proc")
 _PARENT, _USER, _SYSTEM = 1, 11, 12
-"""Places of `ppid`, `utime` and `stime` among the fields behind the name."""
+"""Indices of `ppid`, `utime` and `stime` among the fields after the name."""
 _IDLE, _WAITING, _STEAL = 3, 4, 7
-"""Places of `idle`, `iowait` and `steal` among a processor's fields; guests are counted before."""
+"""Indices of `idle`, `iowait` and `steal` among a processor's fields, before those of guests."""
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """User and system seconds of some processes together, in steps of a clock tick.
+    """User and system seconds of some processes together, in units of a clock tick.
 
     Raises:
         OSError: a process has ended.
@@ -29,7 +29,7 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 
 def machine_busy_s() -> float:
-    """Seconds in which the processors that this process may use were busy, for whomever."""
+    """Seconds in which the processors available to this process were busy, for any process."""
     names = {f"cpu{number}" for number in usable_processors()}
     ticks = 0
     for line in (_PROC / "stat").read_text(encoding="ascii").splitlines():
@@ -41,7 +41,7 @@ def machine_busy_s() -> float:
 
 
 def _read_process(folder: Path) -> list[str]:
-    """The fields of `stat` behind the name, which may itself hold spaces and brackets."""
+    """The fields of `stat` after the name, which may itself contain spaces and brackets."""
     line = (folder / "stat").read_text(encoding="utf-8", errors="replace")
     return line.rpartition(")")[2].split()
 

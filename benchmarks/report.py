@@ -1,4 +1,4 @@
-"""What was measured, and the tables and the JSON made of it."""
+"""The measurements, and the tables and JSON made from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sample:
-    """One run over all sentences of a test set; `cut` sentences ended at the limit of tokens."""
+    """One run over all sentences of a test set; `cut` counts sentences that reached the limit."""
 
     elapsed_s: float
     output_tokens: int
@@ -21,7 +21,7 @@ class Sample:
 class Case:
     """The rounds of one test set, search and batch size.
 
-    `ctranslate2` has one list of rounds a thread setting; round N of all lists ran side by side.
+    `ctranslate2` has one list of rounds for each thread setting; round N of all lists ran together.
     """
 
     test: str
@@ -34,14 +34,15 @@ class Case:
 
     @property
     def best_setting(self) -> str:
-        """The thread setting with which CTranslate2's median is the fastest."""
+        """The thread setting with CTranslate2's fastest median."""
         return min(self.ctranslate2, key=lambda setting: median_s(self.ctranslate2[setting]))
 
     @property
     def ratios(self) -> list[float]:
-        """How many times as many sentences a second Dragoman translated, a round.
+        """Dragoman's sentences per second over CTranslate2's, for each round.
 
-        Of sentences and not of tokens: who writes more for the same text must not gain by it.
+        It counts sentences, not tokens, so that longer translations of the same text are no
+        advantage.
         """
         peer = self.ctranslate2[self.best_setting]
         return [
@@ -50,7 +51,7 @@ class Case:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """All samples and what the table says of them, for JSON."""
+        """All samples and the values in the table, for JSON."""
         best = self.ctranslate2[self.best_setting]
         named = {"dragoman": self.dragoman, "ctranslate2": best}
         return {
@@ -73,12 +74,12 @@ class Case:
 
 
 def median_s(samples: Sequence[Sample]) -> float:
-    """The median of the seconds that runs took."""
+    """The median duration of runs in seconds."""
     return statistics.median(sample.elapsed_s for sample in samples)
 
 
 def spread(values: Sequence[float]) -> str:
-    """The median of some ratios, and from where to where they go."""
+    """The median of some ratios, and their range."""
     return f"{statistics.median(values):.2f} ({min(values):.2f}..{max(values):.2f})"
 
 
@@ -87,7 +88,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     Args:
         header: names of the columns.
-        rows: as many cells each; those after the first column are flush right.
+        rows: the cells of each row; those after the first column are right-aligned.
     """
     lines = [list(header), *map(list, rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -99,10 +100,10 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def search_name(beam_width: int) -> str:
-    """What a search of this width is called."""
+    """The name of a search with this beam width."""
     return "greedy" if beam_width == 1 else f"beam {beam_width}"
 
 
 def percent(share: float) -> str:
-    """A share as tables give it."""
+    """A share as tables show it."""
     return f"{100 * share:.1f} %"

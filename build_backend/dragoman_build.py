@@ -1,8 +1,8 @@
 """The project's build backend: setuptools, with a C compiler from PyPI if the machine has none.
 
-The wheel `ziglang` holds Clang and the headers of glibc. It takes 400 MB unpacked, so it is a
-requirement of the build only if no compiler is found. `CC=none` builds with it in any case, and
-with `MACHINE=aarch64` for such a machine.
+The wheel `ziglang` contains Clang and the headers of glibc. It takes 400 MB unpacked, so it is a
+build requirement only if no compiler is found. `CC=none` always builds with it, and
+`MACHINE=aarch64` then builds for that machine.
 
 Source: https://peps.python.org/pep-0517/ and https://peps.python.org/pep-0660/
 """
@@ -41,37 +41,37 @@ _TARGETS = {
     "x86_64": "-target x86_64-linux-gnu.2.28 -mcpu=x86_64",
     "aarch64": "-target aarch64-linux-gnu.2.28",
 }
-"""By machine. Without a target, Zig compiles for the very CPU and glibc of the machine.
+"""Flags by machine. Without a target, Zig compiles for this machine's CPU and glibc.
 
-`x86_64_v2` stands for CPUs that are slow at unaligned vectors of 32 bytes, so that Clang would load
-them in two halves.
+`x86_64_v2` is for CPUs that are slow at unaligned 32-byte vectors, for which Clang would load them
+in two halves.
 """
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """What pip must install for `build_wheel`."""
+    """Packages that pip must install for `build_wheel`."""
     return [*build_meta.get_requires_for_build_wheel(config_settings), *_missing()]
 
 
 def get_requires_for_build_editable(config_settings: Any = None) -> list[str]:
-    """What pip must install for `build_editable`."""
+    """Packages that pip must install for `build_editable`."""
     return [*build_meta.get_requires_for_build_editable(config_settings), *_missing()]
 
 
 def build_wheel(*arguments: Any, **named: Any) -> str:
-    """Build a wheel, as setuptools does."""
+    """Build a wheel with setuptools."""
     os.environ.update(compiler_variables())
     return str(build_meta.build_wheel(*arguments, **named))
 
 
 def build_editable(*arguments: Any, **named: Any) -> str:
-    """Build an editable wheel, as setuptools does."""
+    """Build an editable wheel with setuptools."""
     os.environ.update(compiler_variables())
     return str(build_meta.build_editable(*arguments, **named))
 
 
 def find_compiler() -> str | None:
-    """The command of a C compiler: `CC` if it is set, else Python's own, else a usual name.
+    """The command of a C compiler: `CC` if it is set, else Python's own, else a common name.
 
     Raises:
         SystemExit: `CC` names no program.
@@ -86,20 +86,20 @@ def find_compiler() -> str | None:
 
 
 def compiler_variables() -> dict[str, str]:
-    """Environment variables for setuptools; none if it finds the compiler by itself."""
+    """Environment variables for setuptools; empty if it finds the compiler itself."""
     command = find_compiler()
     if command is None and _can_use_zig():
         zig = f"{shlex.quote(sys.executable)} -m ziglang cc"
         command = f"{zig} {_TARGETS[machine()]}"
     if command in (None, os.environ.get("CC"), sysconfig.get_config_var("CC")):
         return {}
-    # Python's own CFLAGS and LDSHARED are those of the compiler that compiled it.
+    # Python's own CFLAGS and LDSHARED are for the compiler that compiled it.
     flags = os.environ.get("CFLAGS", "-DNDEBUG -fwrapv")
     return {"CC": command, "LDSHARED": f"{command} -shared", "CFLAGS": flags}
 
 
 def machine() -> str:
-    """For which the libraries are compiled: `MACHINE`, else this one."""
+    """The machine that the libraries are compiled for: `MACHINE`, else this one."""
     return os.environ.get("MACHINE") or platform.machine()
 
 

@@ -22,7 +22,7 @@ def extensions(machine: str, compiler: str = "gcc") -> list[Extension]:
 
     Args:
         machine: as `platform.machine` names it.
-        compiler: its command. Zig has a flag of its own for CPUs.
+        compiler: its command; Zig has its own flag for CPUs.
     """
     dotprod = "-mcpu=generic+dotprod" if "ziglang" in compiler else "-march=armv8.2-a+dotprod"
     flags: dict[str, dict[str, list[str]]] = {
@@ -34,10 +34,10 @@ def extensions(machine: str, compiler: str = "gcc") -> list[Extension]:
 
 
 def _kernels(instruction_set: str, flags: list[str]) -> Extension:
-    """The network and its searches, optional: an older compiler lacks the newest instructions.
+    """The network and its searches; optional, as older compilers lack the newest instructions.
 
-    Without -ffp-contract=off, compilers fuse multiplications and additions as they like, and
-    results differ from one instruction set to the next.
+    Without -ffp-contract=off, compilers fuse multiplications and additions freely, and results
+    differ between instruction sets.
     """
     folder = "serving/dragoman_serving/engine/compiled"
     common = ["-O3", "-std=gnu11", "-ffp-contract=off", "-Wno-psabi"]

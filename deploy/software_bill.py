@@ -1,9 +1,9 @@
-"""The software bill of materials of an environment, in CycloneDX.
+"""Writes the software bill of materials of an environment, in CycloneDX.
 
     python -m deploy.software_bill ENVIRONMENT/bin/python dist/dragoman-serve.cdx.json
 
-`cyclonedx-py` lists the installed distributions with their licences. It knows neither what a wheel
-brings inside, nor what built ours; both are added here.
+`cyclonedx-py` lists the installed distributions with their licences. This script adds the libraries
+inside wheels and the tools that built our own wheels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 BUILD_LOCK = Path(__file__).parents[1] / "locks" / "build.txt"
 PYTRITON = "nvidia-pytriton"
 EMBEDDED = {"0.7.0": "24.10"}
-"""By release of nvidia-pytriton, NVIDIA's release of the Triton in it."""
+"""The Triton release in each release of nvidia-pytriton."""
 
 
 def main() -> int:
@@ -44,16 +44,16 @@ def main() -> int:
 
 
 def run(*command: str) -> str:
-    """What a command prints."""
+    """Run a command; returns its standard output."""
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def complete(bill: dict[str, Any], installed: list[Distribution]) -> dict[str, Any]:
-    """Add what a bill of `cyclonedx-py` lacks.
+    """Add the components that a bill of `cyclonedx-py` lacks.
 
     Args:
         bill: of an environment.
-        installed: the distributions in it.
+        installed: the distributions in the environment.
     """
     known = {canonicalize_name(one.name): one for one in installed}
     for component in bill["components"]:
@@ -72,7 +72,7 @@ def complete(bill: dict[str, Any], installed: list[Distribution]) -> dict[str, A
 
 
 def bundled_libraries(distribution: Distribution) -> list[dict[str, Any]]:
-    """Shared libraries of others that a wheel brings, which `auditwheel` puts into a folder."""
+    """Third-party shared libraries in a wheel, which `auditwheel` puts into a folder."""
     return [
         {
             "type": "library",
@@ -86,7 +86,7 @@ def bundled_libraries(distribution: Distribution) -> list[dict[str, Any]]:
 
 
 def embedded_triton(pytriton: str) -> dict[str, Any]:
-    """The Triton in the wheel of nvidia-pytriton."""
+    """The Triton inside the wheel of nvidia-pytriton."""
     release = EMBEDDED[pytriton]
     return {
         "type": "application",
@@ -99,7 +99,7 @@ def embedded_triton(pytriton: str) -> dict[str, Any]:
 
 
 def build_tools() -> list[dict[str, Any]]:
-    """What compiled and packed our wheels; nothing of it is installed."""
+    """The tools that compiled and packed our wheels; they are not installed."""
     lines = BUILD_LOCK.read_text().splitlines()
     tools = [Requirement(line.rstrip("\\ ")) for line in lines if "==" in line]
     return [
@@ -117,7 +117,7 @@ def build_tools() -> list[dict[str, Any]]:
 
 
 def _hexadecimal(digest: str) -> str:
-    """A digest of a wheel's RECORD, which is in base64 without padding."""
+    """Convert a digest from a wheel's RECORD, which is base64 without padding."""
     return base64.urlsafe_b64decode(digest + "=" * (-len(digest) % 4)).hex()
 
 

@@ -1,4 +1,4 @@
-"""The `dragoman` command: reads the words, calls the part that does the work, reports errors."""
+"""The `dragoman` command line: parses the arguments, runs a subcommand, reports errors."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ _OF_EXTRAS = {
     *("babel", "httptools", "msgspec", "multipart", "python_multipart", "redis"),
     *("starlette", "uvicorn", "uvloop", "pyarrow", "ray"),
 }
-"""Modules that may be missing. The extra that brings all that a command needs is the `EXTRA` of its
-module, unless `extra` of its arguments says otherwise."""
+"""Modules that may be missing. A command's requirements are installed by the extra named `EXTRA` in
+its module, unless `extra` of its arguments names another."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a subcommand.
 
     Args:
-        words: the command line without the program's name; None: `sys.argv`.
+        words: command-line arguments without the program name; None: from `sys.argv`.
 
     Returns:
         0 done, 1 a check or the work failed, 2 usage.
     """
     words = (sys.argv[1:] if words is None else words) or ["--help"]
-    # Only its flags are declared: those of others may need parts that are not installed.
+    # Only this command's flags are declared: other commands may need packages that are missing.
     command = next((word for word in words if not word.startswith("-")), "")
     arguments = argparse.Namespace()
     try:
@@ -85,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"dragoman {command}: {message}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # The reader of our output has gone; keep Python from complaining once more at exit.
+        # The reader closed our output; this prevents a second error message at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -95,7 +95,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _read(
     words: Sequence[str], command: str
 ) -> tuple[argparse.Namespace, Callable[[argparse.Namespace], int]]:
-    """What the command line asks for, and what does it."""
+    """The parsed arguments, and the function that runs the command."""
     parser = argparse.ArgumentParser(
         prog="dragoman",
         usage="dragoman [-h] [--version] [--quiet] COMMAND ...",

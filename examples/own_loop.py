@@ -1,10 +1,11 @@
-"""Greedy search by the models `encoder` and `decoder`, a step a request, from the client.
+"""Greedy search in the client with the models `encoder` and `decoder`, one request per step.
 
     dragoman serve --load encoder decoder
     python examples/own_loop.py "Guten Morgen."
 
-What `translate` does within the server, with the KV cache over the network at every step: slow, and
-yours to change. Needs tritonclient[grpc] and sentencepiece, and a bundle for the vocabulary.
+`translate` does the same within the server. Here, the KV cache goes over the network at every step:
+slow, but easy to modify. Needs tritonclient[grpc] and sentencepiece, and a bundle for the
+vocabulary.
 """
 
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 import sentencepiece
 import tritonclient.grpc as triton
 
-BEGIN, END, ROOM = 2, 3, 64  # the last: tokens that fit
+BEGIN, END, ROOM = 2, 3, 64  # ROOM: maximum number of tokens
 BUNDLE = "model_repository/translate/1/bundle"
 
 

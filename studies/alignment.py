@@ -1,15 +1,15 @@
-"""How well the model's attention links words, beside a statistical aligner.
+"""Quality of the word alignments from the model's attention, compared with a statistical aligner.
 
-Run from the project's folder; PATH is `eflomal-align`, which the package eflomal installs, in an
-environment of its own:
+Run from the project's folder; PATH is `eflomal-align`, which the package eflomal installs, in a
+separate environment:
 
     python -m studies.alignment --data-dir CORPORA --eflomal PATH
 
-Links of the reference translations of a test set, teacher-forced. eflomal is trained on the
-training text with the test set behind it, in lower case and with punctuation apart; its links are
-then told of the words that `str.split` gives. Links that both of its directions have are held to be
-sure, links of one of them possible, and the alignment error rate is reckoned from them. That is
-agreement with eflomal, which errs too.
+The alignments are of a test set's reference translations, teacher-forced. eflomal is trained on the
+training text plus the test set, in lower case and with punctuation separated; its links are then
+mapped to the words of `str.split`. Links in both of its directions count as sure, links in one
+direction as possible, and the alignment error rate is computed from them. This measures agreement
+with eflomal, which makes errors too.
 
 Source: Och and Ney 2003, https://aclanthology.org/J03-1002/, for the alignment error rate.
 """
@@ -41,7 +41,7 @@ _TOGETHER = 16
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of links with those that are sure and those that are possible."""
+    """Agreement of links with the sure and the possible links."""
 
     precision: float
     recall: float
@@ -51,7 +51,7 @@ class Agreement:
     def of(
         cls, found: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]
     ) -> Agreement:
-        """Over all sentences."""
+        """Total over all sentences."""
         total, all_sure = sum(map(len, found)), sum(map(len, sure))
         in_sure = sum(len(a & s) for a, s in zip(found, sure, strict=True))
         in_possible = sum(len(a & p) for a, p in zip(found, possible, strict=True))
@@ -105,7 +105,7 @@ def main() -> None:
 def model_links(
     bundle: Path, manifest: Manifest, src_side: Side, tgt_side: Side
 ) -> Iterator[tuple[str, list[Links]]]:
-    """Links by the chosen heads, by all of them, and by the diagonal."""
+    """Links by the chosen heads, by all heads, and by the diagonal."""
     tokenizer, graph = manifest.open_tokenizer(bundle), ScoreGraph(bundle, manifest)
     vocabulary = tokenizer.target
     chosen, sizes = manifest.alignment, manifest.dimensions
@@ -146,7 +146,7 @@ def model_links(
 def eflomal_links(
     program: Path, pairs: Sequence[Sequence[str]], last: int
 ) -> tuple[list[Links], list[Links]]:
-    """Links of words of the last pairs, by its two directions."""
+    """Word links of the last pairs, in both directions."""
     linked = list(align(program, pairs))[-last:]
     forward, reverse = (
         [_of_words(pair, both[way]) for pair, both in zip(pairs[-last:], linked, strict=True)]
@@ -156,13 +156,13 @@ def eflomal_links(
 
 
 def _of_words(pair: Sequence[str], links: Links) -> Links:
-    """Links of what the aligner takes for words as links of the words of `str.split`."""
+    """Map links between the aligner's words to the words of `str.split`."""
     source, target = map(Words, pair)
     src_words, tgt_words = map(find_words, pair)
     found = set()
     for src, tgt in links:
         one, other = source.at(src_words[src].start()), target.at(tgt_words[tgt].start())
-        assert one is not None  # it stands in a word
+        assert one is not None  # every aligner word is within a word of `str.split`
         assert other is not None
         found.add((one, other))
     return found

@@ -1,10 +1,10 @@
-"""Draws the pictures of docs/attention.md, each by one `dragoman attention`.
+"""Draws the figures of docs/attention.md, each with one `dragoman attention` command.
 
 Run from the project's folder:
 
     python -m studies.attention_figures
 
-The same model on the same kind of machine draws the same bytes.
+The same model on the same kind of machine gives the same bytes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
         *("--kind", "cross", "--layer", "1", "--head", "3"),
     ),
 }
-"""The words of the command for each file, but for the model and the file."""
+"""Arguments of the command for each file, without the model and the file."""
 
 
 def main() -> None:

@@ -1,14 +1,14 @@
-"""How well the model's confidence tells bad translations from good ones.
+"""How well the model's confidence separates bad translations from good ones.
 
 Run from the project's folder:
 
     python -m studies.confidence --data-dir CORPORA --plot docs/confidence.svg
 
-Each direction of a test set is translated, and each translation compared with its reference by
-chrF. What is reported: Spearman's correlation of that with the confidence (the mean log-probability
+Each direction of a test set is translated, and each translation is compared with its reference by
+chrF. The study reports Spearman's correlation of chrF with the confidence (the mean log-probability
 of a token), and for comparison with beam search's score and with the translation's length; mean
-chrF by tenths of the confidence; and mean chrF of what is left where the least confident are put
-aside. chrF of one sentence is a coarse measure: a good translation in other words scores low.
+chrF by tenths of the confidence; and mean chrF of the rest if the least confident translations are
+dropped. chrF of one sentence is a coarse measure: a good translation in other words scores low.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from dragoman.kernel.manifest import Manifest
 SHIPPED = Path("model_repository/translate/1/bundle")
 _TOGETHER = 64
 _KEPT = (1.0, 0.9, 0.8, 0.7, 0.5, 0.3)
-"""Parts of the translations, the most confident ones, whose chrF is reported."""
+"""Shares of the translations, most confident first, whose chrF is reported."""
 _FEWEST = 10
-"""Sentences of a direction."""
+"""Minimum number of sentences of a direction."""
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Direction:
-    """Translations of one direction: what was thought of each, and how good it is."""
+    """Translations of one direction: the scores of each, and its quality."""
 
     name: str
     confidence: list[float]
@@ -57,26 +57,26 @@ class Direction:
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
-        """Most confident first."""
+        """Indices, most confident first."""
         return np.argsort(-np.array(self.confidence), kind="stable")
 
 
 def main() -> None:
-    """Print tables, and write the picture."""
+    """Print tables, and write the figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--bundle", type=Path, default=SHIPPED)
     parser.add_argument("--test", default="tatoeba-en-de/test")
     parser.add_argument("--sentences", type=positive, default=1000, help="a direction")
     parser.add_argument("--beam-width", type=positive, default=4)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture, as SVG")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a figure, as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     known = Manifest.load(arguments.bundle).all_directions
     directions = read_directions(arguments.data_dir / arguments.test, known, arguments.sentences)
     number = len(directions[0][0].texts)
     if number < _FEWEST:
-        raise SystemExit(f"{number} sentences: tenths of them take {_FEWEST} or more")
+        raise SystemExit(f"{number} sentences: tenths of them need {_FEWEST} or more")
     translator = Translator(arguments.bundle)
     with progress(len(directions) * number) as advance:
         found = [
@@ -127,7 +127,7 @@ def measure(
 
 
 def ranks(values: Sequence[float]) -> Floats:
-    """The place of each value in order, from 1; equal ones share the mean of theirs."""
+    """The rank of each value, from 1; equal values share their mean rank."""
     _, inverse, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     shared: Floats = (ends - (counts - 1) / 2)[inverse]
@@ -135,14 +135,14 @@ def ranks(values: Sequence[float]) -> Floats:
 
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float:
-    """Spearman's correlation: that of the ranks."""
+    """Spearman's rank correlation."""
     return float(np.corrcoef(ranks(one), ranks(other))[0, 1])
 
 
 def interval(correlation: float, count: int) -> tuple[float, float]:
-    """Within which a Spearman correlation lies by 95 %, by Fisher's transformation.
+    """The 95 % confidence interval of a Spearman correlation, by Fisher's transformation.
 
-    Few pairs say nothing, and a correlation of 1 is all that they say.
+    Too few pairs give the full range, and a correlation of 1 gives only itself.
 
     Source: Bonett and Wright 2000, https://doi.org/10.1007/BF02294183, for the standard error.
     """

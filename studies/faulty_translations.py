@@ -1,4 +1,4 @@
-"""How often translations are visibly faulty, what a second search repairs, and what that costs.
+"""How often translations are visibly faulty, what a second search repairs, and its cost.
 
 Run from the project's folder:
 
@@ -38,7 +38,7 @@ TESTS = (
 )
 AT_ONCE = 250
 RULES = ("repetition", "short", "long", "untranslated", "language")
-"""The last is what is surely in another language, of which answers do not warn."""
+"""`language` means that it is clearly in another language; responses do not warn of this."""
 WAYS: tuple[tuple[str, dict[str, bool]], ...] = (
     ("one sentence", {"split_sentences": False, "repair": False}),
     ("cut", {"repair": False}),
@@ -49,7 +49,7 @@ WAYS: tuple[tuple[str, dict[str, bool]], ...] = (
 def faults_of_references(
     tokenizer: Tokenizer, texts: Sequence[str], references: Sequence[str], tgt: str
 ) -> Counter[str]:
-    """How many references have a fault, which a right translation has none of."""
+    """How many references a rule flags; correct translations should not be flagged."""
     found: Counter[str] = Counter()
     for text, reference in zip(texts, references, strict=True):
         right = Hypothesis(tuple(tokenizer.target.encode(reference)), None, complete=True)

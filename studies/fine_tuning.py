@@ -1,13 +1,13 @@
-"""What fine-tuning on a made-up domain gains there, and what it costs on general text.
+"""Gain of fine-tuning on a made-up domain, and its cost on general text.
 
 Run from the project's folder:
 
     python -m studies.fine_tuning --data-dir CORPORA --out FOLDER [--start-from MODEL]
 
-Fine-tunes the shipped model, or another one of English and German, by `dragoman train`, with
-general text and without, on a domain whose words the model cannot know. Prints BLEU before and
-after, on sentences of the domain that were not trained on, on everyday sentences and on FLORES-200,
-of the engine in fp32 with a beam of 4, and how many checks of `dragoman verify` each bundle passed.
+Fine-tunes the shipped model, or another one of English and German, with `dragoman train`, with and
+without general text, on a domain whose words the model cannot know. Prints BLEU before and after,
+on held-out sentences of the domain, on everyday sentences and on FLORES-200, of the engine in fp32
+with a beam of 4, and how many checks of `dragoman verify` each bundle passed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ GENERAL = "tatoeba-en-de/train"
 TESTS = ("tatoeba-en-de/test", "flores200/devtest")
 _PAIRS, _TEST_PAIRS, _GENERAL_PAIRS = 1000, 200, 20_000
 _TESTED = 500
-"""Sentences of each test set that are translated, in each direction."""
+"""Number of sentences of each test set that are translated, in each direction."""
 _VERIFIED = 4
-"""Sentences of the domain that a bundle is compared with PyTorch on."""
+"""Number of sentences of the domain on which a bundle is compared with PyTorch."""
 
 Tests = Mapping[str, list[tuple[Side, Side]]]
 """By name, sources and references in each direction."""
@@ -49,8 +49,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.fine_tuning")
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the corpora")
     parser.add_argument("--out", type=Path, required=True, help="folder for text and runs")
-    parser.add_argument("--start-from", type=Path, default=SHIPPED, help="bundle to begin with")
-    parser.add_argument("--set", action="append", default=[], help="as of dragoman train")
+    parser.add_argument("--start-from", type=Path, default=SHIPPED, help="bundle to start from")
+    parser.add_argument("--set", action="append", default=[], help="see dragoman train")
     arguments = parser.parse_args()
     out: Path = arguments.out
     sentences = WORKSHOP.sentences(_PAIRS + _TEST_PAIRS, seed=1)
@@ -82,7 +82,7 @@ def fine_tuned(start: Path, text: Sequence[Path], run: Path, words: Sequence[str
     """The bundle of a model that was fine-tuned on a text.
 
     Raises:
-        UsageError: the run failed, which has said why.
+        UsageError: the run failed; its message says why.
     """
     files = ["--text", *map(str, text), "--out", str(run)]
     if dragoman(["train", "--start-from", str(start), *files, *words]):
@@ -110,7 +110,7 @@ def measured(bundle: Path, tests: Tests) -> list[str]:
 
 
 def checked(bundle: Path, directions: Sequence[tuple[Side, Side]]) -> str:
-    """How many checks against PyTorch a bundle passes."""
+    """Number of checks against PyTorch that a bundle passes."""
     texts = [
         (text, tgt.language) for src, tgt in directions for text in src.texts[: _VERIFIED // 2]
     ]

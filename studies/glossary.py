@@ -1,13 +1,13 @@
-"""Whether a glossary's terms are in the translations, and what that does to the others.
+"""How often translations contain a glossary's terms, and the effect on other sentences.
 
 Run from the project's folder:
 
     python -m studies.glossary --data-dir CORPORA
 
-Terms are learnt from the training text: of each word that stands in several sentences of the test
-set, the word of the other language that most often stands beside it (Dice's coefficient). So they
-are right more often than not, but not always in the form that a sentence wants, as a user's are.
-Beside them stand terms that nobody would choose: for each of the same words a made-up name.
+Terms are extracted from the training text: for each word that occurs in several sentences of the
+test set, the word of the other language that co-occurs with it most (Dice's coefficient). So they
+are usually correct, but not always in the form that a sentence needs, like a user's terms. For
+comparison there are terms that nobody would choose: a made-up name for each of the same words.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEAST_DICE = 0.3
 def learn_terms(
     training: Sequence[tuple[str, ...]], texts: Sequence[str], count: int
 ) -> dict[str, str]:
-    """Terms for the words of texts that stand most often there, by training text."""
+    """Terms for the most frequent words of the texts, extracted from training text."""
     seen = Counter(word for text in texts for word in set(_words(text.lower())))
     wanted = {word for word, number in seen.items() if number >= _FEWEST_SENTENCES}
     sources: Counter[str] = Counter()
@@ -64,19 +64,19 @@ def _words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Which sentences carry a term, how many terms, and how many stand in the translations."""
+    """Sentences with a term, number of terms, and number of terms in the translations."""
 
     carrying: tuple[int, ...]
     terms: int
     held: int
     whole: int
-    """Sentences that hold all of theirs."""
+    """Number of sentences that contain all their terms."""
 
 
 def outcome(
     terms: Sequence[Mapping[str, str]], texts: Sequence[str], found: Sequence[str]
 ) -> Outcome:
-    """What became of each text's terms: each counts where it stands as a word of its own."""
+    """Count each text's terms; a term counts if the translation contains it as a separate word."""
     carrying: list[int] = []
     wanted_in_all = held = whole = 0
     for index, (of_text, text, translation) in enumerate(zip(terms, texts, found, strict=True)):
@@ -148,7 +148,7 @@ def _bleu(found: Sequence[str], references: Sequence[str], chosen: Sequence[int]
 def _translate(
     translator: Translator, texts: Sequence[str], terms: Sequence[Mapping[str, str]]
 ) -> list[str]:
-    """Each text with terms of its own."""
+    """Translate each text with its own terms."""
     futures = [
         translator.submit(
             [text], OptionArguments(target_language="de", glossary=dict(of_text))

@@ -1,7 +1,7 @@
-"""Made-up sentences in which it is known what a word should look at.
+"""Made-up sentences in which it is known which word another word should attend to.
 
-Twins are two sentences that differ in little, and in which another word is the right one; a head
-that goes by position alone is right in one of them.
+Twins are two sentences that differ only slightly but have different correct words. A head that
+depends on position alone is correct in only one of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """A sentence, and what one of its words should look at rather than at another."""
+    """A sentence, and which word should be attended to rather than another."""
 
     text: str
     target_language: str
     looks: str
-    """The word that looks; so the next two, each once in the text."""
+    """The word that attends; it and the next two occur once in the text."""
     wanted: str
     other: str
 
@@ -33,10 +33,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Probe:
-    """What is looked for, and sentences that show it.
+    """A relation between words, and sentences that have it.
 
-    `twins` come two by two. `controls` are the cases once more, without what is looked for: another
-    word stands where the word that looks, or the wanted one, stood.
+    `twins` come in pairs. `controls` are the same cases without the relation: the attending word or
+    the wanted word is replaced by another one.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Probe:
 
 
 def probes() -> list[Probe]:
-    """All of them: English that is translated into German, and German into English."""
+    """All probes: English translated into German, and German into English."""
     its, the = zip(*_its(), strict=True)
     make, do = zip(*_make(), strict=True)
     prefixes, places = zip(*_separable(), strict=True)
@@ -63,7 +63,7 @@ def probes() -> list[Probe]:
 
 def _it() -> Iterator[Case]:
     sentences = (
-        # The paper's own example first, in the form in which Google's announcement had it.
+        # The paper's own example first, in the form of Google's announcement.
         (
             "The animal didn't cross the street because it was too {}.",
             "animal tired",

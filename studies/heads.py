@@ -1,14 +1,14 @@
-"""What the attention heads of a model do: by position on real text, by sense in made-up sentences.
+"""What a model's attention heads do: by position on real text, by meaning in made-up sentences.
 
 Run from the project's folder:
 
     python -m studies.heads --data-dir CORPORA
 
-The first tables say of each head, over the sentences of a held-out text in every direction that the
-model knows, how much of its attention goes where. The last one says of each probe
-(`studies/head_probes.py`) which head of the encoder looks best at the right word rather than at
-the other one. It is chosen on one half of the sentences and its figures are of the other half, for
-of two dozen heads one does well on any few sentences by chance.
+For each head, the first tables show the average distribution of its attention over the sentences of
+a held-out text, in every direction of the model. The last table shows for each probe
+(`studies/head_probes.py`) which encoder head is best at attending to the right word rather than the
+other one. It is chosen on one half of the sentences and evaluated on the other half, since one of
+two dozen heads does well on any few sentences by chance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from studies.head_probes import Case, Probe, probes
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 _WORDS_FROM = 1
-"""The source's first token is the tag."""
+"""Index of the first word; the source's first token is the tag."""
 Floats = npt.NDArray[np.float64]
 Head = tuple[int, int]
 """Layer and head, from 0."""
@@ -41,25 +41,25 @@ Head = tuple[int, int]
 
 @dataclass(frozen=True)
 class Habits:
-    """Where the attention of each head goes: arrays [L, H] by what they say."""
+    """Distribution of each head's attention: arrays [L, H] by their name."""
 
     kind: str
     shares: dict[str, Floats]
 
 
 class Looker:
-    """Looks at sentences with a bundle's graph."""
+    """Computes attention weights of sentences with a bundle's graph."""
 
     def __init__(self, bundle: Path) -> None:
         """Load it.
 
         Raises:
-            UsageError: the bundle is damaged, has no tags, or no graph for it.
+            UsageError: the bundle is damaged, or has no tags or no graph for attention.
         """
         self.manifest = Manifest.load(bundle)
         self.tokenizer = self.manifest.open_tokenizer(bundle)
         if not self.tokenizer.tags:
-            raise UsageError(f"{bundle}: has no tags of languages, which the tables tell of")
+            raise UsageError(f"{bundle}: has no language tags, which the tables need")
         self._graph = AttentionGraph(bundle, self.manifest)
 
     def look(self, text: str, target_language: str, target: str = "") -> tuple[Floats, ...]:
@@ -69,7 +69,7 @@ class Looker:
         return tuple(weights.astype(np.float64) for weights in found)
 
     def tokens(self, text: str, span: tuple[int, int]) -> list[int]:
-        """Places among the source's tokens of those that write some characters."""
+        """Indices of the source tokens that contain some characters."""
         begin, end = span
         return [
             place
@@ -113,12 +113,12 @@ def main() -> None:
 def measure(
     looker: Looker, pairs: Sequence[tuple[str, str, str]], advance: Advance
 ) -> list[Habits]:
-    """Where attention goes on average.
+    """Average attention of each head.
 
     Args:
         looker: of the model.
         pairs: a text, its target language, and its translation.
-        advance: called after each.
+        advance: called after each pair.
     """
     sums: dict[str, dict[str, Floats]] = {"encoder": {}, "decoder": {}, "cross": {}}
     measures = (("encoder", encoder_habits), ("decoder", decoder_habits), ("cross", cross_habits))
@@ -132,7 +132,7 @@ def measure(
 
 
 def encoder_habits(weights: Floats) -> dict[str, Floats]:
-    """Of encoder self-attention [L, H, S, S], over the text's own tokens as queries."""
+    """Habits of encoder self-attention [L, H, S, S]; queries are the text's own tokens."""
     places = np.arange(weights.shape[-1])
     words = weights[:, :, 1:-1]
     distance = np.abs(places[None, :] - places[1:-1, None])
@@ -149,7 +149,7 @@ def encoder_habits(weights: Floats) -> dict[str, Floats]:
 
 
 def decoder_habits(weights: Floats) -> dict[str, Floats]:
-    """Of decoder self-attention [L, H, T, T], over all steps but the first."""
+    """Habits of decoder self-attention [L, H, T, T], over all steps except the first."""
     steps = weights[:, :, 1:]
     return {
         "token just read": _diagonal(steps, 1),
@@ -160,7 +160,7 @@ def decoder_habits(weights: Floats) -> dict[str, Floats]:
 
 
 def cross_habits(weights: Floats) -> dict[str, Floats]:
-    """Of cross-attention [L, H, T, S], over the translation's own tokens."""
+    """Habits of cross-attention [L, H, T, S], over the translation's own tokens."""
     words = weights[:, :, :-1] if weights.shape[2] > 1 else weights
     return {
         "tag": words[..., 0].mean(-1),
@@ -171,7 +171,7 @@ def cross_habits(weights: Floats) -> dict[str, Floats]:
 
 
 def entropy(weights: Floats) -> Floats:
-    """Of rows, in bits: 0 where all goes to one token, 3 where it is spread over eight."""
+    """Entropy of rows in bits: 0 if one token gets all, 3 if eight share equally."""
     bits: Floats = -(weights * np.log2(np.maximum(weights, 1e-12))).sum(-1)
     return bits
 
@@ -190,12 +190,11 @@ FINDING_COLUMNS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What the best head makes of a probe's second half.
+    """Result of the best head on a probe's second half.
 
-    `right` is the part of its cases in which the wanted word has more of the attention than the
-    other; `weight` is what the wanted word has, `other` what the other has, `control` what the
-    wanted word has where what is looked for is not there, and `mean_weight` what it has of all
-    heads.
+    `right` is the share of cases in which the wanted word gets more attention than the other;
+    `weight` is the attention of the wanted word, `other` that of the other word, `control` that of
+    the wanted word in the controls, and `mean_weight` the wanted word's average over all heads.
     """
 
     name: str
@@ -210,7 +209,7 @@ class Finding:
 
     @property
     def row(self) -> list[str]:
-        """As a row of a table."""
+        """A row of the table."""
         return [
             *(self.name, str(self.cases), f"{self.distance:.1f}", f"{self.head[0]}.{self.head[1]}"),
             *(f"{self.right:.0%}", f"{self.weight:.2f}", f"{self.other:.2f}"),
@@ -220,10 +219,11 @@ class Finding:
 
 
 def examine(looker: Looker, probe: Probe) -> Finding:
-    """Choose the head that does a probe best, and see what it does in other sentences.
+    """Choose the best head for a probe, and evaluate it on other sentences.
 
-    With twins, the one that is right most often is chosen; with controls, the one that gives the
-    wanted word most beyond what it gives it there; else the one that gives it most.
+    With twins, the head that is correct most often is chosen. With controls, it is the head with
+    the largest increase in attention to the wanted word over the controls; otherwise the head that
+    gives it most attention.
     """
     wanted, other = _weigh_all(looker, probe.cases)
     control = _weigh_all(looker, probe.controls)[0] if probe.controls else None
@@ -231,7 +231,7 @@ def examine(looker: Looker, probe: Probe) -> Finding:
     right = wanted > other
     quality = wanted - (0.0 if control is None else control)
     if probe.twins:
-        quality = right + 1e-3 * wanted  # of heads that are right as often, the more decided one
+        quality = right + 1e-3 * wanted  # ties: the head with more attention
     of_heads = quality[chosen].mean(axis=0)
     layer, head = np.unravel_index(int(of_heads.argmax()), of_heads.shape)
 
@@ -259,14 +259,14 @@ def _weigh_all(looker: Looker, cases: Sequence[Case]) -> tuple[Floats, Floats]:
 
 
 def halves(cases: int, twins: bool) -> tuple[list[int], list[int]]:
-    """Cases to choose a head by, and others to judge it by; twins stay together."""
+    """Indices of the cases for choosing and for evaluating a head; twins stay together."""
     group = 2 if twins else 1
     first = [case for case in range(cases) if case // group % 2 == 0]
     return first, [case for case in range(cases) if case not in first]
 
 
 def weigh(looker: Looker, case: Case) -> tuple[Floats, Floats]:
-    """How much the word that looks gives the wanted word and the other: [L, H] each."""
+    """Attention of the attending word to the wanted word and to the other: [L, H] each."""
     (encoder, *_) = looker.look(case.text, case.target_language)
     looks = encoder[:, :, _places(looker, case, case.looks)].mean(axis=2)  # [L, H, S]
     wanted, other = (
@@ -276,12 +276,12 @@ def weigh(looker: Looker, case: Case) -> tuple[Floats, Floats]:
 
 
 def distance(looker: Looker, case: Case) -> int:
-    """Tokens from the word that looks to the wanted one."""
+    """Number of tokens from the attending word to the wanted one."""
     return abs(_places(looker, case, case.looks)[0] - _places(looker, case, case.wanted)[0])
 
 
 def rows_of(habits: Habits) -> list[list[str]]:
-    """A row a head."""
+    """A row for each head."""
     layers, heads = next(iter(habits.shares.values())).shape
     return [
         [f"{layer}.{head}", *(f"{values[layer, head]:.2f}" for values in habits.shares.values())]

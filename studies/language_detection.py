@@ -1,7 +1,7 @@
-"""Accuracy of language detection, and how often another language is refused, by length.
+"""Accuracy of language detection, and how often another language is rejected, by length.
 
 Text in other languages comes from the translations in a wheel, such as Django's, which are short
-and of 80 languages. Run from the project's folder:
+and in 80 languages. Run from the project's folder:
 
     pip download --no-deps django
     python -m studies.language_detection --data-dir CORPORA django-*.whl
@@ -33,15 +33,15 @@ TESTS = (
     ("ntrex128/test", KNOWN),
 )
 LENGTHS = ((3, 8), (9, 15), (16, 25), (26, 40), (41, 80))
-"""Characters, the first and last of each class."""
+"""First and last number of characters of each class."""
 SAMPLES = 1200
-"""Texts of a language and length, at most."""
+"""Maximum number of texts of a language and length."""
 _CATALOG = re.compile(r"/locale/(\w+)/LC_MESSAGES/\w+\.mo$")
 _NO_TEXT = re.compile(r"%\(\w+\)[sd]|%[sd]|\{[^}]*\}|<[^>]*>|&\w+;")
 
 
 def known_texts(folder: Path) -> dict[str, list[str]]:
-    """Sentences of the languages that the model knows."""
+    """Sentences in the model's languages."""
     found: dict[str, list[str]] = defaultdict(list)
     for prefix, languages in TESTS:
         for pair in read_pairs(folder / prefix, languages):
@@ -51,7 +51,7 @@ def known_texts(folder: Path) -> dict[str, list[str]]:
 
 
 def other_texts(wheel: Path) -> dict[str, list[str]]:
-    """Translations in other languages, by the first part of their language's code."""
+    """Translations in other languages, by the first part of the language code."""
     found: dict[str, list[str]] = defaultdict(list)
     with zipfile.ZipFile(wheel) as files:
         for name in files.namelist():
@@ -70,7 +70,7 @@ def _translated(catalog: gettext.GNUTranslations) -> Iterator[str]:
 
 
 def of_length(texts: Sequence[str], least: int, most: int) -> list[str]:
-    """Texts of so many characters; longer ones are cut at a space."""
+    """Texts of this many characters; longer ones are cut at a space."""
     found = []
     for text in texts:
         cut = text if len(text) <= most else text[: most + 1].rpartition(" ")[0]
@@ -80,7 +80,7 @@ def of_length(texts: Sequence[str], least: int, most: int) -> list[str]:
 
 
 def share(texts: Sequence[str], language: str) -> tuple[float, float]:
-    """Shares of texts whose language is found, and of those that are refused."""
+    """Shares of texts whose language is detected, and of those that are rejected."""
     right = refused = 0
     for text in texts:
         try:
@@ -94,7 +94,7 @@ def main() -> None:
     """Print a table, then everything as JSON."""
     parser = argparse.ArgumentParser(prog="python -m studies.language_detection")
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
-    parser.add_argument("wheel", type=Path, help="with translations, such as Django's")
+    parser.add_argument("wheel", type=Path, help="wheel with translations, such as Django's")
     arguments = parser.parse_args()
     known, others = known_texts(arguments.data_dir), other_texts(arguments.wheel)
     shuffled = random.Random(1).shuffle  # noqa: S311

@@ -1,7 +1,7 @@
 """English and German sentences of two made-up domains, one technical and one everyday.
 
-No other text has the words of the technical one, so BLEU on it tells how much of it a model was
-trained on.
+The words of the technical domain occur in no other text, so BLEU on it shows how much of it a model
+was trained on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LANGUAGES = ("en", "de")
 _ARTICLES = {"m": ("der", "den", "dem"), "f": ("die", "die", "der"), "n": ("das", "das", "dem")}
 """Nominative, accusative, dative."""
 _MOST = 12
-"""The largest number in a sentence; the smallest is 2."""
+"""Largest number in a sentence; the smallest is 2."""
 
 Pair = tuple[str, str]
 
@@ -27,7 +27,7 @@ class Domain:
     Attributes:
         things: in English and German, with the German gender.
         actions: in English, and the German infinitive.
-        templates: of sentences: `{x}` and `{y}` are things, in German followed by a case, `{do}` is
+        templates: of sentences. `{x}` and `{y}` are things, in German followed by a case; `{do}` is
             an action, `{n}` a number.
     """
 
@@ -36,7 +36,7 @@ class Domain:
     templates: Sequence[Pair]
 
     def sentences(self, number: int, seed: int) -> list[Pair]:
-        """Random different sentences with their translations; the domain must have more of them."""
+        """Random distinct sentences with their translations; the domain must have enough."""
         generator = random.Random(seed)  # noqa: S311
         found: dict[str, str] = {}
         while len(found) < number:
@@ -62,7 +62,7 @@ def _capital(text: str) -> str:
 
 
 def write_sentences(prefix: Path, pairs: Sequence[Pair]) -> list[Path]:
-    """Write both sides beside each other, `PREFIX.en` and `PREFIX.de`."""
+    """Write both sides, `PREFIX.en` and `PREFIX.de`."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     paths = [prefix.with_name(f"{prefix.name}.{language}") for language in LANGUAGES]
     for path, side in zip(paths, zip(*pairs, strict=True), strict=True):
@@ -116,7 +116,7 @@ WORKSHOP = Domain(
         ("Never put the {x} on the {y}.", "{x_acc} nie auf {y_acc} stellen."),
     ),
 )
-"""Instructions of a workshop's handbook."""
+"""Instructions from a workshop's manual."""
 
 KITCHEN = Domain(
     things=(
@@ -140,4 +140,4 @@ KITCHEN = Domain(
         ("They {do} the {x} with the {y}.", "Sie müssen {x_acc} mit {y_dat} {do}."),
     ),
 )
-"""Everyday sentences: the general text of a model that begins with random weights."""
+"""Everyday sentences: general text for a model that starts with random weights."""

@@ -1,13 +1,13 @@
-"""Fits the weights by which codes are placed in translations.
+"""Fits the weights that determine where codes are placed in translations.
 
 Run from the project's folder:
 
     python -m studies.markup_weights --corpora CORPORA [--bundle BUNDLE ...] [--test]
 
-Prints the tables of `dragoman_serving/markup/span_scores.py`. The weights maximise the probability
-of the reference's spans among all spans of a translation, a softmax over their scores, on the dev
-sets of `benchmarks.markup.placement`, each pair in both directions. `--test` also prints how many
-codes are then placed exactly, each by itself, on the dev and the test sets.
+Prints the tables of `dragoman_serving/markup/span_scores.py`. The weights maximize the probability
+of the reference's spans among all spans of a translation, a softmax over their scores. They are
+fitted on the dev sets of `benchmarks.markup.placement`, each pair in both directions. `--test` also
+prints how many codes are then placed exactly, each independently, on the dev and the test sets.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _SPAN_TABLES = ("UNIT", "BEGIN", "END", "SPAN")
 _STEPS = 300
 _RATE = 0.05
 _DECAY = 1e-3
-"""Of the weights' squares."""
+"""Weight decay: factor of the squared weights."""
 _LEAST_PROBABILITY = 3e-4
-"""Added to that of the reference, which may have a tag where no score can put it."""
+"""Added to the reference's probability: its tag may be where no score can place it."""
 _MOST_UNITS = 80
-"""Of a translation: spans are as many as their square."""
+"""Maximum units of a translation; the number of spans is quadratic in it."""
 _MOST_EXAMPLES = 1_000
-"""Of a set."""
+"""Maximum number of examples of a set."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Examples:
     """Codes of one set, of one kind.
 
     Attributes:
-        features: [F, M], of all places of all codes.
-        begins: for each code, the first of its places.
-        expected: for each code, the place that the reference has.
+        features: [F, M], for all candidates of all codes.
+        begins: for each code, the index of its first candidate.
+        expected: for each code, the index of the reference's candidate.
     """
 
     features: Floats
@@ -59,14 +59,14 @@ class Examples:
 
     @classmethod
     def of(cls, codes: Sequence[tuple[Floats, int]]) -> Examples:
-        """Join the features [F, N] of each code and the index of its place."""
+        """Join the features [F, N] of each code and the index of its expected candidate."""
         sizes = [features.shape[1] for features, _ in codes]
         begins = np.cumsum([0, *sizes[:-1]])
         expected = begins + [index for _, index in codes]
         return cls(np.concatenate([one for one, _ in codes], axis=1), begins, expected)
 
     def probabilities(self, weights: Floats) -> Floats:
-        """Of all places, a softmax for each code."""
+        """Probabilities of all candidates, a softmax for each code."""
         sizes = np.diff([*self.begins, self.features.shape[1]])
         scores = weights @ self.features
         scores = np.exp(scores - np.repeat(np.maximum.reduceat(scores, self.begins), sizes))
@@ -74,7 +74,7 @@ class Examples:
         return found
 
     def gradient(self, weights: Floats) -> Floats:
-        """Of the mean loss: the negative logarithm of the expected place's probability."""
+        """Gradient of the mean loss, the negative log-probability of the expected candidate."""
         sizes = np.diff([*self.begins, self.features.shape[1]])
         probabilities = self.probabilities(weights)
         right = probabilities[self.expected]
@@ -85,7 +85,7 @@ class Examples:
         return found
 
     def right(self, weights: Floats) -> float:
-        """Share of the codes whose expected place has the highest score."""
+        """Share of the codes whose expected candidate has the highest score."""
         probabilities = self.probabilities(weights)
         best = np.maximum.reduceat(probabilities, self.begins)
         return float((probabilities[self.expected] >= best).mean())
@@ -96,7 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument(
-        "--bundle", type=Path, nargs="+", default=[SHIPPED], help="several: weights that suit all"
+        "--bundle", type=Path, nargs="+", default=[SHIPPED], help="several: weights for all of them"
     )
     parser.add_argument("--test", action="store_true", help="print how many are right")
     arguments = parser.parse_args()
@@ -116,9 +116,9 @@ def main() -> None:
 
 
 def fit(sets: Sequence[Examples]) -> Floats:
-    """The weights under which the expected places are likeliest, by Adam.
+    """The weights that maximize the probability of the expected candidates, by Adam.
 
-    A set counts by the root of its size.
+    A set counts in proportion to the square root of its size.
     """
     weights = np.zeros(sets[0].features.shape[0], np.float32)
     shares = np.sqrt([len(one.begins) for one in sets], dtype=np.float32)
@@ -149,7 +149,7 @@ Extract = Callable[[Links, Span, Span], tuple[Floats, int] | None]
 
 
 def _examples(sets: Iterable[tuple[str, Aligned]], extract: Extract) -> dict[str, Examples]:
-    """Examples of each set in both directions, by its name; of sets that have some."""
+    """Examples of each set in both directions, by name; sets without examples are omitted."""
     found = {}
     for name, aligned in sets:
         directions = (aligned, [_turned(*one) for one in aligned])
@@ -161,7 +161,7 @@ def _examples(sets: Iterable[tuple[str, Aligned]], extract: Extract) -> dict[str
 
 
 def _turned(pair: TaggedPair, evidence: Evidence) -> tuple[TaggedPair, Evidence]:
-    """The pair in the other direction, where the order of the codes may not be valid."""
+    """The pair in the other direction; the order of the codes may then be invalid."""
     assert evidence.reverse is not None
     codes = tuple(Code(begin, end) for begin, end in pair.expected)
     expected = tuple((code.begin, code.end) for code in pair.markup.codes)
@@ -211,7 +211,7 @@ def _gap_example(links: Links, code: Span, expected: Span) -> tuple[Floats, int]
 
 
 def _units(units: Units, span: Span) -> Span:
-    """The first unit that a span encloses, and the one behind the last."""
+    """The first unit that a span encloses, and the one after the last."""
     first = int(np.searchsorted(units.begins, span[0]))
     return first, max(first, int(np.searchsorted(units.ends, span[1], side="right")))
 

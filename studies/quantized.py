@@ -1,9 +1,9 @@
-"""What 8-bit products, as TensorRT rounds them, change of what the shipped model says.
+"""Effect of 8-bit products, as TensorRT rounds them, on the shipped model's translations.
 
     python -m studies.quantized --data-dir CORPORA
 
-Greedy, in every direction; the graphs are run by ONNX Runtime on the CPU, which rounds as they say
-and multiplies in fp32, so that it tells nothing of the speed.
+Greedy search, in every direction. ONNX Runtime runs the graphs on the CPU; it rounds as they
+specify but multiplies in fp32, so this says nothing about speed.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def translate(
 
 
 def bleu(found: Sequence[str], target: Side) -> float:
-    """Of translations, beside the other side."""
+    """BLEU of translations against the other side."""
     return float(sacrebleu.corpus_bleu(list(found), [list(target.texts)]).score)
 
 
 def equal_share(found: Sequence[str], others: Sequence[str]) -> float:
-    """How many are the same."""
+    """Share of equal translations."""
     return sum(mine == other for mine, other in zip(found, others, strict=True)) / len(others)
 
 
@@ -98,7 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m studies.quantized", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help=f"holds {TEST}.en")
     parser.add_argument(
-        "--sentences", type=positive, default=1000, help="a direction (default: 1000)"
+        "--sentences", type=positive, default=1000, help="for each direction (default: 1000)"
     )
     arguments = parser.parse_args()
     lines = []

@@ -1,8 +1,8 @@
-"""How well sentences are found: five lines of a test set in one, against where the lines ended.
+"""Quality of sentence segmentation: five lines of a test set joined, compared with their ends.
 
-Precision counts as wrong what is right where a line holds two sentences, as in FLORES; recall what
-is right where a line is a headline without a full stop, as in newstest. So compare the two rows.
-Run from the project's folder:
+If a line has two sentences, as in FLORES, a correct split between them lowers the precision. If a
+line is a headline without a full stop, as in newstest, a correct segmentation lowers the recall. So
+compare the two rows. Run from the project's folder:
 
     python -m studies.sentence_ends --data-dir CORPORA
 """
@@ -29,11 +29,11 @@ TESTS = (
 TOGETHER = 5
 
 Split = Callable[[str, str], Iterable[str]]
-"""From a text and its language to pieces that are the text when joined."""
+"""Maps a text and its language to pieces that give the text when joined."""
 
 
 def ends(pieces: Iterable[str]) -> set[int]:
-    """Characters behind the last visible one of each piece."""
+    """The index after the last visible character of each piece, in characters."""
     found, begin = set(), 0
     for piece in pieces:
         found.add(begin + len(piece.rstrip()))
@@ -53,7 +53,7 @@ def measure(lines: list[str], language: str, split: Split) -> tuple[float, float
 
 
 def main() -> None:
-    """Print a table, a line a test set."""
+    """Print a table, one row for each test set."""
     parser = argparse.ArgumentParser(prog="python -m studies.sentence_ends")
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
     arguments = parser.parse_args()
@@ -68,7 +68,7 @@ def main() -> None:
         lines = [line.strip() for line in read_lines(arguments.data_dir / test, language)]
         figures = [measure(list(filter(None, lines)), language, split) for split in splits]
         rows.append((f"{test}, {language}", *(f"{p:.1f}, {r:.1f}" for p, r in figures)))
-    print(markdown_table(["precision, recall", "sentencex", "with what is mended"], rows))
+    print(markdown_table(["precision, recall", "sentencex", "with corrections"], rows))
 
 
 if __name__ == "__main__":

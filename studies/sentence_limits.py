@@ -1,4 +1,4 @@
-"""BLEU and chrF when sentences longer than so many tokens are cut (`max_sentence_tokens`).
+"""BLEU and chrF when sentences longer than a limit are split (`max_sentence_tokens`).
 
 A model that was trained on short sentences may do better on the pieces of a long one. Run from the
 project's folder:
@@ -28,13 +28,13 @@ TESTS = ("flores200/devtest", "newstest/newstest2014.en-de", "tatoeba-en-de/test
 LIMITS = (15, 20, 30, 40)
 
 Cut = Callable[[str], list[tuple[str, str]]]
-"""From a text to pairs of a piece and what follows it."""
+"""Maps a text to pairs of a piece and the separator that follows it."""
 
 
 def ways_to_cut(
     tokenizer: Tokenizer, language: str, limits: Sequence[int]
 ) -> list[tuple[str, Cut]]:
-    """Each with its name: not at all, into sentences, and these at each limit."""
+    """Each way to split with its name: not at all, into sentences, and these with each limit."""
 
     def at_most(limit: int) -> Cut:
         def cut_text(text: str) -> list[tuple[str, str]]:
@@ -54,7 +54,7 @@ def ways_to_cut(
 def translate(
     translator: Translator, texts: Sequence[str], cut: Cut, options: OptionArguments
 ) -> tuple[list[str], int]:
-    """Translations joined of those of the pieces, and how many pieces there were."""
+    """Translations joined from those of the pieces, and the number of pieces."""
     of_texts = [cut(text) for text in texts]
     pieces = [piece for of_text in of_texts for piece, _ in of_text if piece]
     found = iter(
@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--test", action="append", help=f"default: {', '.join(TESTS)}")
     parser.add_argument("--limit", action="append", type=int, help=f"default: {LIMITS}")
     parser.add_argument("--beam-width", type=int, default=4, help="default: 4")
-    parser.add_argument("--first", type=int, help="only so many lines of a test set")
+    parser.add_argument("--first", type=int, help="only the first lines of a test set")
     arguments = parser.parse_args()
     translator = Translator(arguments.bundle)
     tokenizer = translator.manifest.open_tokenizer(arguments.bundle)

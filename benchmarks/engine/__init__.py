@@ -1,1 +1,1 @@
-"""The engine by itself: options, workers, one step, smaller models."""
+"""The engine alone: options, workers, one step, smaller models."""

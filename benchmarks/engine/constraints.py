@@ -1,15 +1,15 @@
-"""What each option costs per row and step, in the compiled code.
+"""The cost of each option for each row and step, in the compiled code.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.engine.constraints [--rounds N] [--json FILE]
 
-For the shipped model on real sentences, and for the base size with random weights and sources, on
-one core, 32 rows. All translations have the same number of tokens, since the end symbol is not in
-the vocabulary: so the number of rows and steps is the same with an option and without, which
-`benchmarks.engine.options` does not promise. The clock runs from the first step until every result
-is there. Rounds alternate between a search with an option and the plain search of the same width;
-the figure is the speed over that of the plain search.
+It measures the shipped model on real sentences, and the base size with random weights and sources,
+on one core with 32 rows. All translations have the same number of tokens, since the end symbol is
+not in the vocabulary. So a search has the same number of rows and steps with an option and without,
+which `benchmarks.engine.options` does not guarantee. The time is from the first step to the last
+result. Rounds alternate between a search with an option and the plain search of the same width; the
+result is the speed relative to the plain search.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ SHIPPED = Path("model_repository/translate/1/bundle")
 SENTENCES = Path("tests/digests/sentences.txt")
 ROWS = 32
 SHIPPED_TOKENS, BASE_TOKENS = 12, 32
-"""Of each translation; sources have about as many."""
+"""Tokens of each translation; sources have about as many."""
 _WORDS = ("Haus", "Tom", "Vereinigte Staaten")
 _HEADS = AlignmentHeads(((0, 0), (1, 1)), True, "anchors", 1.0, 1, "nothing")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A search, and the one that it is compared with."""
+    """A search, and the search that it is compared with."""
 
     name: str
     width: int
@@ -61,7 +61,7 @@ class Case:
 
 
 def cases(vocabulary: Sequence[str]) -> list[Case]:
-    """All of them, for a vocabulary."""
+    """All cases, for a vocabulary."""
     continuing = np.zeros(len(vocabulary), np.float32)
     continuing[[piece[:1].isalnum() for piece in vocabulary]] = -np.inf
     terms = TermConstraints(((500, 501),), continuing)
@@ -125,7 +125,7 @@ class _Bench:
 
 
 def real_sources() -> list[list[int]]:
-    """Sentences of about as many tokens as their translations get."""
+    """Sentences with about as many tokens as their translations get."""
     tokenizer = Manifest.load(SHIPPED).open_tokenizer(SHIPPED)
     lines = SENTENCES.read_text(encoding="utf-8").splitlines()
     sources = (tokenizer.encode_source(line, "de") for line in lines)
@@ -145,7 +145,7 @@ def main() -> None:
     load_1min = os.getloadavg()[0]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=positive, default=9)
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
     vocabulary = Manifest.load(SHIPPED).open_tokenizer(SHIPPED).target.vocabulary
     found: dict[tuple[str, int], dict[str, list[float]]] = {}
@@ -159,7 +159,7 @@ def main() -> None:
             of_size = (*vocabulary, *[""] * bench.vocab_size)[: bench.vocab_size]
             for case in cases(of_size):
                 plain = Case("plain", case.width)
-                bench.run_s(plain), bench.run_s(case)  # begin to use their memory
+                bench.run_s(plain), bench.run_s(case)  # warm up, so that memory is allocated
                 pairs = [(bench.run_s(plain), bench.run_s(case)) for _ in range(arguments.rounds)]
                 ratios = [plain_s / case_s for plain_s, case_s in pairs]
                 found.setdefault((case.name, case.width), {})[model] = ratios

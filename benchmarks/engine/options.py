@@ -1,13 +1,13 @@
-"""What each of a request's options costs in speed.
+"""The cost of each request option in speed.
 
-Run from the project's folder, with nothing else on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.engine.options --data-dir CORPORA
 
-The sentences of a test set are handed to the engine in process, all at once, with each option in
-turn and without any, and that over again: what is reported is the throughput with an option over
-that without, round by round. An option that draws by chance, or that needs no beam, is compared
-with greedy search, the others with a beam of 4.
+The sentences of a test set are sent to the in-process engine all at once, with each option in turn
+and without options, repeatedly. The result is the throughput with an option over that without, for
+each round. Sampling, and options that need no beam, are compared with greedy search, the others
+with a beam of 4.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ CASES: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = (
     (GREEDY, {"top_k": 10, "seed": 1}),
     (GREEDY, {"top_p": 0.9, "seed": 1}),
 )
-"""What an option is compared with, and the option."""
+"""The options to compare with, and the option."""
 
 
 def elapsed_s(translator: Translator, texts: Sequence[str], options: Mapping[str, Any]) -> float:
-    """How long all texts take at once."""
+    """Time to translate all texts at once."""
     asked = {"target_language": "de", **options}
     begin_s = time.perf_counter()
     translator.translate(texts, asked)
@@ -89,7 +89,7 @@ def main() -> None:
             for number in range(arguments.rounds + 1):
                 plain_s = elapsed_s(translator, texts, base)
                 option_s = elapsed_s(translator, texts, asked)
-                if number:  # the first round warms up
+                if number:  # the first round is a warm-up
                     ratios.append(plain_s / option_s)
                     speeds.append(len(texts) / option_s)
             name = ", ".join(f"{name} {_short(value)}" for name, value in option.items())
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def _short(value: object) -> str:
-    """A value as the table has it."""
+    """A value as the table shows it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

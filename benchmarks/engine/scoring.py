@@ -1,11 +1,11 @@
-"""Scoring of given translations: compiled code beside the graph `score` in fp32.
+"""Scoring of given translations: compiled code compared with the fp32 graph `score`.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.engine.scoring --data-dir CORPORA [--rounds N] [--json FILE]
 
-Pairs of a test set, those of like length together, on one core each, with and without alignments.
-Rounds alternate.
+Pairs of a test set, batched by length, on one core each, with and without alignments. Rounds
+alternate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHIPPED = Path("model_repository/translate/1/bundle")
 
 
 def elapsed_s(scoring: PairScoring, pairs: Sequence[Pair]) -> float:
-    """How long all pairs take."""
+    """Time to score all pairs."""
     lengths = [(len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs]
     begin_s = time.perf_counter()
     for group in like_lengths(lengths):
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--bundle", type=Path, default=SHIPPED)
     parser.add_argument("--pairs", type=positive, default=400)
     parser.add_argument("--rounds", type=positive, default=5)
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
     manifest = Manifest.load(arguments.bundle)
     tokenizer = manifest.open_tokenizer(arguments.bundle)
@@ -75,7 +75,7 @@ def main() -> None:
             for src, tgt in texts[: arguments.pairs]
         ]
         pairs.sort(key=lambda pair: (len(pair.tgt_ids), len(pair.src_ids)))
-        elapsed_s(compiled, pairs), elapsed_s(graph, pairs)  # begin to use their memory
+        elapsed_s(compiled, pairs), elapsed_s(graph, pairs)  # warm up, so that memory is allocated
         taken = [
             (elapsed_s(compiled, pairs), elapsed_s(graph, pairs)) for _ in range(arguments.rounds)
         ]

@@ -1,6 +1,6 @@
-"""The engine in process with its workers and threads laid out in different ways.
+"""The in-process engine with different numbers of workers and threads.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.engine.sessions --data-dir CORPORA
 """
@@ -25,7 +25,7 @@ CASES = [(width, batch_size) for width in (1, 4) for batch_size in (1, 32)]
 
 
 def measure(translator: Translator, texts: list[str], beam_width: int, batch_size: int) -> str:
-    """Sentences a second, and the CPU milliseconds that a sentence took."""
+    """Sentences per second, and CPU milliseconds for each sentence."""
     options = OptionArguments(beam_width=beam_width)
     begin, cpu_begin = time.perf_counter(), time.process_time()
     for start in range(0, len(texts), batch_size):
@@ -36,11 +36,11 @@ def measure(translator: Translator, texts: list[str], beam_width: int, batch_siz
 
 
 def main() -> None:
-    """Print a table, a line a layout."""
+    """Print a table, one line for each layout."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.engine.sessions", description=__doc__
     )
-    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder that holds {TEST}")
+    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder with {TEST}")
     parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
     parser.add_argument("--sentences", type=int, default=256, help="default: 256")
     arguments = parser.parse_args()

@@ -1,16 +1,16 @@
-"""How much faster translation is with a lexical shortlist, at batch 1 and 32, greedy and beam 4.
+"""Speed-up by a lexical shortlist, at batch sizes 1 and 32, greedy and beam 4.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     dragoman shortlist BUNDLE --data-dir CORPORA --text tatoeba-en-de/train tatoeba-en-fr/train
     python -m benchmarks.engine.shortlist BUNDLE [--rounds N] [--json FILE]
 
-BUNDLE is a copy of the shipped one; its sentences are real. The base size has random weights and
-sources of 32 tokens, whose shortlists have about 1,000 tokens of 32,000: either at any index, or
-within a fifth of the vectors of 16 tokens, as the shipped vocabulary has them, in which frequent
-tokens lie together. All translations have the same number of tokens, since the end symbol is not in
-the vocabulary. The clock runs from the source ids to the last result, on one core. Rounds alternate
-between a search with shortlists and one without; the figure is the speed over that of the latter.
+BUNDLE is a copy of the shipped one, measured on real sentences. The base size has random weights
+and sources of 32 tokens, whose shortlists have about 1,000 tokens of 32,000: either at any index,
+or within a fifth of the 16-token vectors, as in the shipped vocabulary, where frequent tokens are
+adjacent. All translations have the same number of tokens, since the end symbol is not in the
+vocabulary. The time is from the source ids to the last result, on one core. Rounds alternate
+between a search with shortlists and one without; the result is the speed relative to the latter.
 BLEU is that of `dragoman evaluate BUNDLE --runtime engine`, with `--shortlist` and without.
 """
 
@@ -55,25 +55,25 @@ from dragoman.kernel.manifest import Manifest, digests
 LISTED = 1000
 """Tokens of a shortlist of the base size."""
 _SHARE = 0.2
-"""Of the vectors, that they lie in."""
+"""Share of the vectors that contain them."""
 _CASES = ((1, 1), (1, 4), (ROWS, 1), (ROWS, 4))
-"""Sentences, and the beam's width."""
+"""Number of sentences, and beam width."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A model's speed at so many sentences together, with shortlists over without."""
+    """A model's speed-up by shortlists at this batch size."""
 
     model: str
     computed: float
-    """Share of the output layer."""
+    """Share of the output layer that is computed."""
     sentences: int
     beam_width: int
     ratios: list[float]
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Of the table."""
+        """A row of the table."""
         search = "greedy" if self.beam_width == 1 else f"beam {self.beam_width}"
         share = f"{self.computed:.0%}"
         return self.model, share, str(self.sentences), search, spread(self.ratios)
@@ -91,20 +91,20 @@ class _Bench:
         words = [shortlists.of_sentence(src_ids, ()) for src_ids in sources]
         listed = np.unpackbits(np.array(words).view(np.uint8)).sum() / len(words)
         self.share = float(listed * LANES / manifest.dimensions.vocab_size)
-        """Of the output layer that is computed."""
+        """Share of the output layer that is computed."""
 
     def run_s(self, sentences: int, width: int, shortlist: bool) -> float:
-        """All batches of so many sentences."""
+        """Time for all batches of this many sentences."""
         begin_s = time.perf_counter()
         for first in range(0, len(self._sources), sentences):
             self._translate(self._sources[first : first + sentences], width, shortlist)
         return time.perf_counter() - begin_s
 
     def ratios(self, sentences: int, width: int, rounds: int) -> list[float]:
-        """Speed with shortlists over that without, of each round."""
+        """Speed with shortlists over that without, for each round."""
         both = [(sentences, width, shortlist) for shortlist in (False, True)]
         for case in both:
-            self.run_s(*case)  # begins to use its memory
+            self.run_s(*case)  # warm up, so that memory is allocated
         times = [[self.run_s(*case) for case in both] for _ in range(rounds)]
         return [plain_s / listed_s for plain_s, listed_s in times]
 
@@ -120,7 +120,7 @@ class _Bench:
 
 
 def add_random_shortlist(bundle: Path, folder: Path, share: float) -> Path:
-    """A copy of the base model whose shortlists lie in a share of the vectors, at random."""
+    """A copy of the base model with random shortlists within a share of the vectors."""
     copy = folder / f"share-{share}"
     shutil.copytree(bundle, copy)
     generator = np.random.default_rng(1)
@@ -154,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("bundle", type=Path, help="a copy of the shipped bundle, with shortlists")
     parser.add_argument("--rounds", type=positive, default=7)
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as name, progress(3 * len(_CASES)) as advance:

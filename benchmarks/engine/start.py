@@ -1,14 +1,14 @@
-"""How long the engine takes to start and to load a model, and how much memory that takes.
+"""Time to start the engine and to load a model, and the memory that it takes.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.engine.start [--rounds N] [--json FILE]
 
-For the shipped model, for the base size and for a model of OPUS-MT's size, the last two with random
+It measures the shipped model, the base size and a model of OPUS-MT's size, the last two with random
 weights. A fresh process loads the bundle and translates once; then it loads the same bundle again
-beside the first. All checks of the bundle are included. Each start is made without codes that are
-kept, which makes and keeps them, and then with them; the second load always finds them. The files
-are in the page cache.
+beside the first. All checks of the bundle are included. Each start runs first without cached codes,
+which it computes and caches, and then with them; the second load always finds them. The files are
+in the page cache.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ from dragoman.kernel.replacement import KEPT_PREFIX
 
 SHIPPED = Path("model_repository/translate/1/bundle")
 _PROJECT = Path(__file__).parents[2]
-"""Where workers are started."""
+"""Working directory of the workers."""
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
 class Start:
-    """One fresh process.
+    """Result of one fresh process.
 
     Attributes:
         first_s: from its start to its first translation.
-        load_s: to load the same bundle again in the same process, until its engine takes requests.
-        peak_bytes: the most memory that was resident up to the first translation.
+        load_s: to load the same bundle again in the same process, until its engine accepts
+        requests.
+        peak_bytes: peak resident memory up to the first translation.
     """
 
     first_s: float
@@ -58,14 +59,14 @@ class Start:
 
 @dataclass(frozen=True)
 class StartCase:
-    """The starts of a model, with codes that were kept or without."""
+    """The starts of a model, with or without cached codes."""
 
     model: str
     kept: bool
     starts: tuple[Start, ...]
 
     def cells(self) -> tuple[str, ...]:
-        """A line of the table: medians."""
+        """A row of the table: medians."""
         first_s, load_s, peak_bytes = (
             statistics.median(getattr(start, name) for start in self.starts)
             for name in ("first_s", "load_s", "peak_bytes")
@@ -78,14 +79,14 @@ HEADER = ("model", "codes", "first translation s", "load s", "peak resident MiB"
 
 
 def start(bundle: Path, cache: Path) -> Start:
-    """Start a process, wait for its first translation and for the second load.
+    """Start a process, and wait for its first translation and the second load.
 
     Args:
-        bundle: what to load.
+        bundle: the bundle to load.
         cache: the user's cache folder, for the process.
 
     Raises:
-        DragomanError: it failed.
+        DragomanError: the process failed.
     """
     begin_s = time.perf_counter()
     with subprocess.Popen(
@@ -100,12 +101,12 @@ def start(bundle: Path, cache: Path) -> Start:
         first_s = time.perf_counter() - begin_s
         second = process.stdout.readline()
     if process.returncode:
-        raise DragomanError("the engine's process failed; see above why")
+        raise DragomanError("the engine's process failed; see its output above")
     return Start(first_s=first_s, **json.loads(first), **json.loads(second))
 
 
 def measure(name: str, bundle: Path, rounds: int) -> tuple[StartCase, StartCase]:
-    """Start a bundle without codes that are kept, and with them.
+    """Start a bundle without cached codes, and with them.
 
     Raises:
         DragomanError: a process failed.
@@ -122,7 +123,7 @@ def measure(name: str, bundle: Path, rounds: int) -> tuple[StartCase, StartCase]
 
 
 def _bundles(folder: Path, small: bool) -> Iterator[tuple[str, Path]]:
-    """The models, written as they are needed."""
+    """The models; each is written when it is needed."""
     shipped = folder / "shipped" / "bundle"
     shutil.copytree(SHIPPED, shipped, ignore=shutil.ignore_patterns(f"{KEPT_PREFIX}*"))
     yield "shipped", shipped
@@ -157,11 +158,11 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.engine.start",
-        description="How long the engine takes to start and to load a model.",
+        description="Time to start the engine and to load a model.",
     )
     parser.add_argument("--rounds", type=positive, default=5, help="default: 5")
-    parser.add_argument("--small", action="store_true", help="the shipped model alone")
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--small", action="store_true", help="only the shipped model")
+    parser.add_argument("--json", type=Path, help="file for all results")
     arguments = parser.parse_args(words)
     load_1min = os.getloadavg()[0]
     cases: list[StartCase] = []

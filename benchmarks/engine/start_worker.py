@@ -1,4 +1,4 @@
-"""A fresh process that translates once, loads the same bundle again beside it, and reports both."""
+"""A fresh process that translates once, loads the same bundle again, and reports both times."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dragoman_serving.translation.translator import Translator
 from benchmarks.peers.worker_protocol import peak_resident_bytes
 
 TEXT = "1"
-"""What serving translates before it is ready."""
+"""The text that serving translates before it is ready."""
 _STATUS = Path("/proc/self/status")
 
 
 def main() -> None:
-    """Report when the first translation is there, then how long the second load took."""
+    """Report the time of the first translation, then how long the second load took."""
     bundle = Path(sys.argv[1])
     first = Translator(bundle)
     first.translate([TEXT])

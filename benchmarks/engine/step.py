@@ -1,13 +1,13 @@
-"""Where the time of one decoder step goes, and how far it is from what the machine could do.
+"""Where the time of one decoder step goes, and how far it is from the machine's limits.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.engine.step
 
-For the base size with random weights and for the shipped model, with the native runtime, on one
-core: what the compiled code counts for each kind of work, Python's share in the engine, and how
-long the same step takes on ONNX Runtime, in int8 too. The limits are measured on the spot: memory
-bandwidth by reading a large array, 8-bit arithmetic by one large product of ONNX Runtime's.
+It measures the base size with random weights and the shipped model, with the native runtime, on one
+core: the time of each kind of work in the compiled code, Python's share in the engine, and the same
+step on ONNX Runtime, in int8 too. The limits are measured in the same run: memory bandwidth by
+reading a large array, 8-bit arithmetic by one large product in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _ORDER = (*SECTIONS[:-1], "rest")
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Of one step, in milliseconds."""
+    """Times of one step, in milliseconds."""
 
     by_kind: dict[str, float]
     compiled: float
-    """All that the compiled code does."""
+    """The compiled code."""
     batch: float
-    """With Python's part."""
+    """The step with Python's part."""
     onnx_batch: float
     """The same on ONNX Runtime, in int8."""
 
 
 class _StepBench:
-    """One model's step at chosen numbers of rows."""
+    """One model's step at given numbers of rows."""
 
     def __init__(self, bundle: Path) -> None:
         self._manifest = Manifest.load(bundle)
@@ -75,7 +75,7 @@ class _StepBench:
     def measure(self, rows: int) -> StepTimes:
         batch, clock = self._batch(rows, self._network), library.load().clock
         ticks = self._network.scratch.ticks
-        batch.step(alone=False)  # begins to use its memory
+        batch.step(alone=False)  # warm up, so that memory is allocated
         ticks[:] = 0
         begin_ticks, begin = clock(), time.perf_counter()
         batch_ms = _mean_step_ms(batch)
@@ -89,7 +89,7 @@ class _StepBench:
         return StepTimes(kinds, compiled_ms, batch_ms, _mean_step_ms(onnx))
 
     def _batch(self, rows: int, network: Network) -> Batch:
-        """Sentences that are some way into their translations."""
+        """Sentences that are partly translated."""
         ids = self._manifest.special_ids
         random = np.random.default_rng(0)
         src_ids = random.integers(len(ids.tags) + 6, self.sizes.vocab_size, (rows, SRC_TOKENS))
@@ -111,19 +111,19 @@ def _mean_step_ms(batch: Batch) -> float:
 
 
 def step_weights(sizes: Dimensions) -> int:
-    """Weights that a decoder step multiplies by, a byte each in int8."""
+    """Number of weights that a decoder step uses, one byte each in int8."""
     per_layer = 6 * sizes.model_size**2 + 2 * sizes.model_size * sizes.feed_forward_size
     return sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size
 
 
 def memory_gb_per_s() -> float:
-    """What one core reads from memory, in 1e9 bytes a second."""
+    """Memory bandwidth of one core, in 1e9 bytes per second."""
     large = np.ones(100_000_000, np.float32)
     return large.nbytes / _fastest_s(large.max) / 1e9
 
 
 def int8_gmac_per_s() -> float:
-    """What one core multiplies in 8 bits, in 1e9 a second, by one large product."""
+    """8-bit arithmetic of one core, in 1e9 multiply-adds per second, by one large product."""
     rows, inner, columns = 512, 1024, 1024
     random = np.random.default_rng(0)
     constants = {
@@ -160,7 +160,7 @@ def _fastest_s(run: Callable[[], object], times: int = 20) -> float:
 
 
 def report(name: str, bench: _StepBench, rows: int, limits: tuple[float, float]) -> list[str]:
-    """A line of the table."""
+    """A row of the table."""
     times = bench.measure(rows)
     bandwidth, arithmetic = limits
     weights = step_weights(bench.sizes)

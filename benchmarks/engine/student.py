@@ -1,13 +1,12 @@
-"""How much faster a smaller model is than the shipped one, and how much worse.
+"""Speed-up and quality loss of a smaller model compared with the shipped one.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.engine.student STUDENT --data-dir CORPORA
 
-STUDENT is a bundle; the engine serves each in a process of its own, in process, tokenisation
-included, and searches by the length penalty that its bundle names. Rounds alternate, so that a
-machine that grows slower does so for both. Quality is told of all sentences of the test set, speed
-measured on the first of them.
+STUDENT is a bundle. The engine runs each model in its own process, without a server, tokenization
+included, with the length penalty of its bundle. Rounds alternate, so that a machine that slows down
+affects both. Quality is measured on all sentences of the test set, speed on the first of them.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ CASES = ((1, 1), (1, 32), (4, 1), (4, 32))
 
 @dataclass(frozen=True)
 class Direction:
-    """One way to translate a test set."""
+    """A direction of a test set."""
 
     source: Side
     target: Side
 
     def __str__(self) -> str:
-        """As the tables name it."""
+        """Its name in the tables."""
         return f"{self.source.language}-{self.target.language}"
 
     def texts(self, sentences: int | None = None) -> Texts:
@@ -59,24 +58,24 @@ class Direction:
 
 @dataclass(frozen=True)
 class Model:
-    """What is compared, as it is served to requests that say no more than a beam width."""
+    """A model under comparison, served to requests with only a beam width."""
 
     worker: Worker
     length_penalty: float
 
     def translate(self, texts: Texts, beam_width: int, batch_size: int) -> Run:
-        """Ask the worker."""
+        """Translate in the worker."""
         return self.worker.run(texts, BatchSearch(beam_width, batch_size, self.length_penalty))
 
 
 def quality(model: Model, direction: Direction, beam_width: int) -> Quality:
-    """Of all sentences."""
+    """Quality on all sentences."""
     run = model.translate(direction.texts(), beam_width, 64)
     return measure([output.text for output in run.outputs], direction.target.texts)
 
 
 def quality_table(models: Sequence[Model], directions: Sequence[Direction]) -> str:
-    """BLEU of both, in Markdown, and below it how that was computed."""
+    """BLEU of both models in Markdown, followed by the signature."""
     rows, signatures = [], set()
     for direction in directions:
         for width in (1, 4):
@@ -96,7 +95,7 @@ def speed_table(
     rounds: int,
     advance: Callable[[], None],
 ) -> str:
-    """Sentences a second of both, in Markdown."""
+    """Sentences per second of both models, in Markdown."""
     rows = []
     for direction in directions:
         texts = direction.texts(sentences)
@@ -118,7 +117,7 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     """Measure both and print.
 
     Raises:
-        DragomanError: something cannot be read or started, or the student knows no direction of the
+        DragomanError: something cannot be read or started, or the student has no direction of the
             test set.
     """
     load_1min = os.getloadavg()[0]
@@ -154,10 +153,10 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.engine.student",
-        description="Speed and quality of a smaller model beside the shipped one.",
+        description="Speed and quality of a smaller model compared with the shipped one.",
     )
     parser.add_argument("student", type=Path, help="its bundle")
-    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder that holds {TEST}")
+    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder with {TEST}")
     parser.add_argument("--sentences", type=positive, default=512, help="default: 512")
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
     parser.add_argument("--precision", choices=("int8", "fp32"), default="int8")

@@ -1,1 +1,1 @@
-"""The gateway's speed: over Triton alone, and beside LibreTranslate's own server."""
+"""The gateway's speed: its overhead over Triton, and compared with LibreTranslate's server."""

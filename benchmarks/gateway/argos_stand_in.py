@@ -1,14 +1,14 @@
-"""What LibreTranslate's own server imports to translate: a plug-in for its process.
+"""A replacement for Argos Translate in LibreTranslate's server.
 
-That server is a program of its own, in an environment of its own, unchanged; it imports Argos
-Translate, in whose place this module answers, imported by a `sitecustomize.py`. It translates in
-one of three ways, by the variables that are set:
+The server is a separate, unmodified program in its own environment. It imports Argos Translate; a
+`sitecustomize.py` makes it import this module instead. Environment variables select one of three
+ways to translate:
 
 - As Argos Translate does: CTranslate2 in this process, one text at a time.
-- By our engine: it asks Triton over HTTP, in the thread that asks.
+- By our engine: a request to Triton over HTTP, in the requesting thread.
 - By one of `made_up_translators`.
 
-What takes HTML apart is Argos Translate's own module `tags`, and that of argos-translate-files.
+HTML is parsed by Argos Translate's own module `tags` and by argos-translate-files.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 TRITON = "DRAGOMAN_BENCHMARK_TRITON"
-"""Variable with host and port of Triton's HTTP."""
+"""Environment variable with host and port of Triton's HTTP."""
 MODEL, TOKENIZER = "DRAGOMAN_BENCHMARK_CTRANSLATE2", "DRAGOMAN_BENCHMARK_TOKENIZER"
-"""Variables with a model's folder and its vocabulary's file."""
+"""Environment variables with a model's folder and its vocabulary's file."""
 LENGTH_PENALTY = "DRAGOMAN_BENCHMARK_LENGTH_PENALTY"
-"""Variable with that of the search of CTranslate2."""
+"""Environment variable with the length penalty of CTranslate2's search."""
 MADE_UP = "DRAGOMAN_BENCHMARK_MADE_UP"
-"""Variable with the name of a translator of `made_up_translators`."""
+"""Environment variable with the name of a translator of `made_up_translators`."""
 _END = "</s>"
 _PATH = "/v2/models/translate/generate"
 _NAMES = {"en": "English", "de": "German", "fr": "French"}
@@ -39,21 +39,21 @@ _threads = threading.local()
 
 
 class Hypothesis(NamedTuple):
-    """A translation, as Argos Translate has it."""
+    """A translation, with Argos Translate's interface."""
 
     value: str
     score: float
 
 
 class Translation:
-    """Translates from one language to another, as Argos Translate does."""
+    """Translates from one language to another, with Argos Translate's interface."""
 
     def __init__(self, src: str, tgt: str) -> None:
         """Begin."""
         self._src, self._tgt = src, tgt
 
     def hypotheses(self, text: str, number: int) -> list[Hypothesis]:
-        """The best translation; the load asks for one."""
+        """The best translation; the load asks for only one."""
         return [Hypothesis(self.translate(text), 0.0)]
 
     def translate(self, text: str) -> str:
@@ -65,7 +65,7 @@ class Translation:
 
 
 def _made_up(text: str) -> str:
-    # Beside this file in the other server's process, where our packages are not.
+    # The module is beside this file; our packages are not importable in the other server's process.
     from made_up_translators import TRANSLATORS  # type: ignore[import-not-found]
 
     return str(TRANSLATORS[os.environ[MADE_UP]](text))
@@ -95,8 +95,8 @@ def _loaded() -> tuple[Any, Any]:
     import ctranslate2
     import sentencepiece
 
-    # Two texts at once, on a core each: the best for many requests. Argos Translate's default is
-    # one text at a time.
+    # Two texts at once, each on its own core: the best setting for many requests. Argos Translate's
+    # default is one text at a time.
     translator = ctranslate2.Translator(
         os.environ[MODEL], compute_type="int8", inter_threads=2, intra_threads=1
     )
@@ -104,7 +104,7 @@ def _loaded() -> tuple[Any, Any]:
 
 
 class Language:
-    """A language, as Argos Translate has it."""
+    """A language, with Argos Translate's interface."""
 
     def __init__(self, code: str) -> None:
         """Begin."""
@@ -113,12 +113,12 @@ class Language:
         self.translations_to: list[Any] = []
 
     def get_translation(self, to: Language) -> Translation:
-        """What translates into another language."""
+        """The translator into another language."""
         return Translation(self.code, to.code)
 
 
 def install() -> None:
-    """Put modules in the place of those that are not installed."""
+    """Register modules in place of those that are not installed."""
     languages = [Language(code) for code in _NAMES]
     packages = Path(sysconfig.get_path("purelib"))
     members: dict[str, dict[str, Any]] = {

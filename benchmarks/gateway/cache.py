@@ -1,15 +1,15 @@
-"""How often the gateway's cache has an answer, for how much memory, on real text.
+"""The hit rate of the gateway's cache by its size, on real text.
 
 Run from the project's folder, in a clone with its history:
 
     python -m benchmarks.gateway.cache --data-dir CORPORA
 
-Two streams of text are taken segmented and looked up as the gateway does it. No model runs: what is
-kept for a text is as long as the text, as its translation about is.
+Two streams of text are segmented and looked up as in the gateway. No model runs: the source text
+itself is cached as its translation, since both have about the same length.
 
-- pages: the pages in `docs`, each translated again, whole, after every commit that changed it, as a
-  site does that keeps its pages translated;
-- dialogue: the messages of `dialog-en-de`, in their order, each by itself.
+- pages: the pages in `docs`, each translated again as a whole after every commit that changed it,
+  as for a site that keeps its pages translated;
+- dialogue: the messages of `dialog-en-de`, in order, each separately.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the corpora")
     parser.add_argument("--most", type=int, help="commits and messages; default: all")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     words = sys.argv[1:] if words is None else words
     arguments, load_1min = parser.parse_args(words), os.getloadavg()[0]
     streams = {
@@ -60,13 +60,13 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def units_of(text: str) -> Iterator[str]:
-    """What the gateway looks up of a text."""
+    """The units of a text that the gateway looks up."""
     segmented = split(text, _DIRECTION[0], keeps_placeholders=False)
     return (unit for unit in segmented.units if unit.strip())
 
 
 def rate(units: Iterable[str], most_bytes: int) -> float:
-    """Part of the characters that a cache of some size has answers for."""
+    """Share of the characters that are cache hits, with a cache of this size."""
     cache, keys = Cache(most_bytes), CacheKeys(b"", {})
     found = characters = 0
     for unit in units:
@@ -80,7 +80,7 @@ def rate(units: Iterable[str], most_bytes: int) -> float:
 
 
 def pages(repository: Path, most: int | None) -> Iterator[str]:
-    """Every version of every page in `docs`, the oldest first."""
+    """Every version of every page in `docs`, oldest first."""
     commits = _git(repository, "log", "--reverse", "--no-merges", "--format=%H", "--", "docs")
     for commit in commits.split()[-most if most else None :]:
         changed = ("diff-tree", "--no-commit-id", "--root", "-r", "--name-only", "--diff-filter=AM")
@@ -90,7 +90,7 @@ def pages(repository: Path, most: int | None) -> Iterator[str]:
 
 
 def messages(data_dir: Path, most: int | None) -> Iterator[str]:
-    """The messages of dialogues, in their order."""
+    """The messages of the dialogues, in order."""
     with gzip.open(data_dir / "dialog-en-de" / "train.en.gz", "rt", encoding="utf-8") as file:
         lines = file.read().splitlines()
     yield from lines[:most]

@@ -1,13 +1,13 @@
-"""The gateway beside LibreTranslate's own server, over one engine.
+"""The gateway compared with LibreTranslate's own server, over the same engine.
 
-LibreTranslate's server runs as a program of its own, from an environment of its own. Run from the
-project's folder, with nothing else at work on the machine:
+LibreTranslate's server runs as a separate program, from its own environment. Run from the project's
+folder on an otherwise idle machine:
 
     python -m benchmarks.gateway.libretranslate --environment FOLDER --texts FILE
 
-LibreTranslate is installed in FOLDER unless it is there. Its translator is `argos_stand_in`, which
-translates as Argos Translate does, by CTranslate2 with the weights of the shipped model in int8, a
-text at a time; or asks the same Triton as the gateway does. The cache is off on both sides.
+LibreTranslate is installed in FOLDER unless it is there. Its translator is `argos_stand_in`. It
+either translates as Argos Translate does (CTranslate2, the weights of the shipped model in int8,
+one text at a time), or asks the same Triton as the gateway. The cache is off on both sides.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BUNDLE = REPOSITORY / "translate" / "1" / "bundle"
 def measure(
     urls: Sequence[str], texts: Sequence[str], clients: int, seconds: float, rounds: int
 ) -> list[list[Run]]:
-    """Runs of each server; round N of all ran one after the other."""
+    """Runs of each server; in each round, the servers ran one after the other."""
     found: list[list[Run]] = [[] for _ in urls]
     for number in range(rounds):
         begin = number * len(texts) // rounds
@@ -62,13 +62,13 @@ def main() -> None:
     load_1min = os.getloadavg()[0]
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
     parser.add_argument("--environment", type=Path, required=True, help="of LibreTranslate")
-    parser.add_argument("--texts", type=Path, required=True, help="a text on each line; may be .gz")
+    parser.add_argument("--texts", type=Path, required=True, help="one text per line; may be .gz")
     parser.add_argument("--isa", help="instruction set of CTranslate2, such as AVX512")
     parser.add_argument("--threads", type=positive, nargs="+", default=[4, 32])
     parser.add_argument("--clients", type=positive, nargs="+", default=[1, 8, 32, 128])
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
     parser.add_argument("--seconds", type=positive, default=3, help="of each run (default: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     arguments = parser.parse_args()
     make_environment(arguments.environment)
     texts = list(dict.fromkeys(one for one in read_texts(arguments.texts) if len(one) < 300))
@@ -82,7 +82,7 @@ def main() -> None:
                 argos_stand_in.MODEL: str(model),
                 argos_stand_in.TOKENIZER: str(_BUNDLE / "tokenizer.model"),
                 argos_stand_in.LENGTH_PENALTY: str(Manifest.read(_BUNDLE).limits.length_penalty),
-                # By itself it chooses AVX2 on some CPUs where this is faster.
+                # By default it chooses AVX2 on some CPUs where this is faster.
                 **({"CT2_FORCE_CPU_ISA": arguments.isa} if arguments.isa else {}),
             },
             "our engine": {argos_stand_in.TRITON: urlsplit(servers.triton).netloc},

@@ -1,7 +1,7 @@
-"""LibreTranslate's own server, from an environment of its own.
+"""LibreTranslate's own server, from its own environment.
 
-Its licence is the AGPL: nothing of it is imported here, or installed with this project. In the
-place of Argos Translate, which brings PyTorch, there is `argos_stand_in`.
+Its licence is the AGPL: nothing of it is imported here or installed with this project.
+`argos_stand_in` replaces Argos Translate, which would install PyTorch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION = "1.9.6"
 _ALONE = (
     *(f"libretranslate=={VERSION}", "argos-translate-files==1.4.4", "argos-translate-lt==1.12.1"),
 )
-"""Without what they require."""
+"""Packages that are installed without their dependencies."""
 _REQUIRED = (
     *("apscheduler==3.11.2", "beautifulsoup4==4.9.3", "ctranslate2<5", "expiringdict==1.2.2"),
     *("flask==2.2.5", "flask-babel==3.1.0", "flask-limiter==2.6.3", "flask-swagger==0.2.14"),
@@ -61,8 +61,8 @@ def libretranslate(folder: Path, threads: int, variables: Mapping[str, str]) -> 
 
     Args:
         folder: of its environment.
-        threads: that answer requests.
-        variables: of the stand-in.
+        threads: number of threads that handle requests.
+        variables: environment variables of `argos_stand_in`.
 
     Yields:
         Its URL.

@@ -1,6 +1,6 @@
-"""Translators without a model, by which the handling of markup is judged.
+"""Translators without a model, for tests of markup handling.
 
-They are used in this process, and in that of LibreTranslate, beside `argos_stand_in`.
+They are used in this process, and in LibreTranslate's process beside `argos_stand_in`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 HOSTILE = " <b title=x>&amp;</b></p>--><script>x</script>"
-"""What a model may generate, and nobody must take for markup."""
+"""Text that a model may generate and that nobody may take for markup."""
 
 
 def _changed(text: str) -> str:
-    """Other text of the same length; as of our engine, nothing if there is only white space."""
+    """Other text of the same length; like our engine, an empty text for white space."""
     upper = (one.upper() for one in text)
     return "" if text.isspace() else "".join(one if len(one) == 1 else "?" for one in upper)
 

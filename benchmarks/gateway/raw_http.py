@@ -1,6 +1,6 @@
-"""A closed loop of HTTP/1.1 requests that are ready as bytes, at as little cost as Python allows.
+"""A closed loop of HTTP/1.1 requests that are prepared as bytes, as cheap as Python allows.
 
-The generator shares the cores with the servers, so that what it takes is the same for all of them.
+The generator shares the cores with the servers, so its cost is the same for all of them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dragoman.kernel.errors import CheckFailed
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a stretch of load.
+    """Result of a load.
 
     Attributes:
-        requests_per_s: that were answered with 200 within it.
-        p50_ms: median time from a request to its answer.
-        p99_ms: the 99th percentile of it.
-        requests: how many were answered within it.
+        requests_per_s: requests answered with 200 in the window, per second.
+        p50_ms: median time from a request to its response.
+        p99_ms: 99th percentile of that time.
+        requests: number of requests answered in the window.
     """
 
     requests_per_s: float
@@ -52,11 +52,11 @@ def run_load(
     """Put a server under load.
 
     Args:
-        url: whose host and port are connected to.
-        requests: in their order; after the last comes the first.
-        clients: connections, each of which sends its next request after an answer.
-        warm_up_s: time before what counts.
-        duration_s: time that counts.
+        url: its host and port are connected to.
+        requests: sent in order, and again from the first after the last.
+        clients: connections, each of which sends its next request after a response.
+        warm_up_s: time before the measured window.
+        duration_s: length of the measured window.
 
     Raises:
         CheckFailed: a request was not answered with 200.
@@ -92,7 +92,7 @@ async def _run(
 
 
 class _Shared:
-    """What all clients share."""
+    """State shared by all clients."""
 
     def __init__(self, requests: Sequence[bytes], failed: asyncio.Future[str]) -> None:
         self.requests = _endless(requests)
@@ -116,7 +116,7 @@ class _Client(asyncio.Protocol):
         self._sent_s = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._send()
 
     def data_received(self, data: bytes) -> None:

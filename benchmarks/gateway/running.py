@@ -1,4 +1,4 @@
-"""Triton with the shipped model, and gateways before it, as processes for a benchmark."""
+"""Starts Triton with the shipped model, and gateways in front of it, for a benchmark."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def serve(tracing: TraceOptions | None = None) -> TritonServer:
 
 @dataclass(frozen=True)
 class Running:
-    """URLs of what runs.
+    """URLs of the running servers.
 
     Attributes:
-        triton: of Triton's HTTP.
-        gateway: of the gateway, without a cache.
-        caching: of another one, with its cache.
+        triton: Triton's HTTP.
+        gateway: the gateway without a cache.
+        caching: another gateway, with a cache.
     """
 
     triton: str
@@ -52,7 +52,7 @@ class RunningGateway:
 
 @contextlib.contextmanager
 def running() -> Iterator[Running]:
-    """Start all on free ports, and stop it at the end."""
+    """Start all of them on free ports, and stop them at the end."""
     with (
         serve() as server,
         run_gateway(server, "--cache-bytes=0") as plain,
@@ -63,7 +63,7 @@ def running() -> Iterator[Running]:
 
 @contextlib.contextmanager
 def run_gateway(server: TritonServer, *words: str) -> Iterator[RunningGateway]:
-    """A gateway on a free port, with further flags."""
+    """A gateway on a free port, with further options."""
     command = [sys.executable, "-m", "dragoman", "gateway", "--port=0"]
     command += [f"--triton={server.grpc_url}", f"--triton-http={server.http_url}", *words]
     with tempfile.TemporaryDirectory() as folder:

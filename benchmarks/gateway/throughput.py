@@ -1,11 +1,11 @@
-"""What the gateway costs: its throughput over that of Triton's own HTTP, on the same cores.
+"""The gateway's overhead: its throughput compared with Triton's own HTTP, on the same cores.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.gateway.throughput --texts FILE
 
-Triton, the gateway and the load generator share the cores. Runs take turns, so that a slow spell
-meets all alike. The cache is off, and all texts that are in flight at a time differ.
+Triton, the gateway and the load generator share the cores. Runs take turns, so that a slow phase of
+the machine affects all of them. The cache is off, and all texts in flight at the same time differ.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _Request = Callable[[Sequence[str], int], Any]
 
 @dataclass(frozen=True)
 class Protocol:
-    """A way to ask for the same translations.
+    """One way to request the same translations.
 
     Attributes:
-        name: of it.
+        name: shown in the table.
         path: of the request.
-        body: of texts and a beam width.
-        beam_widths: that it can ask for.
+        body: builds the request from texts and a beam width.
+        beam_widths: those that it can request.
     """
 
     name: str
@@ -73,7 +73,7 @@ PROTOCOLS = (
             "store": False,
         },
     ),
-    # Its requests cannot say how to search: they get the default, beam 4.
+    # Its requests cannot choose the search: they get the default, beam 4.
     Protocol(
         "LibreTranslate",
         "/translate",
@@ -95,7 +95,7 @@ PROTOCOLS = (
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured side by side."""
+    """One row group of the comparison."""
 
     beam_width: int
     clients: int
@@ -103,7 +103,7 @@ class Case:
 
 
 def cases(clients: Sequence[int], beam_widths: Sequence[int], batch: int) -> list[Case]:
-    """All of them: single sentences, then batches with few clients."""
+    """All cases: single sentences, then batches with few clients."""
     single = [Case(width, count, 1) for width in beam_widths for count in clients]
     return single + [Case(width, count, batch) for width in beam_widths for count in (1, 8)]
 
@@ -111,11 +111,11 @@ def cases(clients: Sequence[int], beam_widths: Sequence[int], batch: int) -> lis
 def measure(
     servers: Running, case: Case, texts: Sequence[str], seconds: float, rounds: int
 ) -> dict[str, list[Run]]:
-    """Runs by protocol; round N of all ran one after the other."""
+    """Runs by protocol; in each round, the protocols ran one after the other."""
     found: dict[str, list[Run]] = {}
     asked = [one for one in PROTOCOLS if case.beam_width in one.beam_widths]
     for number in range(rounds):
-        # Other texts in each round, the same for all.
+        # Other texts in each round, the same for all protocols.
         begin = number * len(texts) // rounds
         of_round = [*texts[begin:], *texts[:begin]]
         size = case.texts_per_request
@@ -129,14 +129,14 @@ def measure(
 
 
 def measure_cached(servers: Running, text: str, seconds: float) -> Run:
-    """A sentence that the cache holds, asked for by one client."""
+    """One client requests a sentence that is in the cache."""
     url = f"{servers.caching}/api/v1/translate"
     body = {"text": text, "source_language": "en", "target_language": "de"}
     return run_load(url, [post(url, body)], 1, _WARM_UP_S, seconds)
 
 
 def rows(case: Case, found: dict[str, list[Run]]) -> list[list[str]]:
-    """The table's lines of a case."""
+    """The table's rows for a case."""
     triton = [run.requests_per_s for run in found[_TRITON]]
     lines = []
     for name, runs in found.items():
@@ -161,13 +161,13 @@ def main() -> None:
     """Print the table."""
     load_1min = os.getloadavg()[0]
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
-    parser.add_argument("--texts", type=Path, required=True, help="a text on each line; may be .gz")
+    parser.add_argument("--texts", type=Path, required=True, help="one text per line; may be .gz")
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
     parser.add_argument("--seconds", type=positive, default=3, help="of each run (default: 3)")
     parser.add_argument("--clients", type=positive, nargs="+", default=[1, 8, 32, 128])
     parser.add_argument("--beam-widths", type=positive, nargs="+", default=[4, 1])
     parser.add_argument("--batch", type=positive, default=50, help="sentences (default: 50)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     arguments = parser.parse_args()
     try:
         texts = list(dict.fromkeys(one for one in read_texts(arguments.texts) if len(one) < 300))

@@ -1,1 +1,1 @@
-"""What make gpu-check measures."""
+"""The measurements of `make gpu-check`."""

@@ -1,13 +1,13 @@
-"""Whether everything works on this GPU, and how fast it is; `make gpu-check` runs it.
+"""Checks that everything works on this GPU, and how fast it is; run by `make gpu-check`.
 
     python -m benchmarks.gpu.gpu_check --data-dir CORPORA
 
-First the machine, then the tests marked `gpu`, then tokens of real sentences against the oracle,
-then tokens a second of the base size, with the engine over ONNX Runtime CUDA and over TensorRT,
-whichever is here, beside PyTorch with the search that defines what is right. The figures go to
-docs/benchmarks-gpu.json, and a page made of them to docs/benchmarks-gpu.md.
+It reports the machine, runs the tests marked `gpu`, and compares tokens of real sentences with the
+oracle. Then it measures tokens per second of the base size, with the engine over ONNX Runtime CUDA
+and over TensorRT, if available, and with PyTorch and the reference search. The results go to
+docs/benchmarks-gpu.json, and a page made from them to docs/benchmarks-gpu.md.
 
-With `--device cpu` it is a rehearsal of the same on small numbers, which writes nothing.
+`--device cpu` does a rehearsal with small numbers, which writes nothing.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ BATCHES = (1, 8, 32, 128, 512)
 WIDTHS = (1, 4)
 _ROUNDS = 3
 _EQUAL = {"fp32": 1.0, "fp16": 0.98, "bf16": 0.98, "int8": 0.6, "fp8": 0.6}
-"""Share of sentences whose tokens must be the oracle's."""
+"""Share of sentences whose tokens must equal the oracle's."""
 _MOST_BLEU_APART = {"fp32": 0.2, "fp16": 0.2, "bf16": 0.2, "int8": 2.0, "fp8": 2.0}
 _ROWS = 256
 _BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "fp8": 1}
-"""Of a weight; keys and values are in fp16 then."""
+"""Bytes of a weight; keys and values are in fp16 in 8-bit modes."""
 _PACKAGES = ("torch", "onnxruntime-gpu", "onnxruntime", "tensorrt", "tensorrt-rtx", "cuda-bindings")
 
 
 def environment(device: str) -> dict[str, str]:
-    """The machine and what is installed on it."""
+    """The machine and the installed software."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
     for package in _PACKAGES:
         try:
@@ -80,7 +80,7 @@ def environment(device: str) -> dict[str, str]:
 
 
 def run_tests() -> str:
-    """The last line of pytest's report on what needs a GPU.
+    """The last line of pytest's report on the tests that need a GPU.
 
     Raises:
         CheckFailed: a test failed.
@@ -88,7 +88,7 @@ def run_tests() -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/gpu"]
     done = subprocess.run(command, capture_output=True, text=True)
     print(done.stdout, flush=True)
-    if done.returncode not in (0, 5):  # 5: there were none
+    if done.returncode not in (0, 5):  # 5: no tests were found
         raise CheckFailed("tests failed")
     return done.stdout.strip().splitlines()[-1]
 
@@ -135,16 +135,16 @@ def check_tokens(
 def measure_speed(
     found: Sequence[Contender], batches: Sequence[int], gb_per_s: float | None, report: Report
 ) -> None:
-    """Tokens a second of every contender, for every batch and width that it can do."""
+    """Tokens per second of every contender, for every batch and width that it supports."""
     for contender in found:
         if gb_per_s is not None:
-            torch.cuda.empty_cache()  # what PyTorch keeps is not the next one's
+            torch.cuda.empty_cache()  # free PyTorch's cached memory for the next contender
         before_mb = _used_mb()
         with contender.begin() as decode:
             for width in WIDTHS:
                 for batch in batches:
                     if width > 1 and batch > 1 and not contender.is_ours:
-                        continue  # its beam search takes one sentence after another
+                        continue  # its beam search takes one sentence at a time
                     speed = _speed(contender, decode, width, batch, gb_per_s, before_mb)
                     report.speed.append(speed)
 
@@ -176,7 +176,7 @@ def _speed(
 
 
 def _used_mb() -> float:
-    """Of the GPU's memory; 0 without one."""
+    """GPU memory in use; 0 without a GPU."""
     if not torch.cuda.is_available():
         return 0.0
     free, total = torch.cuda.mem_get_info()
@@ -184,7 +184,7 @@ def _used_mb() -> float:
 
 
 def step_bytes(batch: int, width: int, precision: str) -> int:
-    """What a step of the base size reads at least: weights, keys and values, half of them said."""
+    """Bytes that a base-size step reads at least: weights, and half-filled keys and values."""
     sizes = Dimensions(**{f.name: getattr(BASE, f.name) for f in fields(Dimensions)})
     of_token = 2 * sizes.decoder_layers * sizes.model_size
     cached = batch * of_token * (SOURCE_TOKENS + width * TARGET_TOKENS // 2)
@@ -193,7 +193,7 @@ def step_bytes(batch: int, width: int, precision: str) -> int:
 
 
 def memory_gb_per_s() -> float:
-    """What the GPU copies within its memory, read and written, in 1e9 bytes a second."""
+    """Copy bandwidth of the GPU's memory, reads plus writes, in 1e9 bytes per second."""
     source = torch.ones(256 << 20, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     torch.cuda.synchronize()
@@ -205,7 +205,7 @@ def memory_gb_per_s() -> float:
 
 
 def check(arguments: argparse.Namespace) -> Report:
-    """Do it all.
+    """Run all checks.
 
     Raises:
         UsageError: there is no GPU.
@@ -238,7 +238,7 @@ def check(arguments: argparse.Namespace) -> Report:
 
 
 def _calibration(arguments: argparse.Namespace, bundle: Path) -> list[list[int]]:
-    """Texts of another set, from English."""
+    """Texts of another test set, from English."""
     manifest = Manifest.load(bundle)
     text = read_test_set(arguments.data_dir, "tatoeba-en-de/valid", 128, bundle, manifest)
     tokenizer = manifest.open_tokenizer(bundle)
@@ -246,7 +246,7 @@ def _calibration(arguments: argparse.Namespace, bundle: Path) -> list[list[int]]
 
 
 def main() -> int:
-    """Print the tables; write them if they are of a GPU."""
+    """Print the tables; write them if they were measured on a GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.gpu_check", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help="holds tatoeba-en-de/test.en")
     parser.add_argument("--sentences", type=int, default=200, help="default: 200")

@@ -1,4 +1,4 @@
-"""What decodes in the GPU check: the engine over each runtime that is here, and PyTorch."""
+"""The contenders of the GPU check: the engine over each available runtime, and PyTorch."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ LENGTH_PENALTY = 0.6
 _TORCH_TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 Decode = Callable[[TokenIds, int], list[tuple[int, ...]]]
-"""From sources and a beam width to what each is translated to."""
+"""Maps sources and a beam width to the translations."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to decode, started by `begin`; ours, or what it is compared with."""
+    """A way to decode, started by `begin`; ours, or one to compare with."""
 
     name: str
     is_ours: bool
@@ -57,13 +57,13 @@ class Contender:
 def contenders(
     bundle: Path, device: str, rows: int, sources: Sequence[Sequence[int]]
 ) -> tuple[list[Contender], dict[str, str]]:
-    """All that can decode here, and why the others cannot.
+    """All contenders that are available here, and why the others are not.
 
     Args:
-        bundle: a bundle that may be written to.
+        bundle: a writable bundle.
         device: `cuda`, or `cpu` for a rehearsal.
-        rows: most rows at once.
-        sources: texts that 8-bit products are calibrated on.
+        rows: maximum number of rows at once.
+        sources: texts for the calibration of 8-bit products.
     """
     manifest = Manifest.load(bundle)
     found: list[Contender] = []
@@ -99,7 +99,7 @@ def contenders(
 
 
 def _build_plans(bundle: Path, rows: int, sources: Sequence[Sequence[int]]) -> str | None:
-    """Why there are no TensorRT plans, if so."""
+    """Build TensorRT plans; if that is impossible, return the reason."""
     try:
         library = load()
         for precision in get_args(Precision):
@@ -169,7 +169,7 @@ def _torch_decoder(
 
 
 def _search(model: Transformer, device: str, inputs: TokenIds, width: int) -> list[tuple[int, ...]]:
-    """The oracle's search, over whole prefixes."""
+    """The oracle's search, on whole prefixes."""
     with torch.device(device):
         if width == 1:
             found = greedy_search(model, inputs.sources, inputs.max_tokens)

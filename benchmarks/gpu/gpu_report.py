@@ -1,6 +1,6 @@
-"""The GPU check's figures as JSON and as tables.
+"""Formats the GPU check's results as JSON and as tables.
 
-Knows what was found, not how.
+Knows the results, not how they were measured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from benchmarks.report import markdown_table
 
 @dataclass(frozen=True)
 class TokenCheck:
-    """A contender's tokens beside the oracle's; `bleu_apart` is the difference of their scores."""
+    """A contender's tokens compared with the oracle's; `bleu_apart` is the difference in BLEU."""
 
     contender: str
     precision: str
@@ -23,7 +23,7 @@ class TokenCheck:
 
 @dataclass(frozen=True)
 class Speed:
-    """A contender's speed at one batch; `limit_ms` is what a step's bytes take from memory."""
+    """A contender's speed at one batch size; `limit_ms` is the memory-bandwidth limit of a step."""
 
     contender: str
     precision: str
@@ -37,7 +37,7 @@ class Speed:
 
 @dataclass
 class Report:
-    """What was found; `missing` says why a contender did not run."""
+    """The results; `missing` says why a contender did not run."""
 
     environment: dict[str, str]
     missing: dict[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Report:
 
 
 def in_markdown(report: Report) -> str:
-    """A page with all of it."""
+    """A page with all results."""
     where = ", ".join(f"{name} {value}" for name, value in report.environment.items())
     missing = "".join(f"\nNot run: {name}: {why}.\n" for name, why in report.missing.items())
     return (

@@ -1,1 +1,1 @@
-"""Markup in translations: how often tags are put at the right place."""
+"""Markup in translations: how often tags are placed correctly."""

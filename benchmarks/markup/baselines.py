@@ -1,4 +1,4 @@
-"""Simple ways to place codes, each code by itself."""
+"""Simple methods to place codes, each code independently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.markup.tagged_pairs import TaggedPair
 
 
 def by_position(pair: TaggedPair, evidence: Evidence) -> list[Span]:
-    """At the same share of the text's length, moved to the nearest begin or end of a token."""
+    """At the same share of the text's length, moved to the nearest token boundary."""
     begins, ends = np.array(evidence.target).T
     ratio = len(pair.target) / len(pair.source)
     found = []
@@ -41,7 +41,7 @@ def best_span(pair: TaggedPair, evidence: Evidence) -> list[Span]:
 
 
 def best_span_of_both(pair: TaggedPair, evidence: Evidence) -> list[Span]:
-    """The same, by the weights of both directions multiplied."""
+    """Like `best_span`, with the product of the weights of both directions."""
     assert evidence.reverse is not None
     return _best_spans(pair, evidence, evidence.weights * evidence.reverse.T)
 
@@ -60,7 +60,7 @@ def _best_spans(pair: TaggedPair, evidence: Evidence, weights: Floats) -> list[S
 
 
 def _largest_run(gains: Floats) -> tuple[int, int]:
-    """The first and the last of the run of the largest sum."""
+    """The first and the last index of the run with the largest sum."""
     sums = np.concatenate([[0.0], gains.cumsum()])
     lowest = np.minimum.accumulate(sums[:-1])
     last = int((sums[1:] - lowest).argmax())
@@ -76,14 +76,14 @@ def _inside(code: Code, evidence: Evidence) -> npt.NDArray[np.bool_]:
 def _after_the_word_before(
     code: Code, pair: TaggedPair, evidence: Evidence, weights: Floats
 ) -> Span:
-    """An empty code's span: behind the token that is linked with the one before the code."""
+    """An empty code's span: after the token that is linked to the one before the code."""
     before = [index for index, (_, end) in enumerate(evidence.source) if end <= code.begin]
     offset = evidence.target[int(weights[:, before[-1]].argmax())][1] if before else 0
     return offset, offset
 
 
 def _trimmed(text: str, evidence: Evidence, first: int, last: int) -> Span:
-    """The span of tokens, extended to whole words, without the white space before the first."""
+    """The span of tokens, extended to whole words, without leading white space."""
     begin, end = evidence.target[first][0], evidence.target[last][1]
     part = text[begin:end]
     begin = end - len(part.lstrip())

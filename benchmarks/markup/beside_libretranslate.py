@@ -1,15 +1,16 @@
-"""HTML through our gateway beside HTML through LibreTranslate's own server, over one engine.
+"""HTML through our gateway compared with LibreTranslate's own server, over one engine.
 
 Run from the project's folder:
 
     python -m benchmarks.markup.beside_libretranslate PAGE.html ... --environment FOLDER \
         --corpora CORPORA --tokenizer-tests FOLDER [--json FILE]
 
-LibreTranslate is installed in the environment's folder unless it is there. Its server is unchanged,
-but for the translator, which asks the same Triton as our gateway does. The invariants are judged
-with made-up translators, on pages and on the inputs of html5lib's tests of tokenizers. Speed and
-requests are those of whole pages, sent as `format=html` to both servers in turn, without a cache.
-Tags are judged as by `benchmarks.markup.end_to_end`; LibreTranslate gets the lines as HTML.
+LibreTranslate is installed in the environment's folder unless it is there. Its server is unchanged
+except for the translator, which asks the same Triton as our gateway. The invariants are checked
+with made-up translators, on pages and on the inputs of html5lib's tokenizer tests. Speed and
+requests are measured on whole pages, sent as `format=html` to both servers in turn, without a
+cache. Tags are measured as in `benchmarks.markup.end_to_end`; LibreTranslate gets the lines as
+HTML.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _SETS = (
     *(("amazon en-fr/test-glossary", "fr"), ("php en-fr/test", "fr")),
 )
 _THREADS = 4
-"""Of LibreTranslate; its default."""
+"""Threads of LibreTranslate; its default."""
 _TIMEOUT_S = 600.0
 _HEAD = (f"LibreTranslate {VERSION}", "Dragoman")
 
@@ -68,7 +69,7 @@ Lines = Sequence[TaggedLine | None]
 
 
 def html5lib_inputs(folder: Path) -> Iterator[str]:
-    """The inputs of html5lib's tests of tokenizers that UTF-8 can have, but for blank ones."""
+    """The inputs of html5lib's tokenizer tests that are valid in UTF-8, without blank ones."""
     for path in sorted(folder.glob("*.test*")):
         content = path.read_bytes()
         tests = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
@@ -81,7 +82,7 @@ def html5lib_inputs(folder: Path) -> Iterator[str]:
 
 
 def by_our_client(name: str) -> Translate:
-    """Translates HTML as our client and gateway do, by a made-up translator."""
+    """Translates HTML like our client and gateway, with a made-up translator."""
 
     def translate(page: str) -> str:
         excerpt = read_text(page, HtmlReader(encoding="utf-8"))
@@ -98,7 +99,7 @@ def by_our_client(name: str) -> Translate:
 
 
 def by_server(url: str) -> Translate:
-    """Translates HTML by a server with LibreTranslate's protocol; an error is the result."""
+    """Translates HTML with a server of LibreTranslate's protocol; an error becomes the result."""
 
     def translate(page: str) -> str:
         try:
@@ -119,11 +120,11 @@ def _ask(url: str, texts: str | Sequence[str], language: str = "de") -> Any:
 
 
 def judged(pages: Sequence[str], translated: Callable[[str, Sequence[str]], list[str]]) -> Judged:
-    """Judge what becomes of pages.
+    """Check the invariants on translated pages.
 
     Args:
         pages: to translate.
-        translated: pages by the made-up translator of a name.
+        translated: translates pages with the made-up translator of a name.
     """
     with_marks = [marked(page) for page in pages]
     changed = translated("changed", [*pages, *filter(None, with_marks)])
@@ -165,10 +166,10 @@ def _share(held: int, of: int) -> str:
 
 @dataclass(frozen=True)
 class Speed:
-    """Whole pages through a server.
+    """Speed of whole pages through a server.
 
     Attributes:
-        requests: to the engine.
+        requests: number of requests to the engine.
         rounds_s: seconds of each round.
     """
 
@@ -177,11 +178,11 @@ class Speed:
 
 
 def speed(pages: Sequence[str], servers: Running, other: str, rounds: int) -> list[Speed]:
-    """Translate all pages by LibreTranslate's server and by our gateway, in turns."""
+    """Translate all pages with LibreTranslate's server and with our gateway, in turns."""
     urls = other, servers.gateway
     taken: list[list[float]] = [[] for _ in urls]
     requests = [0 for _ in urls]
-    for _ in range(1 + rounds):  # the first is to warm up
+    for _ in range(1 + rounds):  # the first round is a warm-up
         for index, url in enumerate(urls):
             before, begin_s = _engine_requests(servers), time.perf_counter()
             for page in pages:
@@ -192,14 +193,14 @@ def speed(pages: Sequence[str], servers: Running, other: str, rounds: int) -> li
 
 
 def _engine_requests(servers: Running) -> int:
-    """How many requests Triton has answered."""
+    """Number of requests that Triton has answered."""
     with urllib.request.urlopen(f"{servers.triton}/v2/models/translate/stats") as answer:  # noqa: S310
         (stats,) = json.load(answer)["model_stats"]
     return int(stats["inference_stats"]["success"]["count"])
 
 
 def translate_as_html(url: str, language: str, lines: Sequence[TaggedLine]) -> Lines:
-    """Lines through LibreTranslate, with names of elements that mean nothing in HTML."""
+    """Translate lines with LibreTranslate, with element names that HTML does not define."""
     written = [
         one
         for batch in batches([_TAG_BEGIN.sub(r"\1x-", line_as_xml(line)) for line in lines])
@@ -266,7 +267,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--tokenizer-tests", type=Path, required=True, help="of html5lib")
     parser.add_argument("--rounds", type=positive, default=5, help="default: 5")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     arguments = parser.parse_args()
     make_environment(arguments.environment)
     pages = [page.read_text(encoding="utf-8") for page in arguments.pages]

@@ -1,13 +1,13 @@
-"""Sentences with tags, translated as documents by a server: what becomes of the tags.
+"""Sentences with tags, translated as documents by a server: how well the tags are placed.
 
 Run from the project's folder:
 
     python -m benchmarks.markup.end_to_end --corpora CORPORA [--json FILE]
 
-CORPORA is as for `benchmarks.markup.placement`, and so are the test sets: lines with the same tags
-as their references, of which at least one needs an alignment. Each line is an XML document. The
-client reads it, a server of the shipped model translates its texts and places their codes, and the
-client writes it again. What is written is compared with the reference.
+CORPORA and the test sets are those of `benchmarks.markup.placement`: lines with the same tags as
+their references, of which at least one needs an alignment. Each line is an XML document. The client
+reads it, a server of the shipped model translates its texts and places their codes, and the client
+writes it again. The output is compared with the reference.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from benchmarks.report import markdown_table, percent
 
 _MODULE = "benchmarks.markup.end_to_end"
 _BATCH = 64
-"""Texts of a request."""
+"""Texts in a request."""
 _TIMEOUT_S = 300.0
 _HEAD = '<!DOCTYPE para SYSTEM "para.dtd">'
-"""With it a document may name entities that other files declare, as PHP's manual does."""
+"""With it, a document may use entities declared in other files, as PHP's manual does."""
 _ROOTS = {"php": "para"}
-"""Elements around the lines of the sets that are DocBook; XML of no particular kind has others."""
+"""Root elements of the DocBook sets; other lines get an element of generic XML."""
 _ENTITY = re.compile(r"&amp;(\w+;)")
 TABLE = (
     *("set", "lines", "elements", "once", "in their parent", "uncertain", "matched"),
@@ -58,14 +58,14 @@ def translate_lines(
     """Translate lines, each as a document.
 
     Args:
-        translator: connected with a server.
-        language: to translate into.
+        translator: connected to a server.
+        language: target language.
         lines: with their tags.
-        root: name of the element around each line, by which its kind of XML is found.
+        root: name of the element around each line; it determines the XML format.
 
     Returns:
-        The lines, None for one whose tags are no tree; and the share of codes whose position is a
-        guess.
+        The lines, None for one whose tags are not a tree; and the share of codes whose position
+        is a guess.
     """
     begin, end = f"{_HEAD}<{root}>", f"</{root}>"
     excerpts = [read_text(begin + line_as_xml(line) + end, XmlReader()) for line in lines]
@@ -101,7 +101,7 @@ def _written(text: str) -> str:
 def _measured(
     translator: Translator, language: str, pairs: Sequence[TaggedPair], root: str
 ) -> tuple[TagQuality, float, float]:
-    """Figures of a set, the share of uncertain codes, and BLEU of translations without tags."""
+    """Results of a set, the share of uncertain codes, and BLEU of translations without tags."""
     found, uncertain = translate_lines(translator, language, [pair.line for pair in pairs], root)
     untagged: list[Translation] = []
     for batch in batches([pair.source for pair in pairs]):
@@ -115,7 +115,7 @@ def _options(language: str) -> Any:
 
 
 def batches(items: Sequence[_Item]) -> Iterator[list[_Item]]:
-    """What goes in one request each."""
+    """Items in batches, one for each request."""
     remaining = iter(items)
     while batch := list(itertools.islice(remaining, _BATCH)):
         yield batch
@@ -139,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--part", choices=sorted(SETS), default="test")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     arguments = parser.parse_args()
     rows, results = [], []
     sets = [

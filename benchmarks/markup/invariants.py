@@ -1,4 +1,4 @@
-"""What must stay as it is when a page is translated, judged by other readers of HTML than ours."""
+"""What must not change when a page is translated, checked by HTML parsers other than ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import html5lib
 
 _TEXT_ATTRIBUTES = ("abbr", "alt", "aria-", "content", "label", "placeholder", "title", "value")
-"""Beginnings of the names of attributes that may hold text, and so may change."""
+"""Prefixes of the names of attributes that may contain text, and so may change."""
 _ENTITY = re.compile(r"&#?\w+;")
 _UNMARKED = re.compile(r"<(?:dd|li|p|td)(?=>)")
 _MARKS = (' translate="no"', ' class="notranslate"')
@@ -20,15 +20,15 @@ _MARKS = (' translate="no"', ' class="notranslate"')
 
 @dataclass(frozen=True)
 class Results:
-    """A page, and what became of it.
+    """A page and its translations.
 
     Attributes:
         source: the page.
         identity: translated into itself.
         changed: translated into other text.
         hostile: translated into text that looks like markup.
-        marked: the page with elements that are not to be translated; None: it has none for it.
-        marked_changed: the latter, translated into other text.
+        marked: the page with elements that must not be translated; None: it has no candidates.
+        marked_changed: `marked`, translated into other text.
     """
 
     source: str
@@ -40,11 +40,11 @@ class Results:
 
 
 Holds = bool | None
-"""Whether an invariant holds; None: the page has nothing that it is about."""
+"""Whether an invariant holds; None: it does not apply to the page."""
 
 
 def marked(page: str) -> str | None:
-    """A page with marks at its first two elements of text: they are not to be translated."""
+    """A page whose first two elements with text are marked as not to be translated."""
     parts = _UNMARKED.split(page, maxsplit=len(_MARKS))
     tags = _UNMARKED.findall(page)
     if not tags:
@@ -54,17 +54,17 @@ def marked(page: str) -> str | None:
 
 
 def judge(results: Results) -> dict[str, Holds]:
-    """Which invariants hold for a page."""
+    """Whether each invariant holds for a page."""
     return {name: holds(results) for name, holds in INVARIANTS.items()}
 
 
 class _Written(HTMLParser):
-    """A page as it is written, by the standard library's parser."""
+    """A page as it is written, read by the standard library's parser."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=False)
         self.tags: list[str] = []
-        """Those without attributes that may be translated."""
+        """Tags, without attributes that may be translated."""
         self.comments: list[str] = []
         self.declarations: list[str] = []
         self._parts: list[str | None] = []
@@ -74,7 +74,7 @@ class _Written(HTMLParser):
 
     @property
     def spaces(self) -> list[tuple[bool, bool]]:
-        """Of each tag, whether white space is before it and behind it."""
+        """For each tag, whether white space precedes and follows it."""
         parts = [None, *self._parts, None]
         return [
             ((parts[at - 1] or "x")[-1].isspace(), (parts[at + 1] or "x")[0].isspace())
@@ -108,12 +108,12 @@ class _Written(HTMLParser):
 
 
 def _elements(page: str) -> list[Any]:
-    """The elements and comments of a page, as browsers find them."""
+    """The elements and comments of a page, as browsers parse it."""
     return list(html5lib.parse(page, namespaceHTMLElements=False).iter())
 
 
 def _outside_code(element: Any) -> Iterator[Any]:
-    """An element and those in it, but for what is in code, which is repeated as it is."""
+    """An element and its descendants, without those in code, which is copied unchanged."""
     yield element
     if element.tag not in ("code", "kbd", "samp", "var"):
         for child in element:
@@ -121,7 +121,7 @@ def _outside_code(element: Any) -> Iterator[Any]:
 
 
 def _named(element: Any) -> tuple[str, Any]:
-    """An element without what may be translated."""
+    """An element without the parts that may be translated."""
     if not isinstance(element.tag, str):
         return "comment", element.text
     return element.tag, frozenset(
@@ -131,14 +131,14 @@ def _named(element: Any) -> tuple[str, Any]:
 
 
 def _relations(page: str) -> Counter[Any]:
-    """Elements with their parents, without the order."""
+    """Elements with their parents, ignoring order."""
     return Counter(
         (_named(parent), _named(child)) for parent in _elements(page) for child in parent
     )
 
 
 def _same(part: Callable[[str], Any], of: Callable[[Results], str]) -> Callable[[Results], Holds]:
-    """The invariant that something is the same as in the source, if the source has any of it."""
+    """The invariant that something equals the source's, if the source has any of it."""
 
     def holds(results: Results) -> Holds:
         expected = part(results.source)
@@ -163,7 +163,7 @@ def _attributes_change(results: Results) -> Holds:
 
 
 def _marks_hold(results: Results) -> Holds:
-    """Whether the elements that are not to be translated have their text."""
+    """Whether the elements that must not be translated kept their text."""
     if results.marked is None:
         return None
     before, after = (
@@ -196,11 +196,11 @@ INVARIANTS: Mapping[str, Callable[[Results], Holds]] = {
     "document type": _same(lambda page: _Written(page).declarations, _changed),
     "entities as they were written": _same(_ENTITY.findall, lambda one: one.identity),
 }
-"""By what is the same, or what is done."""
+"""Invariants by description."""
 
 
 def shares(judged: Sequence[Mapping[str, Holds]]) -> dict[str, tuple[int, int]]:
-    """For each invariant, for how many pages it holds, and how many have something it is about."""
+    """For each invariant, the number of pages for which it holds, and of those it applies to."""
     return {
         name: (
             sum(one[name] is True for one in judged),

@@ -1,14 +1,14 @@
-"""Pages translated as HTML, beside their texts translated without markup.
+"""Speed of translating pages as HTML, compared with their texts without markup.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.markup.pages PAGE.html ... [--json FILE]
 
 The pages are in English. The client reads each, a server of the shipped model translates its texts
-and places their codes, and the client writes it; then the same texts go in the same requests
-without markup. In further cases some of the texts go with markup and without. The two ways take
-turns, page by page; the table has the speed with markup over that without it, round by round, and
-the same by the processor time of the client and the server together.
+and places their codes, and the client writes it; then the same texts are sent in the same requests
+without markup. In further cases, some of the texts are sent with markup and without. The two ways
+alternate, page by page. The table has the speed with markup over that without, for each round, and
+the same ratio in CPU time of client and server together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Requests = Sequence[tuple[Sequence[str], Sequence[Markup]]]
 
 @dataclass(frozen=True)
 class Work:
-    """Something to translate in two ways.
+    """Something to translate with and without markup.
 
     Attributes:
         requests: of its texts.
@@ -61,7 +61,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds of each round, and those of processors, with markup and without."""
+    """Seconds of each round and CPU seconds, with markup and without."""
 
     marked_s: list[float] = field(default_factory=list)
     plain_s: list[float] = field(default_factory=list)
@@ -70,12 +70,12 @@ class Taken:
 
     @property
     def ratios(self) -> list[float]:
-        """The speed with markup over that without, by round."""
+        """The speed with markup over that without, for each round."""
         return [b / a for a, b in zip(self.marked_s, self.plain_s, strict=True)]
 
     @property
     def cpu_ratios(self) -> list[float]:
-        """The same of processor time."""
+        """The same in CPU time."""
         return [b / a for a, b in zip(self.marked_cpu_s, self.plain_cpu_s, strict=True)]
 
 
@@ -96,7 +96,7 @@ def page_requests(page: Path) -> Requests:
 
 
 def cases(pages: Sequence[Path]) -> dict[str, list[Work]]:
-    """What is measured, page by page."""
+    """The cases, each with one work for each page."""
     of_pages = [(page, page_requests(page)) for page in pages]
     requests = [found for _, found in of_pages]
     inner = [_chosen(one, lambda text, markup: bool(markup.codes)) for one in requests]
@@ -131,12 +131,12 @@ def measure(translator: Translator, works: Sequence[Work], rounds: int) -> Taken
 
 
 def _cpu_s() -> float:
-    """Processor seconds of this process and of the server."""
+    """CPU seconds of this process and of the server."""
     return cpu_s([os.getpid(), *children(os.getpid())])
 
 
 def _chosen(requests: Requests, keeps: Callable[[str, Markup], bool]) -> Requests:
-    """Requests with some of their texts."""
+    """Requests with only some of their texts."""
     found = []
     for texts, markups in requests:
         chosen = [one for one in zip(texts, markups, strict=True) if keeps(*one)]
@@ -191,7 +191,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
     parser.add_argument("pages", type=Path, nargs="+", metavar="PAGE")
     parser.add_argument("--rounds", type=positive, default=5, help="default: 5")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     arguments = parser.parse_args()
     measured = cases(arguments.pages)
     rows, results = [], []

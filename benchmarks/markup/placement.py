@@ -1,14 +1,14 @@
-"""Tags put into reference translations: how many of them stand where the reference has them.
+"""Tags placed in reference translations: how many are where the reference has them.
 
 Run from the project's folder:
 
     python -m benchmarks.markup.placement --corpora CORPORA [--part dev] [--json FILE]
 
-CORPORA holds the folders markup-amazon-en-de and -fr and markup-php-en-de and -fr. Tags are taken
-out of sources and references, and put into the references again by the model's soft alignments of
-the two. Only codes that need an alignment count; white space does not. Codes that are alike are
-compared in their order in the reference, which does not tell which is which. The baselines place
-each code by itself.
+CORPORA contains the folders markup-amazon-en-de and -fr and markup-php-en-de and -fr. Tags are
+removed from sources and references, and placed in the references again by the model's soft
+alignments of the two. Only codes that need an alignment count; white space is ignored. Codes that
+are alike are compared in their order in the reference, which does not tell which is which. The
+baselines place each code independently.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ METHODS: dict[str, Placing] = {
 
 @dataclass
 class Count:
-    """Tags and pairs of tags, and how many of them are right.
+    """Number of tags and pairs of tags, and how many of them are correct.
 
-    An empty element is one tag and no pair.
+    An empty element counts as one tag and no pair.
     """
 
     tags: int = 0
@@ -84,13 +84,13 @@ class Count:
         self.right_pairs += not is_empty and begin and end
 
     def __str__(self) -> str:
-        """Percent of tags and of pairs."""
+        """Percentage of correct tags and of correct pairs."""
         tags, pairs = max(self.tags, 1), max(self.pairs, 1)
         return f"{100 * self.right_tags / tags:.1f} / {100 * self.right_pairs / pairs:.1f}"
 
 
 def _characters(text: str, offset: int) -> int:
-    """How many characters before an offset are no white space."""
+    """Number of characters before an offset, without white space."""
     return len("".join(text[:offset].split()))
 
 
@@ -120,7 +120,7 @@ def read_sets(
 
 
 def milliseconds(aligned: Aligned) -> float:
-    """How long it takes to place the codes of one sentence, on average."""
+    """Mean time to place the codes of one sentence."""
     begin_s = time.perf_counter()
     for pair, evidence in aligned:
         _by_dragoman(pair, evidence)
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--part", choices=sorted(SETS), default="test")
     parser.add_argument("--bundle", type=Path, default=SHIPPED)
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
     rows, results = [], []
     aligner = SoftAligner(arguments.bundle)

@@ -22,7 +22,7 @@ class SoftAligner:
         """Load a bundle.
 
         Raises:
-            UsageError: its manifest does not say which heads align.
+            UsageError: its manifest does not name alignment heads.
         """
         manifest = Manifest.load(bundle)
         if manifest.alignment is None:
@@ -35,7 +35,7 @@ class SoftAligner:
     def align(
         self, pairs: Sequence[TaggedPair], language: str
     ) -> Iterator[tuple[TaggedPair, Evidence]]:
-        """Align pairs; those that are too long for the model are left out."""
+        """Align pairs; those that are too long for the model are skipped."""
         pairs = [pair for pair in pairs if self._fits(pair)]
         forward = self._weights([(pair.source, pair.target) for pair in pairs], language)
         reverse = self._weights([(pair.target, pair.source) for pair in pairs], "en")
@@ -50,7 +50,7 @@ class SoftAligner:
         return all(len(self._tokenizer.encode_source(text, "en")) < most for text in texts)
 
     def _weights(self, texts: Sequence[tuple[str, str]], language: str) -> list[Floats]:
-        """[T, S] of each text and its translation."""
+        """[T, S] for each text and its translation."""
         given = [
             Pair(
                 tuple(self._tokenizer.encode_source(source, language)),
@@ -65,6 +65,6 @@ class SoftAligner:
         for group in like_lengths([lengths[index] for index in order]):
             scored = self._scoring.run([given[index] for index in order[group]])
             for index, one in zip(order[group], scored, strict=True):
-                assert one.attention is not None  # it was asked for
+                assert one.attention is not None  # it was requested
                 found[index] = one.attention[:, self._tokenizer.tags : -1]
         return [found[index] for index in range(len(given))]

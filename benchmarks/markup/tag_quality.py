@@ -1,4 +1,4 @@
-"""How good translations with tags are, beside reference translations with the same tags."""
+"""Quality of translations with tags, compared with references that have the same tags."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from dragoman_training.run.evaluation import measure
 from benchmarks.markup.tagged_pairs import Name, TaggedLine, TaggedPair
 
 _ORDERS = 4
-"""Of BLEU's n-grams."""
+"""Orders of BLEU's n-grams."""
 _LENGTH_WEIGHT = 0.1
-"""Of the difference of two pieces' lengths, beside that of a word which both have."""
+"""Weight of the difference in length of two pieces; a word in common has weight 1."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _NAME = re.compile(r"</?[^\s/>]+")
 
 Ngrams = Counter[tuple[str, ...]]
 Pieces = Sequence[tuple[str, str]]
-"""Of translations, each with that of the reference."""
+"""Pieces of translations, each with that of the reference."""
 
 
 @dataclass(frozen=True)
 class TagQuality:
-    """Figures of one test set; shares are from 0 to 1.
+    """Results of one test set; shares are from 0 to 1.
 
     Attributes:
-        lines: number of them.
-        elements: that the sources have.
+        lines: number of lines.
+        elements: number of elements in the sources.
         once: share of the elements that the translation has exactly once.
-        in_parent: share of the elements whose parent is as in the source.
-        matched: share of the lines whose tags, by name, are in the reference's order.
+        in_parent: share of the elements with the same parent as in the source.
+        matched: share of the lines whose tag names are in the reference's order.
         bleu: of the lines without tags.
         bleu_of_pieces: of the pieces between tags; those of lines that do not match are empty.
-        bleu_of_best_pieces: of the same translations, parted where the reference's tags fit best.
+        bleu_of_best_pieces: of the same translations, split where the reference's tags fit best.
     """
 
     lines: int
@@ -53,12 +53,12 @@ class TagQuality:
 def tag_quality(pairs: Sequence[TaggedPair], found: Sequence[TaggedLine | None]) -> TagQuality:
     """Compare translations with references.
 
-    BLEU of the pieces is what Hashimoto et al. call XML BLEU, by sacrebleu's defaults.
+    BLEU of the pieces is Hashimoto et al.'s XML BLEU, with sacrebleu's defaults.
     Source: https://aclanthology.org/W19-5212, and github.com/salesforce/localization-xml-mt
 
     Args:
         pairs: of the test set.
-        found: translations with tags; None: the tags of one are no tree.
+        found: translations with tags; None for one whose tags are not a tree.
     """
     elements = sum(len(pair.line.names) for pair in pairs)
     once = in_parent = matched = 0
@@ -90,9 +90,9 @@ def bleu(pairs: Pieces) -> float:
 
 
 def best_pieces(text: str, references: Sequence[str]) -> list[str]:
-    """Part a text so that its pieces share the most n-grams with the references.
+    """Split a text so that its pieces share the most n-grams with the references.
 
-    A placement of the same tags in the same text can hardly do better.
+    A placement of the same tags in the same text can hardly be better.
 
     Args:
         text: a translation without tags.
@@ -100,7 +100,7 @@ def best_pieces(text: str, references: Sequence[str]) -> list[str]:
     """
     tokens = [found.span() for found in _TOKEN.finditer(text)]
     words = [text[begin:end] for begin, end in tokens]
-    # Of the texts before each token: how good the best pieces of it are, and where they end.
+    # For each prefix of the tokens: the score of its best split, and where the pieces end.
     unreached: tuple[float, tuple[int, ...]] = (-math.inf, ())
     best = [(0.0, unreached[1]), *[unreached] * len(words)]
     for reference in references:
@@ -117,7 +117,7 @@ def best_pieces(text: str, references: Sequence[str]) -> list[str]:
 
 
 def _gains(words: Sequence[str], expected: Sequence[str]) -> list[float]:
-    """How good the first 0, 1, ... words are as a piece; longer n-grams count more."""
+    """Score of the first 0, 1, ... words as a piece; longer n-grams count more."""
     shared = 0
     found = [-_LENGTH_WEIGHT * len(expected)]
     remaining = _ngrams(expected)
@@ -140,7 +140,7 @@ def _ngrams(words: Sequence[str]) -> Ngrams:
 
 
 def _once(source: TaggedLine, found: TaggedLine) -> int:
-    """Number of the source's elements that are found as often as the source has them."""
+    """Number of the source's elements that occur as often as in the source."""
     numbers = Counter(found.names)
     return sum(count for name, count in Counter(source.names).items() if numbers[name] == count)
 
@@ -154,5 +154,5 @@ def _relations(line: TaggedLine) -> list[tuple[Name, Name | None]]:
 
 
 def _tag_names(line: TaggedLine) -> list[str]:
-    """Tags without their attributes, as test sets number elements by their order."""
+    """Tags without their attributes, since test sets number elements by their order."""
     return [found[0] for tag in line.tags if (found := _NAME.match(tag))]

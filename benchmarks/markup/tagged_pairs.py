@@ -18,12 +18,12 @@ _NUMBER = re.compile(r"""\bid=(["'])\d+\1""")
 _REFERENCE = re.compile(r"&#?\w+;")
 
 Name = tuple[str, str, bool]
-"""Of an element: its name, its attributes, and whether it is empty."""
+"""An element's name, its attributes, and whether it is empty."""
 
 
 @dataclass(frozen=True)
 class TaggedLine:
-    """A line with tags that are a tree, taken apart.
+    """A parsed line; its tags form a tree.
 
     Attributes:
         pieces: the text between the tags, one more than tags.
@@ -78,7 +78,7 @@ class TaggedPair:
     def alike(self) -> list[list[int]]:
         """Inner codes that are alike: the reference does not tell which of its own is which.
 
-        Test sets number elements by their order in each language, so numbers tell nothing.
+        Test sets number elements by their order in each language, so the numbers do not match.
         """
         groups: dict[tuple[str, str, bool, int | None], list[int]] = defaultdict(list)
         for index in self.inner:
@@ -89,10 +89,10 @@ class TaggedPair:
 
 
 def read_tagged_pairs(prefix: Path, language: str) -> list[TaggedPair]:
-    """Read the pairs that have codes to be aligned, and the same tags on both sides.
+    """Read the pairs whose codes need an alignment and whose tags are the same on both sides.
 
     Args:
-        prefix: of the files, which end in `.en` and `.` with the language, or also in `.gz`.
+        prefix: of the files, which end in `.en` and `.` plus the language, optionally with `.gz`.
         language: of the translations.
     """
     pairs = (tagged_pair(src, tgt) for src, tgt in read_pairs(prefix, ("en", language)))
@@ -100,7 +100,7 @@ def read_tagged_pairs(prefix: Path, language: str) -> list[TaggedPair]:
 
 
 def tagged_pair(source: str, target: str) -> TaggedPair | None:
-    """A pair from two lines with tags; None if the tags are not the same, or no tree."""
+    """A pair from two lines with tags; None if the tags differ or are not a tree."""
     src, tgt = tagged_line(source), tagged_line(target)
     if src is None or tgt is None or Counter(src.names) != Counter(tgt.names):
         return None
@@ -117,7 +117,7 @@ def tagged_pair(source: str, target: str) -> TaggedPair | None:
 
 
 def tagged_line(line: str) -> TaggedLine | None:
-    """Take a line with tags apart; None if the tags are no tree."""
+    """Parse a line with tags; None if the tags are not a tree."""
     length = at = 0
     pieces: list[str] = []
     tags: list[str] = []
@@ -147,12 +147,12 @@ def tagged_line(line: str) -> TaggedLine | None:
 
 
 def _unescaped(written: str) -> str:
-    """Text from the way it is written; entities that only a document declares stay."""
+    """Text without escapes; entities that only a document declares are kept."""
     return _REFERENCE.sub(lambda found: html.unescape(found[0]), written)
 
 
 def _numbered(names: Sequence[Name]) -> Iterator[tuple[Name, int]]:
-    """Names, each with how many equal ones stand before it."""
+    """Names, each with the number of equal ones before it."""
     seen: Counter[Name] = Counter()
     for name in names:
         yield name, seen[name]

@@ -1,1 +1,1 @@
-"""Dragoman beside its peers with the same weights: in process, imported, served."""
+"""Dragoman compared with its peers, with the same weights: in process, imported, served."""

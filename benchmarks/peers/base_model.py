@@ -1,6 +1,7 @@
 """A model of the paper's base size with random weights, and random sources for it.
 
-Speed does not depend on what the weights are, as long as every translation has the same length.
+Speed does not depend on the values of the weights, as long as all translations have the same
+length.
 
 Source: Vaswani et al. 2017, table 3.
 """
@@ -36,9 +37,9 @@ TARGET_TOKENS = 32
 
 _LANGUAGES = ("en", "de")
 _FIRST_CHARACTER = 0x4E00
-"""From here on there are 20,992 characters that Unicode's normal forms leave alone."""
+"""First of 20,992 characters that Unicode normalization does not change."""
 _FIRST_ORDINARY_ID = 300
-"""Below lie the special ids, the tags and the bytes."""
+"""Lower ids are special ids, tags and bytes."""
 
 
 def write_random_bundle(
@@ -51,11 +52,11 @@ def write_random_bundle(
     """Write a checkpoint with random weights and export it.
 
     Args:
-        folder: where to; both lie in it afterwards.
+        folder: where to; contains both afterwards.
         config: sizes of the model, with a vocabulary of 1000 to 40,000.
         languages: of the model, which translates between all of them.
         seed: of the weights.
-        storage: of the bundle's weights.
+        storage: precision of the bundle's weights on disk.
 
     Returns:
         The bundle.
@@ -76,18 +77,18 @@ def _characters(config: ModelConfig) -> range:
 
 
 def random_texts(sentences: int, config: ModelConfig = BASE) -> list[str]:
-    """Texts that are about as long in tokens as `random_sources`; the same ones every time."""
+    """Texts with about as many tokens as `random_sources`; always the same."""
     generator = random.Random(0)  # noqa: S311  (no secret)
     characters = list(map(chr, _characters(config)))
-    # A tag, the mark of a word's beginning and the end symbol come with them.
+    # The tokenizer adds a tag, the mark of a word's beginning and the end symbol.
     return ["".join(generator.choices(characters, k=SOURCE_TOKENS - 3)) for _ in range(sentences)]
 
 
 def random_sources(sentences: int, vocab_size: int = BASE.vocab_size) -> TokenIds:
-    """Sources of random ids and an end symbol; the same ones every time.
+    """Sources of random ids and an end symbol; always the same.
 
     Args:
-        sentences: how many.
+        sentences: number of sources.
         vocab_size: V of the model.
     """
     generator = random.Random(0)  # noqa: S311  (no secret)

@@ -1,4 +1,4 @@
-"""What the compared sides are asked for, and what comes of it."""
+"""Inputs and outputs of the compared translators."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 SOURCE_LANGUAGE, TARGET_LANGUAGE = "en", "de"
 LENGTH_PENALTY = 0.6
-"""Of both sides, where translations are not judged."""
+"""Of both sides, if translations are not compared."""
 
 
 @dataclass(frozen=True)
 class LengthPenalties:
-    """Of beam search, where translations are judged.
+    """Length penalties of beam search, if translations are compared.
 
     Ours is the exponent of ((5 + length) / 6), CTranslate2's that of the length: the same number
-    would let one side favour longer translations than the other. The defaults are the shipped
-    model's best ones on the first 1,000 sentences of `tatoeba-en-de/valid`.
+    would make one side prefer longer translations than the other. The defaults are the best ones
+    for the shipped model on the first 1,000 sentences of `tatoeba-en-de/valid`.
     """
 
     ours: float = 1.0
@@ -24,18 +24,18 @@ class LengthPenalties:
 
 @dataclass(frozen=True)
 class Output:
-    """A translation; `tokens` without the end symbol, `cut` if the limit of tokens ended it."""
+    """A translation; `tokens` without the end symbol; `cut` if it reached the token limit."""
 
     text: str
     tokens: int
     cut: bool
     ids: tuple[int, ...] | None = None
-    """Token ids, from who tells them."""
+    """Token ids, if the contender reports them."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a contender made of some texts, and the seconds it took, tokenisation included."""
+    """The translations of some texts and the seconds they took, tokenization included."""
 
     elapsed_s: float
     outputs: tuple[Output, ...]

@@ -1,4 +1,4 @@
-"""The Triton model that translates with CTranslate2: one call for each batch that Triton gathers.
+"""The Triton model that translates with CTranslate2: one call for each batch from Triton.
 
 Source: https://github.com/triton-inference-server/python_backend#default-mode
 """
@@ -22,7 +22,7 @@ from dragoman.kernel.text import END_ID, language_tag
 
 @dataclass(frozen=True)
 class Options:
-    """How to translate; texts with equal options share a call."""
+    """Search options; texts with equal options share a call."""
 
     target_language: str = "de"
     beam_width: int = 4
@@ -36,7 +36,7 @@ class TranslateModel:
         """Load the model.
 
         Args:
-            arguments: as Triton gives them: `model_repository`, `model_version`, `model_config`.
+            arguments: from Triton: `model_repository`, `model_version`, `model_config`.
         """
         parameters = {
             name: value["string_value"]
@@ -65,7 +65,7 @@ class TranslateModel:
             requests: of one text each.
 
         Returns:
-            As many responses, in their order.
+            The responses, in the same order.
         """
         groups: dict[Options, list[int]] = {}
         for index, request in enumerate(requests):
@@ -85,11 +85,11 @@ class TranslateModel:
             src,
             beam_size=options.beam_width,
             length_penalty=options.length_penalty,
-            # One limit a call: the longest sentence's.
+            # A call has one limit: that of its longest sentence.
             max_decoding_length=max(self._limits.target_tokens(len(tokens)) for tokens in src),
-            # Counted in the length that scores are divided by, as Dragoman does.
+            # It counts in the length that scores are divided by, as in Dragoman.
             return_end_token=True,
-            # Parts of a call that are batches of their own are what runs on several threads.
+            # Threads run in parallel on the sub-batches of a call.
             max_batch_size=-(-len(src) // self._inter_threads) if self._inter_threads > 1 else 0,
         )
         return [result.hypotheses[0] for result in results]

@@ -1,4 +1,4 @@
-"""A checkpoint as a model folder of CTranslate2.
+"""Converts a checkpoint to a model folder of CTranslate2.
 
 Run as `python -m benchmarks.peers.ctranslate2_model CHECKPOINT --out DIR`.
 
@@ -31,17 +31,17 @@ from dragoman.kernel.positions import sinusoidal_positions
 from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
 
 POSITIONS = 1024
-"""Rows of the position table, more than any bundle lets a sentence have."""
+"""Rows of the position table; no bundle allows longer sentences."""
 
 Floats = npt.NDArray[np.float32]
 
 
 def convert(source: Path, out: Path) -> None:
-    """Write a checkpoint's model, in fp32, as CTranslate2 reads it.
+    """Write a checkpoint's model, in fp32, in CTranslate2's format.
 
     Args:
         source: folder of a checkpoint or a bundle.
-        out: folder to make.
+        out: folder to create.
 
     Raises:
         UsageError: `out` exists, or the checkpoint cannot be read.
@@ -50,7 +50,7 @@ def convert(source: Path, out: Path) -> None:
         raise UsageError(f"{out}: exists already; name another folder, or remove it")
     loaded = checkpoint.load(source)
     if loaded.config.imported:
-        raise UsageError(f"{source}: was imported; convert what it was made of")
+        raise UsageError(f"{source}: was imported; convert the original model")
     spec = build_spec(loaded.model)
     pieces = sentencepiece.SentencePieceProcessor(
         model_file=str(source / checkpoint_folder.TOKENIZER)
@@ -79,11 +79,11 @@ def build_spec(model: Transformer) -> Any:
     spec = ctranslate2.specs.TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers), config.heads, pre_norm=pre_norm
     )
-    # CTranslate2 takes one for all norms.
+    # CTranslate2 has a single epsilon for all norms.
     (epsilon,) = {module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)}
     spec.config.layer_norm_epsilon = epsilon
     embedding = _array(model.embedding.weight)  # [V, E], shared by both sides and the output
-    # CTranslate2's own table holds all sines, then all cosines; ours alternates.
+    # CTranslate2's own table has all sines, then all cosines; ours alternates.
     positions = sinusoidal_positions(POSITIONS, config.model_size)
     spec.encoder.embeddings[0].weight = embedding
     spec.decoder.embeddings.weight = embedding
@@ -144,10 +144,10 @@ def _array(tensor: Any) -> Floats:
 
 
 def main() -> int:
-    """Convert, as the command line says."""
+    """Convert the checkpoint on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.ctranslate2_model")
     parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint or a bundle")
-    parser.add_argument("--out", type=Path, required=True, help="folder to make")
+    parser.add_argument("--out", type=Path, required=True, help="folder to create")
     arguments = parser.parse_args()
     try:
         convert(arguments.checkpoint, arguments.out)

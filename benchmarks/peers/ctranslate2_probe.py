@@ -1,7 +1,7 @@
-"""One translation by CTranslate2, for what the process logs about its instruction sets.
+"""Translates once with CTranslate2, so that it logs its instruction sets.
 
-Run by `benchmarks.peers.instruction_sets` with an environment that makes CTranslate2 and its
-libraries log what they use; a library does so when it is first used.
+`benchmarks.peers.instruction_sets` runs it in an environment that makes CTranslate2 and its
+libraries log what they use; a library logs it on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Model repositories that serve CTranslate2 behind Triton's own dynamic batcher.
 
-The usual recipe: Triton gathers single requests into a batch, a Python model translates the batch
-in one call.
+The usual setup: Triton gathers single requests into a batch, and a Python model translates the
+batch in one call.
 
 Source: https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/batcher.html
 """
@@ -32,12 +32,12 @@ __all__ = ["TritonPythonModel"]
 
 @dataclass(frozen=True)
 class Layout:
-    """How the cores are shared out.
+    """How the cores are divided.
 
     Attributes:
-        instances: copies of the model, each a process that takes a batch of its own.
-        inter: parts into which each cuts its batch, translated beside each other.
-        intra: threads within a part.
+        instances: copies of the model, each a process with its own batches.
+        inter: sub-batches of a batch that are translated in parallel.
+        intra: threads for each sub-batch.
     """
 
     instances: int
@@ -50,9 +50,9 @@ class Setting:
     """A way to run CTranslate2 behind Triton.
 
     Attributes:
-        layout: how the cores are shared out.
-        queue_delay_us: longest time a request waits for others to join it.
-        preferred: batch sizes that are sent at once; none leaves it to Triton.
+        layout: how the cores are divided.
+        queue_delay_us: longest time that a request waits for others to join it.
+        preferred: batch sizes that are sent at once; empty leaves it to Triton.
         compute_type: CTranslate2's precision.
     """
 
@@ -62,7 +62,7 @@ class Setting:
     compute_type: str = "float32"
 
     def __str__(self) -> str:
-        """As the tables name it."""
+        """Its name in the tables."""
         layout = self.layout
         return (
             f"{self.compute_type}, {layout.instances} x inter {layout.inter} intra {layout.intra}, "
@@ -73,12 +73,12 @@ class Setting:
 def write_repository(folder: Path, setting: Setting, model: Path, bundle: Path) -> None:
     """Write a model repository.
 
-    Its model has the name and the tensors of ours as far as a plain request needs them, so that
-    the same launcher starts it and the same client asks it.
+    Its model has the same name and tensors as ours, as far as a plain request needs them, so that
+    the same launcher and the same client work with it.
 
     Args:
-        folder: where to; made here.
-        setting: how it is to run.
+        folder: where to; created here.
+        setting: how it runs.
         model: folder written by `benchmarks.peers.ctranslate2_model`.
         bundle: the bundle of the same weights, for its vocabulary and limits.
     """
@@ -91,10 +91,10 @@ def write_repository(folder: Path, setting: Setting, model: Path, bundle: Path) 
 
 
 def build_config(setting: Setting, model: Path) -> Any:
-    """Triton's `ModelConfig` of a setting.
+    """Triton's `ModelConfig` for a setting.
 
     Args:
-        setting: how it is to run.
+        setting: how it runs.
         model: folder written by `benchmarks.peers.ctranslate2_model`.
     """
     kinds = model_config_pb2

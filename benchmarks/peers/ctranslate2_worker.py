@@ -1,10 +1,10 @@
-"""CTranslate2 in a process of its own, asked over pipes.
+"""CTranslate2 in a separate process, used over pipes.
 
-It must not share a process with ONNX Runtime: there it runs at half its speed.
+It must not share a process with ONNX Runtime, where it runs at half its speed.
 
-For texts the clock runs from text to text, SentencePiece included, but not over the pipes: what a
-program that embeds CTranslate2 would see. For ids it runs over CTranslate2 alone; that its tokens
-are strings costs it nothing here.
+For texts, the time is from text to text, SentencePiece included but without the pipes, as in a
+program that embeds CTranslate2. For ids, it is CTranslate2's alone; that its tokens are strings
+costs nothing here.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ Tokens = Sequence[str]
 
 
 class PieceTranslator:
-    """CTranslate2 itself: pieces in, pieces out."""
+    """CTranslate2 itself: subword tokens in, subword tokens out."""
 
     def __init__(
         self, translator: ctranslate2.Translator, inter_threads: int, endless: bool
     ) -> None:
-        """Take a loaded model.
+        """Use a loaded model.
 
         Args:
             translator: the model.
-            inter_threads: how many batches it translates at once.
-            endless: go on to the limit in every translation, as without an end symbol.
+            inter_threads: number of batches that it translates in parallel.
+            endless: generate up to the limit in every translation, ignoring the end symbol.
         """
         self._translator = translator
         self._inter_threads = inter_threads
@@ -54,7 +54,7 @@ class PieceTranslator:
     def translate(
         self, sources: Sequence[Tokens], max_tokens: int, search: BatchSearch
     ) -> list[list[str]]:
-        """Translate one batch in one call, which has one limit of tokens."""
+        """Translate one batch in one call, which has one token limit."""
         max_batch_size, batch_type = batch_parts(sources, self._inter_threads, search.batching)
         results = self._translator.translate_batch(
             sources,
@@ -62,8 +62,9 @@ class PieceTranslator:
             length_penalty=search.length_penalty,
             max_decoding_length=max_tokens,
             min_decoding_length=max_tokens if self._endless else 1,
-            # With the end symbol in the hypothesis, CTranslate2 counts it in the length that it
-            # divides by, as we do, and a translation without one was cut.
+            # With the end symbol in the hypothesis, CTranslate2 counts it in the length penalty, as
+            # we
+            # do, and a translation without an end symbol was cut.
             return_end_token=True,
             max_batch_size=max_batch_size,
             batch_type=batch_type,
@@ -74,15 +75,15 @@ class PieceTranslator:
 def batch_parts(
     sources: Sequence[Tokens], inter_threads: int, batching: Batching
 ) -> tuple[int, Batching]:
-    """How large the parts of a call are; parts are what runs on several threads.
+    """The size of a call's sub-batches, which run on several threads.
 
     Args:
         sources: the batch.
-        inter_threads: how many threads there are to have parts.
-        batching: what is counted.
+        inter_threads: number of threads for sub-batches.
+        batching: what the size counts.
 
     Returns:
-        `max_batch_size` and `batch_type` of CTranslate2; size 0 leaves the batch whole.
+        `max_batch_size` and `batch_type` of CTranslate2; size 0 keeps the batch whole.
     """
     if inter_threads == 1:
         return 0, "examples"
@@ -94,7 +95,7 @@ class Worker:
     """CTranslate2 with the vocabulary and the limits of a bundle."""
 
     def __init__(self, translator: PieceTranslator, tokenizer: Path, limits: Limits) -> None:
-        """Put them together.
+        """Combine them.
 
         Args:
             translator: CTranslate2 with a model.
@@ -107,7 +108,7 @@ class Worker:
         self._end = self._pieces.IdToPiece(END_ID)
 
     def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
-        """Translate, and say how long it took."""
+        """Translate, and report the time."""
         if isinstance(inputs, Texts):
             return self._answer_texts(inputs, search)
         return self._answer_ids(inputs, search)
@@ -119,7 +120,7 @@ class Worker:
         tag = language_tag(inputs.target_language)
         for batch in in_batches(inputs.texts, search.batch_size):
             sources = [[tag, *self._pieces.EncodeAsPieces(text), self._end] for text in batch]
-            # One limit a call: the longest sentence's.
+            # A call has one limit: that of its longest sentence.
             max_tokens = max(self._limits.target_tokens(len(source)) for source in sources)
             translations = self._translator.translate(sources, max_tokens, search)
             texts += [self._pieces.DecodePieces(tokens) for tokens in translations]

@@ -1,42 +1,43 @@
-"""Speed of our engine in process beside CTranslate2 with the same weights, on the CPU.
+"""Speed of our in-process engine compared with CTranslate2 with the same weights, on the CPU.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.peers.engine --data-dir CORPORA [--isa avx2|avxvnni|avx512vnni]
         [--sentences N] [--rounds N] [--skip-base] [--json FILE]
 
-Neither has a server. Each runs in a process of its own, since CTranslate2 runs at half its speed
-beside ONNX Runtime. Both get a batch at a time and wait for all of it. There are two models:
+Neither uses a server. Each runs in its own process, since CTranslate2 runs at half its speed beside
+ONNX Runtime. Both get one batch at a time and wait for all of it. There are two models:
 
-- `base`: the size of the paper's base model, with random weights. Sources are 32 ids; all
-  translations are 32 tokens long, since the end symbol is suppressed in both. Nothing is tokenised.
-- `shipped`: the shipped model on a test set's sentences; both tokenise within the time measured.
+- `base`: the size of the paper's base model, with random weights. Sources have 32 ids; all
+  translations have 32 tokens, since the end symbol is suppressed in both. Nothing is tokenized.
+- `shipped`: the shipped model on a test set's sentences; both tokenize within the measured time.
 
-CTranslate2 gets, case by case, the fastest of its settings: int8 or float32, all cores for one
-batch, one core for each of as many parts of it, or one core alone; parts cut by sentences or by
-tokens. Then rounds alternate, so that a machine that grows slower or faster does so for both.
+For each case, CTranslate2 gets its fastest setting: int8 or float32; all cores for one batch, one
+core for each of as many sub-batches, or one core in total; sub-batches split by sentences or by
+tokens. Then rounds alternate, so that a machine that slows down or speeds up affects both.
 
-Before the speed, the same translations are asked of both, with the shipped model. If greedy ones in
-fp32 differ, or the BLEU of beam search by more than 0.3, the figures would be those of two models,
-and nothing is measured. The precisions of the fastest settings may differ from ours, so the quality
-of all of them is printed.
+Before the speed, both translate the same sentences with the shipped model. If the greedy
+translations in fp32 differ, or the BLEU of beam search differs by more than 0.3, the figures would
+be those of two models, and nothing is measured. The precision of the fastest setting may differ
+from ours, so the quality of all of them is printed.
 
-Where they differ, apart from speed:
+The two differ in more than speed:
 
-- Dragoman divides a beam's score by Wu et al.'s ((5 + length) / 6) ** alpha, CTranslate2 by
-  length ** alpha, which favours longer translations. With the shipped model each gets the alpha
-  that is best for it on validation data (`LengthPenalties`); the base model's translations are of
-  one length, and both get 0.6.
-- Dragoman limits each translation by the length of its own source, CTranslate2 takes one limit a
-  call, that of the batch's longest source; the tables say how many ran to the limit.
+- Dragoman divides a beam's score by Wu et al.'s ((5 + length) / 6) ** alpha, CTranslate2 by length
+  ** alpha, which favours longer translations. With the shipped model, each gets the alpha that is
+  best for it on validation data (`LengthPenalties`); the base model's translations have one length,
+  and both get 0.6.
+- Dragoman limits each translation by the length of its own source. CTranslate2 has one limit for
+  each call, that of the batch's longest source; the tables say how many translations reached the
+  limit.
 
-Both sides are held to one instruction set: `--isa`, or else what our library chooses here. All
-processes inherit the variables for it (`benchmarks.peers.instruction_sets`). Our processes report
-what they use; for CTranslate2, a process that translates one token logs what CTranslate2 and the
-library of its matrix products use. If one of them uses another instruction set, nothing is
-measured. Our fp32 (`--fp32`) runs on ONNX Runtime, which chooses its instructions by itself.
+Both sides are restricted to one instruction set: `--isa`, or the one that our library chooses here.
+All processes inherit the environment variables for it (`benchmarks.peers.instruction_sets`). Our
+processes report what they use; for CTranslate2, a process that translates one token logs what
+CTranslate2 and its matrix library use. If one of them uses another instruction set, nothing is
+measured. Our fp32 (`--fp32`) runs on ONNX Runtime, which chooses its own instructions.
 
-CTranslate2 takes its library for products from the CPU: oneMKL on Intel's, else oneDNN, unless
+CTranslate2 chooses its matrix library by the CPU: oneMKL on Intel's, else oneDNN, unless
 CT2_USE_MKL is set. The JSON records all these variables, and what was reported.
 """
 
@@ -83,13 +84,13 @@ from dragoman.kernel.manifest import Manifest
 BUNDLE = Path("model_repository/translate/1/bundle")
 TEST = "tatoeba-en-de/test"
 _PRECISIONS: tuple[tuple[Precision, ComputeType], ...] = (("fp32", "float32"), ("int8", "int8"))
-"""Ours, and what CTranslate2 calls it."""
+"""Our names, and CTranslate2's."""
 
 
 def compare(
     test: TestSet, models: Models, manifest: Manifest, penalties: LengthPenalties
 ) -> list[same_translations.Likeness]:
-    """Ask all precisions of both for the same translations.
+    """Get the same translations in all precisions of both.
 
     Raises:
         DragomanError: a contender ended.
@@ -108,7 +109,7 @@ def compare(
 
 
 def probe(models: Models, wanted: InstructionSet) -> dict[ComputeType, PeerReport]:
-    """What CTranslate2 uses in each of its precisions, which is what is wanted.
+    """What CTranslate2 uses in each of its precisions; it must be what is wanted.
 
     Raises:
         DragomanError: it is something else, or CTranslate2 failed.
@@ -125,7 +126,7 @@ def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
     """Compare, measure and report.
 
     Raises:
-        DragomanError: something cannot be read or started, a side cannot be held to the
+        DragomanError: something cannot be read or started, a side cannot be restricted to the
             instruction set, or the translations differ.
     """
     load_1min = os.getloadavg()[0]
@@ -185,12 +186,12 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.peers.engine",
-        description="Speed of the engine in process beside CTranslate2 with the same weights.",
+        description="Speed of the in-process engine and CTranslate2 with the same weights.",
     )
-    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder that holds {TEST}")
+    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder with {TEST}")
     parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
     parser.add_argument(
-        "--sentences", type=positive, default=256, help="so many of the test set (default: 256)"
+        "--sentences", type=positive, default=256, help="number of sentences (default: 256)"
     )
     for name, whose, default in (
         ("--length-penalty", "ours", LengthPenalties.ours),
@@ -200,7 +201,7 @@ def main(words: Sequence[str] | None = None) -> int:
             name,
             type=float,
             default=default,
-            help=f"{whose} with the shipped model (default: {default}, of validation data)",
+            help=f"{whose} with the shipped model (default: {default}, from validation data)",
         )
     parser.add_argument(
         "--isa",
@@ -208,9 +209,9 @@ def main(words: Sequence[str] | None = None) -> int:
         help="instruction set of both sides (default: what our library chooses here)",
     )
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
-    parser.add_argument("--fp32", action="store_true", help="measure our fp32 beside our int8")
+    parser.add_argument("--fp32", action="store_true", help="measure our fp32 as well as int8")
     parser.add_argument("--skip-base", action="store_true", help="only the shipped model")
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--json", type=Path, help="file for all results")
     arguments = parser.parse_args(words)
     try:
         run(arguments, words)

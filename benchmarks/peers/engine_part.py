@@ -1,4 +1,4 @@
-"""All cases of one model, raced: what is loaded, what is translated, who runs."""
+"""Runs all cases of one model: loads the contenders, and lets them translate in turns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LEAST_SENTENCES = 12
 
 @dataclass(frozen=True)
 class Models:
-    """One model as both read it; `endless` if translations are to go on to the limit."""
+    """One model in both formats; `endless` if translations must reach the limit."""
 
     bundle: Path
     converted: Path
@@ -60,9 +60,9 @@ class Plan:
     """How to measure.
 
     Attributes:
-        precisions: of our engine, each of them a contender.
-        rounds: in each of which everyone runs once.
-        instruction_set: that our int8 must use.
+        precisions: of our engine; each is a contender.
+        rounds: in each round, every contender runs once.
+        instruction_set: the one that our int8 must use.
     """
 
     precisions: Sequence[Precision]
@@ -72,7 +72,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Part:
-    """What came of one model; `instruction_sets` are those that our processes reported."""
+    """Results of one model; `instruction_sets` are those that our processes reported."""
 
     cases: list[EngineCase]
     memories: list[Memory]
@@ -80,7 +80,7 @@ class Part:
 
 
 def base_workloads() -> list[Workload]:
-    """Two batches a case, and a few sentences more where batches are small."""
+    """Two batches for each case, and some more sentences if batches are small."""
     workloads = []
     for width, size in CASES:
         inputs = random_sources(max(2 * size, _LEAST_SENTENCES))
@@ -101,10 +101,10 @@ def shipped_workloads(test: TestSet, penalties: LengthPenalties) -> list[Workloa
 
 
 def check_lengths(cases: Sequence[EngineCase]) -> None:
-    """Make sure that suppressing the end symbol did what it should.
+    """Check that suppressing the end symbol had its effect.
 
     Raises:
-        CheckFailed: a contender wrote more or less than it was asked for.
+        CheckFailed: a contender generated more or fewer tokens than requested.
     """
     for case in cases:
         (peer,) = case.ctranslate2.values()
@@ -115,7 +115,7 @@ def check_lengths(cases: Sequence[EngineCase]) -> None:
 
 
 def measure_shipped(test: TestSet, models: Models, plan: Plan, penalties: LengthPenalties) -> Part:
-    """Race on a test set.
+    """Run all cases on a test set.
 
     Args:
         test: its sentences.
@@ -130,13 +130,13 @@ def measure_shipped(test: TestSet, models: Models, plan: Plan, penalties: Length
 
 
 def measure_base(plan: Plan) -> Part:
-    """Make a model of base size, and race on random ids.
+    """Make a model of base size, and run all cases on random ids.
 
     Args:
         plan: how to measure.
 
     Raises:
-        DragomanError: a contender ended, wrote another number of tokens than it was asked for, or
+        DragomanError: a contender ended, generated another number of tokens than requested, or
             ours uses another instruction set.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +149,7 @@ def measure_base(plan: Plan) -> Part:
 
 @contextlib.contextmanager
 def converted(bundle: Path, endless: bool) -> Iterator[Models]:
-    """A bundle beside what CTranslate2 reads, which is gone afterwards.
+    """A bundle and its temporary conversion for CTranslate2.
 
     Raises:
         DragomanError: it cannot be converted.
@@ -184,7 +184,7 @@ def _measure(workloads: Sequence[Workload], models: Models, plan: Plan) -> Part:
 def _race_all(
     workloads: Sequence[Workload], field: Field, rounds: int
 ) -> tuple[list[EngineCase], list[PeerProcess]]:
-    """All cases, and what CTranslate2 was started with where it was the best."""
+    """All cases, and the settings of CTranslate2 that were the best."""
     cases: list[EngineCase] = []
     chosen: dict[PeerProcess, None] = {}
     with progress(sum(count_runs(one, field, rounds) for one in workloads)) as advance:

@@ -1,4 +1,4 @@
-"""The race of our engine against the best that CTranslate2 can be set to, case by case."""
+"""Compares our engine with the best setting of CTranslate2, for each case."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from benchmarks.peers.racing import Runner, alternate, fastest
 from benchmarks.peers.worker_protocol import Batching, BatchSearch, Inputs
 
 TRIAL_ROUNDS = 2
-"""In the first, everyone warms up."""
+"""Rounds of the trial; the first is a warm-up."""
 _LEAST_TRIAL_SENTENCES = 4
 _TRIAL_SHARE = 4
 
 
 class Worker(Protocol):
-    """As much of `benchmarks.peers.processes.WorkerProcess` as a race needs."""
+    """The part of `benchmarks.peers.processes.WorkerProcess` that a race needs."""
 
     def run(self, inputs: Inputs, search: BatchSearch) -> Run:
-        """Translate sentences in their order, one batch after the other."""
+        """Translate sentences in order, one batch after the other."""
         ...
 
 
 @dataclass(frozen=True)
 class PeerProcess:
-    """What CTranslate2 is started with."""
+    """The settings with which CTranslate2's process is started."""
 
     compute_type: ComputeType
     threads: Threads
 
     def __str__(self) -> str:
-        """As the tables name it."""
+        """Its name in the tables."""
         return f"{self.compute_type}, {self.threads}"
 
 
 @dataclass(frozen=True)
 class PeerSetting:
-    """What it is started with, and how it is called."""
+    """A setting of CTranslate2: its process, and how it splits batches."""
 
     process: PeerProcess
     batching: Batching
 
     def __str__(self) -> str:
-        """As the tables name it."""
+        """Its name in the tables."""
         return f"{self.process}{', by tokens' * (self.batching == 'tokens')}"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What all contenders get, but for the peer's length penalty.
+    """The input of all contenders, and the peer's length penalty.
 
     `source_tokens` are without specials.
     """
@@ -66,27 +66,27 @@ class Workload:
 
     @property
     def trial(self) -> Inputs:
-        """As much of it as the choice of the best setting takes."""
+        """The part of it that is used to choose the best setting."""
         wanted = max(len(self.inputs) // _TRIAL_SHARE, self.search.batch_size)
         return self.inputs.first(max(wanted, _LEAST_TRIAL_SENTENCES))
 
 
 @dataclass(frozen=True)
 class Field:
-    """Who races: our engine by precision, CTranslate2 by what it was started with."""
+    """The contenders: our engine by precision, CTranslate2 by its process."""
 
     ours: Mapping[Precision, Worker]
     peers: Mapping[PeerProcess, Worker]
 
 
 def peer_processes(cores: int) -> list[PeerProcess]:
-    """What CTranslate2 may be started with on so many cores."""
+    """The settings with which CTranslate2's process may be started on this many cores."""
     threads = dict.fromkeys((Threads(1, cores), Threads(cores, 1), Threads(1, 1)))
     return [PeerProcess(kind, each) for kind in ("int8", "float32") for each in threads]
 
 
 def peer_settings(peers: Mapping[PeerProcess, Worker], batch_size: int) -> list[PeerSetting]:
-    """All that is tried for a batch size: parts can be cut by tokens where there are parts."""
+    """All settings for a batch size; splitting by tokens only if there are sub-batches."""
     settings = []
     for process in peers:
         has_parts = process.threads.inter > 1 and batch_size > 1
@@ -96,7 +96,7 @@ def peer_settings(peers: Mapping[PeerProcess, Worker], batch_size: int) -> list[
 
 
 def count_runs(workload: Workload, field: Field, rounds: int) -> int:
-    """How many runs `race` takes."""
+    """Number of runs that `race` takes."""
     settings = peer_settings(field.peers, workload.search.batch_size)
     trials = TRIAL_ROUNDS * len(settings) + len(field.ours)
     return trials + rounds * (len(field.ours) + 1)
@@ -105,23 +105,23 @@ def count_runs(workload: Workload, field: Field, rounds: int) -> int:
 def race(
     workload: Workload, field: Field, rounds: int, advance: Callable[[], None]
 ) -> tuple[list[EngineCase], PeerSetting]:
-    """Find CTranslate2's best setting for a workload, then race against it.
+    """Find CTranslate2's best setting for a workload, then compare with it.
 
     Args:
         workload: what to translate.
-        field: who.
-        rounds: in each of which everyone runs once.
+        field: the contenders.
+        rounds: in each round, every contender runs once.
         advance: called after each run.
 
     Returns:
-        A case a precision of ours, and the setting.
+        A case for each of our precisions, and the setting.
     """
     best = best_setting(workload, field, advance)
     runners: dict[Precision | PeerSetting, Runner] = {
         precision: partial(worker.run, workload.inputs, workload.search)
         for precision, worker in field.ours.items()
     }
-    for worker in field.ours.values():  # the peer has warmed up in the choice of its best
+    for worker in field.ours.values():  # the peer is warm from the trial
         worker.run(workload.trial, workload.search)
         advance()
     runners[best] = _peer_runner(workload, field, best, workload.inputs)
@@ -143,7 +143,7 @@ def race(
 
 
 def best_setting(workload: Workload, field: Field, advance: Callable[[], None]) -> PeerSetting:
-    """The setting with which CTranslate2 is the fastest on the beginning of a workload."""
+    """CTranslate2's fastest setting on the beginning of a workload."""
     runners = {
         setting: _peer_runner(workload, field, setting, workload.trial)
         for setting in peer_settings(field.peers, workload.search.batch_size)

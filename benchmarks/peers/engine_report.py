@@ -1,4 +1,4 @@
-"""What was measured of the engine in process, and its tables."""
+"""Measurements of the in-process engine, and their tables."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _MIB = 2**20
 class EngineCase(Case):
     """The rounds of one search and batch size; `test` is the model's name.
 
-    `ctranslate2` holds the best setting alone.
+    `ctranslate2` has only the best setting.
     """
 
     precision: str
-    """Of the engine."""
+    """Precision of our engine."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The most memory that a contender's process had resident while it ran all cases of a model."""
+    """Peak resident memory of a contender's process while it ran all cases of a model."""
 
     model: str
     contender: str
@@ -32,7 +32,7 @@ class Memory:
 
 
 def engine_table(cases: Sequence[EngineCase]) -> str:
-    """How fast both are where all translations are equally long, in Markdown."""
+    """Speed of both if all translations have the same length, in Markdown."""
     header = (
         *("search", "batch", "precision", "Dragoman tok/s", "CTranslate2 tok/s", "its setting"),
         "ratio (min..max)",
@@ -52,7 +52,7 @@ def engine_table(cases: Sequence[EngineCase]) -> str:
 
 
 def text_table(cases: Sequence[EngineCase]) -> str:
-    """How fast both are on text, in Markdown; the ratio is of sentences a second."""
+    """Speed of both on text, in Markdown; the ratio is of sentences per second."""
     header = (
         *("search", "batch", "precision", "Dragoman sent/s", "tok/s", "CTranslate2 sent/s"),
         *("tok/s", "its setting", "ratio (min..max)", "output/input tokens", "cut"),
@@ -75,7 +75,7 @@ def text_table(cases: Sequence[EngineCase]) -> str:
 
 
 def memory_table(memories: Sequence[Memory]) -> str:
-    """How much memory each took, in Markdown."""
+    """Memory of each contender, in Markdown."""
     header = ("model", "contender", "setting", "peak resident MiB")
     rows = [
         (one.model, one.contender, one.setting, f"{one.peak_bytes / _MIB:.0f}") for one in memories

@@ -1,6 +1,6 @@
-"""Our engine in a process of its own, asked over pipes.
+"""Our engine in a separate process, used over pipes.
 
-For texts the clock runs from text to text, tokenisation included; for ids over the engine alone.
+For texts, the time is from text to text, tokenization included; for ids, it is the engine's alone.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest
 
 _NO_ID = -1
-"""As end symbol, one that the model never writes."""
+"""An end symbol that the model never generates."""
 
 
 class TextAnswerer:
-    """The engine behind the tokenizer."""
+    """The engine with the tokenizer."""
 
     def __init__(self, translator: Translator) -> None:
-        """Take a loaded bundle."""
+        """Use a loaded bundle."""
         self._translator = translator
 
     def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
-        """Translate texts, and say how long it took."""
+        """Translate texts, and report the time."""
         assert isinstance(inputs, Texts)
         options = OptionArguments(
             target_language=inputs.target_language,
             beam_width=search.beam_width,
             length_penalty=search.length_penalty,
-            split_sentences=False,  # as the peer does
+            split_sentences=False,  # as for the peer
             repair=False,
         )
         found: list[Translation] = []
@@ -72,11 +72,11 @@ class IdAnswerer:
     """The engine alone."""
 
     def __init__(self, engine: Engine) -> None:
-        """Take a running engine."""
+        """Use a running engine."""
         self._engine = engine
 
     def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
-        """Translate ids, and say how long it took."""
+        """Translate ids, and report the time."""
         assert isinstance(inputs, TokenIds)
         options = SearchOptions(search.beam_width, search.length_penalty)
         sentences = [
@@ -95,7 +95,7 @@ class IdAnswerer:
 
 @contextlib.contextmanager
 def opened(arguments: argparse.Namespace) -> Iterator[tuple[Answerer, str | None]]:
-    """What the command line asks for, closed in the end, and its instruction set.
+    """The translator that the command line selects, closed at the end, and its instruction set.
 
     Raises:
         DragomanError: the bundle cannot be loaded.
@@ -119,13 +119,13 @@ def main() -> int:
     parser.add_argument("--precision", choices=("fp32", "int8"), required=True)
     parser.add_argument("--runtime", choices=("auto", "onnxruntime", "native"), default="auto")
     parser.add_argument("--input", choices=("texts", "ids"), required=True)
-    parser.add_argument("--endless", action="store_true", help="ids alone: never end early")
+    parser.add_argument("--endless", action="store_true", help="only for ids: never end early")
     arguments = parser.parse_args()
     if arguments.endless and arguments.input != "ids":
         parser.error("--endless needs --input ids")
     try:
         with opened(arguments) as (answer, instruction_set):
-            gc.collect()  # as the served model does
+            gc.collect()  # as in the served model
             gc.freeze()
             serve(__version__, answer, instruction_set)
     except DragomanError as error:

@@ -1,17 +1,17 @@
-"""Speed of an imported model beside `transformers` and CTranslate2 with its weights, on CPUs.
+"""Speed of an imported model compared with `transformers` and CTranslate2, on CPUs.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     CT2_FORCE_CPU_ISA=AVX512 python -m benchmarks.peers.imported [--rounds N] [--json FILE]
 
 The model has the size of Helsinki-NLP/opus-mt-en-de and random weights. `dragoman import-marian`
-and CTranslate2's own converter read the same folder. Sources are 32 ids, all translations 32
-tokens, since the end symbol is suppressed everywhere; nothing is tokenised. Each contender has a
-process of its own. `transformers` runs in fp32 on all cores; CTranslate2 gets, case by case, the
-fastest of its settings, as in `benchmarks.peers.engine`. Rounds alternate.
+and CTranslate2's own converter read the same folder. Sources have 32 ids and all translations 32
+tokens, since the end symbol is suppressed everywhere; nothing is tokenized. Each contender has its
+own process. `transformers` runs in fp32 on all cores; CTranslate2 gets its fastest setting for each
+case, as in `benchmarks.peers.engine`. Rounds alternate.
 
-Before the speed, all are asked for the same greedy translations in fp32, and it is told how many
-tokens are the first one's up to the first that differs: random weights make near ties.
+Before the speed, all contenders translate the same sentences greedily in fp32. The report says how
+many tokens equal the first contender's, up to the first difference: random weights make near ties.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ImportedPeer(WorkerProcess):
 
 @dataclass(frozen=True)
 class ImportedCase:
-    """The rounds of one search and batch size, by contender; round N of all ran side by side."""
+    """The rounds of one search and batch size, by contender; round N of all ran together."""
 
     beam_width: int
     batch_size: int
@@ -90,12 +90,12 @@ class ImportedCase:
     samples: Mapping[str, tuple[Sample, ...]]
 
     def ratios(self, peer: str) -> list[float]:
-        """How many times as fast as a peer we were, a round."""
+        """Our speed over a peer's, for each round."""
         rounds = zip(self.samples[OURS], self.samples[peer], strict=True)
         return [theirs.elapsed_s / ours.elapsed_s for ours, theirs in rounds]
 
     def cells(self) -> list[str]:
-        """A line of the table."""
+        """A row of the table."""
         ours = self.sentences * TARGET_TOKENS / median_s(self.samples[OURS])
         peers = [spread(self.ratios(name)) for name in (self.peer_setting, PLAIN)]
         name = search_name(self.beam_width)
@@ -106,10 +106,10 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
     """Make the model, import and convert it, and race.
 
     Yields:
-        The cases, as they are done.
+        The cases, as they are finished.
 
     Raises:
-        DragomanError: a contender ended, or wrote another number of tokens than it was asked for.
+        DragomanError: a contender ended, or generated another number of tokens than requested.
     """
     from ctranslate2.converters import TransformersConverter
     from dragoman_export.bundle import export_bundle
@@ -143,12 +143,12 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
 
 
 def _sources(sentences: int, vocab_size: int) -> TokenIds:
-    """Random ids of pieces alone: what fills up the vocabulary has no name elsewhere."""
+    """Random ids of subword tokens only; padding entries have no name in the other models."""
     return random_sources(sentences, vocab_size - vocab_size // 10)
 
 
 def _likeness(workers: Mapping[str, Worker], vocab_size: int) -> str:
-    """How long the same translations agree."""
+    """How many tokens of the translations agree."""
     inputs = _sources(_COMPARED, vocab_size)
     search = BatchSearch(1, _COMPARED, LENGTH_PENALTY)
     found = {
@@ -179,7 +179,7 @@ def _race(
     with progress(trials + 3 * rounds) as told:
         advance = partial(told, f"{search_name(width)}, {size} at a time")
         best = best_setting(workload, field, advance)
-        for worker in (ours, plain):  # the peer has warmed up in the choice of its best
+        for worker in (ours, plain):  # the peer is warm from the trial
             worker.run(workload.trial, search)
         peer = field.peers[best.process]
         runners = {
@@ -209,11 +209,11 @@ def main(words: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.peers.imported",
-        description="Speed of an imported model beside transformers and CTranslate2.",
+        description="Speed of an imported model compared with transformers and CTranslate2.",
     )
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
-    parser.add_argument("--small", action="store_true", help="a tiny model, to try it out")
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--small", action="store_true", help="a tiny model, for a quick test")
+    parser.add_argument("--json", type=Path, help="file for all results")
     arguments = parser.parse_args(words)
     load_1min = os.getloadavg()[0]
     sizes = SMALL if arguments.small else Sizes()

@@ -1,6 +1,7 @@
-"""A model of OPUS-MT's size with random weights, as `transformers` writes it.
+"""A model of OPUS-MT's size with random weights, in the format of `transformers`.
 
-Speed does not depend on what the weights are, as long as every translation has the same length.
+Speed does not depend on the values of the weights, as long as all translations have the same
+length.
 
 Source: https://huggingface.co/Helsinki-NLP/opus-mt-en-de/blob/main/config.json
 """
@@ -19,7 +20,7 @@ _FIRST_CHARACTER, _CHARACTERS = 0x4E00, 1000
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a model; those of opus-mt-en-de by default."""
+    """Sizes of a model; by default those of opus-mt-en-de."""
 
     vocab_size: int = 58_101
     model_size: int = 512
@@ -29,10 +30,10 @@ class Sizes:
 
 
 def write_random_model(folder: Path, sizes: Sizes) -> None:
-    """Write a model that is made of nothing but chance, with a list of pieces that no text holds.
+    """Write a model with random weights, and a vocabulary whose tokens occur in no text.
 
     Args:
-        folder: to make.
+        folder: to create.
         sizes: with a vocabulary of 1100 or more.
     """
     from transformers import MarianConfig, MarianMTModel

@@ -1,7 +1,7 @@
-"""`transformers` or CTranslate2 with a Marian model, in a process of its own, asked over pipes.
+"""`transformers` or CTranslate2 with a Marian model, in a separate process, used over pipes.
 
-What comes in are ids of our bundle, which are theirs by the pieces' names. The clock runs over what
-each translates by itself, not over names.
+The input has ids of our bundle, which are mapped to theirs by the tokens' names. The time is that
+of the translation alone, without the mapping.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from dragoman.kernel.manifest import Manifest
 
 
 class Peer(Protocol):
-    """Translates batches of pieces, each to the limit of tokens."""
+    """Translates batches of subword tokens, each up to the token limit."""
 
     def translate(
         self, sources: Sequence[Sequence[str]], max_tokens: int, search: BatchSearch
     ) -> list[list[str]]:
-        """The pieces of each translation."""
+        """The subword tokens of each translation."""
         ...
 
 
 class Transformers:
-    """`generate`, with its key-value cache, on all cores."""
+    """`generate`, with its KV cache, on all cores."""
 
     def __init__(self, folder: Path, threads: int) -> None:
         """Load a model, in fp32."""
@@ -53,7 +53,7 @@ class Transformers:
     def translate(
         self, sources: Sequence[Sequence[str]], max_tokens: int, search: BatchSearch
     ) -> list[list[str]]:
-        """See `Peer`; all sources are of one length."""
+        """See `Peer`; all sources have the same length."""
         input_ids = self._torch.tensor([[self._ids[piece] for piece in one] for one in sources])
         found = self._model.generate(
             input_ids=input_ids,

@@ -1,10 +1,10 @@
-"""Instruction sets that both sides can be held to, and what CTranslate2 reports that it uses.
+"""Restricts both sides to one instruction set, and reads what CTranslate2 reports that it uses.
 
-CT2_FORCE_CPU_ISA concerns CTranslate2's own kernels alone. A library multiplies its matrices:
-oneDNN, or oneMKL on Intel's CPUs (CT2_USE_MKL chooses it elsewhere). Each has a variable of its
-own, which only limits it: on a CPU without the instruction set it uses a lesser one, and a value
-that it does not know changes nothing. So a probe translates with the same environment, and what
-it logs must name the instruction set.
+CT2_FORCE_CPU_ISA affects only CTranslate2's own kernels. Matrix products are done by a library:
+oneDNN, or oneMKL on Intel's CPUs (CT2_USE_MKL chooses it elsewhere). Each has its own variable,
+which is only an upper limit: on a CPU without the instruction set it uses a lesser one, and an
+unknown value changes nothing. So a probe translates in the same environment, and its log must name
+the instruction set.
 
 Source:
     https://opennmt.net/CTranslate2/environment_variables.html
@@ -29,13 +29,13 @@ from benchmarks.peers.processes import PROJECT, ComputeType
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
 InstructionSet = Literal["avx2", "avxvnni", "avx512vnni"]
-"""Our names of those that both sides know."""
+"""Our names of the instruction sets that both sides support."""
 INSTRUCTION_SETS: tuple[InstructionSet, ...] = get_args(InstructionSet)
 _VERBOSE = {"CT2_VERBOSE": "1", "ONEDNN_VERBOSE": "1", "MKL_VERBOSE": "1"}
 _SELECTED = re.compile(r"Selected ISA: (\S+)")
 _BACKEND = re.compile(r"- (?:SGEMM|GEMM_S8) backend: (\S+)")
 _LIBRARIES = {"DNNL": "oneDNN", "MKL": "oneMKL"}
-"""Libraries that multiply matrices, by CTranslate2's names of them."""
+"""Matrix libraries, by CTranslate2's names."""
 _REPORTS = {
     "oneDNN": re.compile(r"^onednn_verbose,.*\bcpu,isa:(.*)$", re.MULTILINE),
     "oneMKL": re.compile(r"^MKL_VERBOSE .* architecture (.*), Lnx ", re.MULTILINE),
@@ -44,7 +44,7 @@ _REPORTS = {
 
 @dataclass(frozen=True)
 class PeerReport:
-    """What CTranslate2 and the libraries that multiply its matrices log that they use.
+    """What CTranslate2 and its matrix libraries log that they use.
 
     Attributes:
         ctranslate2: the instruction set of its own kernels; None if it logged none.
@@ -55,14 +55,14 @@ class PeerReport:
     libraries: Mapping[str, str | None]
 
     def __str__(self) -> str:
-        """For a person: CTranslate2 AVX2, oneDNN Intel AVX2."""
+        """As text, such as: CTranslate2 AVX2, oneDNN Intel AVX2."""
         named = {"CTranslate2": self.ctranslate2, **self.libraries}
         return ", ".join(f"{name} {reported or 'unknown'}" for name, reported in named.items())
 
 
 @dataclass(frozen=True)
 class _Names:
-    """An instruction set in the words of CTranslate2, oneDNN and oneMKL: values, then reports."""
+    """An instruction set in the terms of CTranslate2, oneDNN and oneMKL: values, then reports."""
 
     ctranslate2: str
     onednn: str
@@ -90,32 +90,32 @@ _NAMES = {
 
 
 def hold(asked: InstructionSet | None) -> InstructionSet:
-    """Hold all processes that are started from now on to one instruction set.
+    """Restrict all processes that are started from now on to one instruction set.
 
     Args:
-        asked: which; None: what our library chooses here.
+        asked: the instruction set; None: the one that our library chooses here.
 
     Returns:
         The instruction set.
 
     Raises:
         UsageError: this CPU lacks it, our library was not compiled for it, or the peer cannot be
-            held to it.
+            restricted to it.
     """
     if asked is not None:
         os.environ["DRAGOMAN_ISA"] = asked
     chosen = choose_instruction_set()
     if chosen not in INSTRUCTION_SETS:
         raise UsageError(
-            f"our library uses {chosen or 'no compiled code'} here, to which CTranslate2 cannot be "
-            f"held: give --isa one of {', '.join(INSTRUCTION_SETS)}"
+            f"our library uses {chosen or 'no compiled code'} here, and CTranslate2 cannot be "
+            f"restricted to that: give --isa one of {', '.join(INSTRUCTION_SETS)}"
         )
     os.environ.update(environment(chosen))
     return chosen
 
 
 def environment(instruction_set: InstructionSet) -> dict[str, str]:
-    """Variables that hold both sides to an instruction set."""
+    """Variables that restrict both sides to an instruction set."""
     names = _NAMES[instruction_set]
     return {
         "DRAGOMAN_ISA": instruction_set,
@@ -150,7 +150,7 @@ def probe_peer(model: Path, compute_type: ComputeType) -> PeerReport:
 
 
 def read_report(log: str) -> PeerReport:
-    """What CTranslate2 and its libraries logged.
+    """Parse what CTranslate2 and its libraries logged.
 
     Args:
         log: of a process that translated, with `CT2_VERBOSE`, `ONEDNN_VERBOSE` and `MKL_VERBOSE`.
@@ -163,7 +163,7 @@ def read_report(log: str) -> PeerReport:
 
 
 def check_peer(compute_type: ComputeType, report: PeerReport, wanted: InstructionSet) -> None:
-    """Make sure that CTranslate2 and all its libraries use an instruction set.
+    """Check that CTranslate2 and all its libraries use an instruction set.
 
     Raises:
         CheckFailed: one of them does not, or did not log what it uses.
@@ -177,7 +177,7 @@ def check_peer(compute_type: ComputeType, report: PeerReport, wanted: Instructio
 
 
 def check_ours(reported: str | None, wanted: InstructionSet) -> None:
-    """Make sure that a process of ours uses an instruction set.
+    """Check that one of our processes uses an instruction set.
 
     Raises:
         CheckFailed: it uses another one, or not the compiled library.

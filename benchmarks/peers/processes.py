@@ -1,4 +1,4 @@
-"""The contenders that run in processes of their own, driven over pipes."""
+"""The contenders, which run in separate processes and are used over pipes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dragoman.kernel.errors import DragomanError, UsageError
 Precision = Literal["fp32", "int8"]
 ComputeType = Literal["float32", "int8"]
 PROJECT = Path(__file__).parents[2]
-"""Where workers are started."""
+"""Working directory of the workers."""
 
 
 @dataclass(frozen=True)
 class Threads:
-    """CTranslate2's two ways to use cores: within a batch (`intra`), and batches beside each other.
+    """CTranslate2's two kinds of threads: within a batch (`intra`), and for parallel batches.
 
     Source: https://opennmt.net/CTranslate2/parallel.html
     """
@@ -33,18 +33,18 @@ class Threads:
     inter: int
 
     def __str__(self) -> str:
-        """As the tables name it."""
+        """Its name in the tables."""
         return f"intra {self.intra}, inter {self.inter}"
 
 
 class WorkerProcess:
-    """A contender in a process of its own; the clock runs inside it."""
+    """A contender in its own process, which also measures the time."""
 
     def __init__(self, module: str, words: Sequence[str]) -> None:
         """Start the process and wait until it has loaded the model.
 
         Args:
-            module: speaks `benchmarks.peers.worker_protocol`.
+            module: implements `benchmarks.peers.worker_protocol`.
             words: its command line.
 
         Raises:
@@ -60,12 +60,12 @@ class WorkerProcess:
             cwd=PROJECT,
         )
         self.peak_bytes = 0
-        """The most memory it had resident up to its last answer."""
+        """Peak resident memory up to the last answer."""
         try:
             greeting = self._read()
             self.version: str = greeting["version"]
             self.instruction_set: str | None = greeting["instruction_set"]
-            """That of our compiled library; None if it does not run there."""
+            """Instruction set of our compiled library; None if it is not used."""
         except BaseException:
             self.close()
             raise
@@ -88,14 +88,14 @@ class WorkerProcess:
         return self.run(Texts(texts, TARGET_LANGUAGE), search)
 
     def run(self, inputs: Inputs, search: BatchSearch) -> Run:
-        """Translate sentences in their order, one batch after the other.
+        """Translate sentences in order, one batch after the other.
 
         Args:
             inputs: what to translate.
-            search: how.
+            search: how to search.
 
         Returns:
-            As many outputs; with empty texts where the inputs are ids.
+            As many outputs; with empty texts if the inputs are ids.
 
         Raises:
             DragomanError: the process ended.
@@ -119,7 +119,7 @@ class WorkerProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise DragomanError(f"the process of {self._module} ended; see above why")
+            raise DragomanError(f"the process of {self._module} ended; see its output above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -142,7 +142,7 @@ class CTranslate2Process(WorkerProcess):
             bundle: the bundle of the same weights, for its vocabulary and limits.
             threads: CTranslate2's settings.
             compute_type: CTranslate2's precision.
-            endless: go on to the limit of tokens in every translation.
+            endless: generate up to the token limit in every translation.
 
         Raises:
             DragomanError: it did not start.
@@ -170,8 +170,8 @@ class EngineProcess(WorkerProcess):
         Args:
             bundle: folder of the bundle.
             precision: the engine's.
-            takes: the kind of inputs that it will be asked with.
-            endless: with ids, go on to the limit of tokens in every translation.
+            takes: the kind of inputs that it will get.
+            endless: with ids, generate up to the token limit in every translation.
 
         Raises:
             DragomanError: it did not start.
@@ -185,7 +185,7 @@ def convert_for_ctranslate2(bundle: Path, model: Path) -> None:
 
     Args:
         bundle: a bundle or a checkpoint.
-        model: folder to make.
+        model: folder to create.
 
     Raises:
         DragomanError: CTranslate2 is missing, or the conversion failed.
@@ -194,4 +194,4 @@ def convert_for_ctranslate2(bundle: Path, model: Path) -> None:
         raise UsageError("ctranslate2 is not installed: pip install 'dragoman[benchmark]'")
     command = [sys.executable, "-m", "benchmarks.peers.ctranslate2_model", str(bundle.resolve())]
     if subprocess.run([*command, "--out", str(model)], cwd=PROJECT).returncode:
-        raise DragomanError(f"{bundle}: could not be converted; the message above says why")
+        raise DragomanError(f"{bundle}: could not be converted; see the message above")

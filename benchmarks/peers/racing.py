@@ -10,7 +10,7 @@ from benchmarks.peers.contenders import Run
 from benchmarks.report import Sample
 
 PAUSE_S = 0.5
-"""Between runs: the threads of the one before spin for a while before they sleep."""
+"""Pause between runs: the threads of the last run spin for a while before they sleep."""
 
 Runner = Callable[[], Run]
 _Name = TypeVar("_Name")
@@ -19,15 +19,15 @@ _Name = TypeVar("_Name")
 def alternate(
     runners: Mapping[_Name, Runner], rounds: int, advance: Callable[[], None]
 ) -> dict[_Name, tuple[Sample, ...]]:
-    """Run everyone once a round, so that a machine that grows slower does so for all.
+    """Run every contender once in each round, so that a machine that slows down affects all.
 
     Args:
-        runners: what runs, by name, in the order of a round; never two at a time.
-        rounds: how many.
+        runners: by name, in the order of a round; only one runs at a time.
+        rounds: number of rounds.
         advance: called after each run.
 
     Returns:
-        A sample a round, by name.
+        A sample for each round, by name.
     """
     samples: dict[_Name, list[Sample]] = {name: [] for name in runners}
     for _ in range(rounds):
@@ -39,7 +39,7 @@ def alternate(
 
 
 def fastest(samples: Mapping[_Name, Sequence[Sample]]) -> _Name:
-    """Who had the fastest single run: in few rounds, what disturbs can only have slowed."""
+    """Which had the fastest single run: disturbances only make runs slower."""
     return min(samples, key=lambda name: min(sample.elapsed_s for sample in samples[name]))
 
 

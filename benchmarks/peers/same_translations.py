@@ -1,7 +1,7 @@
 """Whether our engine and CTranslate2 give the same translations, in each precision.
 
-Both are asked with token ids, one sentence a call where that matters to the result: CTranslate2 has
-one limit of tokens a call.
+Both get token ids, one sentence for each call if that affects the result: CTranslate2 has one token
+limit for each call.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dragoman.kernel.manifest import Manifest
 
 BEAM_WIDTH = 4
 LEAST_GREEDY_EQUAL = 0.99
-"""Rounding may turn a near tie; more than this, and something else is wrong."""
+"""Rounding may flip a near tie; if more sentences differ, something else is wrong."""
 MOST_BLEU_APART = 0.3
-"""With each side's own length penalty, beam search does not find quite the same."""
+"""With each side's own length penalty, beam search gives slightly different results."""
 
 OURS, PEER = "Dragoman fp32", "CTranslate2 float32"
-"""The two that must agree."""
+"""The two contenders that must agree."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What one contender made of a test set: token ids, and beam search's texts."""
+    """One contender's translations of a test set: token ids, and beam search's texts."""
 
     greedy: Sequence[tuple[int, ...]]
     beam: Sequence[tuple[int, ...]]
@@ -41,10 +41,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Likeness:
-    """How one contender's translations compare with the reference and with our fp32's.
+    """Comparison of one contender's translations with the references and with our fp32's.
 
     `*_equal` are shares of sentences with the same token ids as our fp32's. The BLEUs are of beam
-    search: `bleu` against the reference, `bleu_to_fp32` with our fp32's translations as reference.
+    search: `bleu` against the references, `bleu_to_fp32` with our fp32's translations as
+    references.
     """
 
     contender: str
@@ -56,7 +57,7 @@ class Likeness:
 
 
 class Asker:
-    """Asks contenders for a test set's translations, in token ids."""
+    """Gets a test set's translations from contenders, as token ids."""
 
     def __init__(self, test: TestSet, bundle: Path, manifest: Manifest) -> None:
         """Encode a test set.
@@ -81,7 +82,7 @@ class Asker:
 
 
 def compare(found: Mapping[str, Found], references: Sequence[str]) -> list[Likeness]:
-    """Compare everyone with our fp32.
+    """Compare every contender with our fp32.
 
     Args:
         found: by contender, `OURS` among them.
@@ -105,7 +106,7 @@ def compare(found: Mapping[str, Found], references: Sequence[str]) -> list[Liken
 
 
 def check(likenesses: Sequence[Likeness]) -> None:
-    """Refuse to go on if fp32 differs from CTranslate2's.
+    """Stop if our fp32 differs from CTranslate2's.
 
     Raises:
         CheckFailed: `OURS` and `PEER` do not agree.
@@ -131,7 +132,7 @@ def equal_share(one: Sequence[tuple[int, ...]], other: Sequence[tuple[int, ...]]
 
 
 def likeness_table(likenesses: Sequence[Likeness]) -> str:
-    """How like the translations are, in Markdown."""
+    """Similarity of the translations, in Markdown."""
     beam = search_name(BEAM_WIDTH)
     header = ("contender", "greedy equal", f"{beam} equal", f"BLEU, {beam}")
     rows = [

@@ -1,22 +1,22 @@
-"""Dragoman beside CTranslate2, both behind Triton, under single-sentence requests over gRPC.
+"""Dragoman compared with CTranslate2, both behind Triton, under single-sentence gRPC requests.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.peers.served --data-dir CORPORA [--sentences N] [--json FILE]
 
-Dragoman is the model `translate` of the repository, which batches by itself. CTranslate2 is a
+Dragoman is the model `translate` of the repository, which does its own batching. CTranslate2 is a
 Python model in the same server, with the same weights, batched by Triton's dynamic batcher: the
-usual recipe. First its settings are tried, and for each case the one with the most sentences a
-second takes part.
+usual setup. First its settings are tuned; for each case, the one with the most sentences per second
+is used.
 
-A case is a search and a number of requests at once: so many clients each send a sentence, wait for
-the translation and send the next (`benchmarks.load`). Sentences come in a shuffled order, so
-that short and long ones meet. Both servers of a case stay up, and rounds alternate between them, so
-that a machine that grows slower or faster does so for both; the table of CPU time says what the
-idle one took meanwhile, and whether anything else ran.
+A case is a search and a number of concurrent requests: that many clients each send a sentence, wait
+for the translation and send the next (`benchmarks.load`). Sentences come in a shuffled order, so
+that short and long ones mix. Both servers of a case stay up, and rounds alternate between them, so
+that a machine that slows down or speeds up affects both. The table of CPU time shows the CPU use of
+the idle server, and whether anything else ran.
 
-Where they differ, apart from speed: as in `benchmarks.peers.engine`. Before the speed, both
-translate some sentences greedily; if their texts differ, nothing is measured.
+They differ in more than speed, as in `benchmarks.peers.engine`. Before the speed, both translate
+some sentences greedily; if their texts differ, nothing is measured.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ TEST = "tatoeba-en-de/test"
 
 
 def read_texts(data_dir: Path, sentences: int, bundle: Path) -> tuple[str, ...]:
-    """The first sentences of the test set, without those that the model does not take.
+    """The first sentences of the test set, without those that the model rejects.
 
     Args:
-        data_dir: folder that holds the test set.
-        sentences: how many, those left out counted.
+        data_dir: folder with the test set.
+        sentences: number of sentences, rejected ones included.
         bundle: for its vocabulary and limits.
 
     Raises:
@@ -65,7 +65,7 @@ def read_texts(data_dir: Path, sentences: int, bundle: Path) -> tuple[str, ...]:
         if line.strip() and len(tokenizer.encode_source(line, TARGET_LANGUAGE)) <= most
     ]
     if not kept:
-        raise UsageError(f"{data_dir / TEST}: no sentence that the model takes")
+        raise UsageError(f"{data_dir / TEST}: no sentence that the model accepts")
     return tuple(kept)
 
 
@@ -130,7 +130,7 @@ def _match(text: str) -> Match:
     return Match(precision, compute_type)
 
 
-_match.__name__ = "pair of precisions"  # what argparse calls it in its message
+_match.__name__ = "pair of precisions"  # argparse uses it in its message
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -155,12 +155,12 @@ def main(words: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.peers.served",
-        description="Dragoman beside CTranslate2, both behind Triton, under concurrent requests.",
+        description="Dragoman and CTranslate2, both behind Triton, under concurrent requests.",
     )
     add = parser.add_argument
-    add("--data-dir", type=Path, required=True, help=f"folder that holds {TEST}")
+    add("--data-dir", type=Path, required=True, help=f"folder with {TEST}")
     add("--sentences", type=positive, default=512, help="of the test set (default: 512)")
-    add("--seconds", type=positive, default=10, help="that count, of each load (default: 10)")
+    add("--seconds", type=positive, default=10, help="measured, of each load (default: 10)")
     add("--tuning-seconds", type=positive, default=2, help="of each trial (default: 2)")
     add("--rounds", type=positive, default=3, help="of each case (default: 3)")
     add("--beam-width", type=positive, nargs="+", default=[1, 4], help="default: 1 4")
@@ -178,8 +178,8 @@ def _parser() -> argparse.ArgumentParser:
         default=Path("model_repository"),
         help="Triton model repository to serve (default: model_repository)",
     )
-    add("--bundle", type=Path, help="CTranslate2's is made of it (default: the repository's)")
-    add("--json", type=Path, help="file for all figures")
+    add("--bundle", type=Path, help="source of CTranslate2's model (default: the repository's)")
+    add("--json", type=Path, help="file for all results")
     return parser
 
 

@@ -25,16 +25,16 @@ from benchmarks.peers.ctranslate2_repository import Setting, write_repository
 from dragoman.kernel.errors import CheckFailed, UsageError
 
 SERVER, ENGINE, IDLE = "server", "engine", "idle"
-"""Triton's own process, those that do its model's work, and all of the servers not under load:
-names among `LoadResult.cpu_s`."""
+"""Names in `LoadResult.cpu_s`: Triton's own process, the processes that do its model's work, and
+all processes of the servers not under load."""
 _CONFIG = "config.pbtxt"
 _TIMEOUT_S = 60.0
 _KEPT_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
-"""For CTranslate2, which runs in a child of Triton's and takes new memory for each batch: with the
-thresholds of 128 KiB that `dragoman serve` gives Triton, it has 0.4 to 0.7 of its speed."""
+"""For CTranslate2, which runs in a child of Triton's and allocates memory for each batch: with the
+thresholds of 128 KiB that `dragoman serve` sets for Triton, it has 0.4 to 0.7 of its speed."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ class Endpoint:
         """Put it under load.
 
         Args:
-            texts: one is sent a request.
+            texts: each request sends one.
             beam_width: 1 for greedy search.
             plan: how much load.
             others: servers that should be idle meanwhile.
-            more: options of every request beside those of all contenders.
+            more: further options of every request, for this contender only.
         """
         idle = [pid for other in others for pid in (other.server_pid, *other.engine_pids)]
         watched = {SERVER: [self.server_pid], ENGINE: self.engine_pids, IDLE: idle}
@@ -108,7 +108,7 @@ def serve(repository: Path) -> Iterator[Endpoint]:
 
 @dataclass(frozen=True)
 class CTranslate2Servers:
-    """What servers of CTranslate2 are made of: its model, and the bundle of the same weights."""
+    """The inputs of CTranslate2's servers: its model, and the bundle of the same weights."""
 
     model: Path
     bundle: Path
@@ -127,7 +127,7 @@ class CTranslate2Servers:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for processes that are started meanwhile."""
+    """Set environment variables for processes started in the context."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -141,12 +141,12 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def with_precision(repository: Path, precision: str, folder: Path) -> Path:
-    """A repository with the same model, set to a precision.
+    """A repository with the same model, configured for a precision.
 
     Args:
         repository: a model repository with our model.
         precision: of its engine.
-        folder: where to; made here.
+        folder: where to; created here.
 
     Returns:
         The folder.

@@ -1,4 +1,4 @@
-"""Our model and CTranslate2, both behind Triton: compared, tuned and measured case by case."""
+"""Compares, tunes and measures our model and CTranslate2, both behind Triton."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.processors import usable_processors
 
 LEAST_EQUAL = 0.95
-"""Of greedy translations in fp32: more that differ, and it is not the same model."""
+"""Required share of equal greedy translations in fp32; with less, the models differ."""
 COMPARED = 50
 _WARM_UP_S = 2.0
 _PAUSE_S = 0.5
-"""Between loads: the threads of the one before spin for a while before they sleep."""
+"""Pause between loads: the threads of the last one spin for a while before they sleep."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """Who meets: a precision of our engine and a compute type of CTranslate2."""
+    """A pairing: a precision of our engine and a compute type of CTranslate2."""
 
     precision: str
     compute_type: str
 
     @property
     def exact(self) -> bool:
-        """Whether both compute in fp32, so that they should write the same."""
+        """Whether both compute in fp32, so that their translations should be equal."""
         return (self.precision, self.compute_type) == ("fp32", "float32")
 
 
 @dataclass(frozen=True)
 class Loads:
-    """How everything is measured: what is asked, how often, and for how long."""
+    """The load: which texts, how often, and for how long."""
 
     texts: tuple[str, ...]
     cases: tuple[Case, ...]
@@ -51,7 +51,7 @@ class Loads:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that was found about one match."""
+    """All results of one pairing."""
 
     match: Match
     greedy_equal: float
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def errors(self) -> list[str]:
-        """Which requests failed, and how many."""
+        """The failed requests, with their number."""
         found = [(trial.case, trial.result.errors) for trial in self.trials]
         found += [(contest.case, contest.errors) for contest in self.contests]
         return [
@@ -70,7 +70,7 @@ class Outcome:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """All results, for JSON."""
         return {
             **asdict(self.match),
             "greedy_equal": self.greedy_equal,
@@ -91,13 +91,13 @@ class Outcome:
 def play(
     match: Match, repository: Path, servers: CTranslate2Servers, loads: Loads, scratch: Path
 ) -> Outcome:
-    """Compare, tune and measure two who meet.
+    """Compare, tune and measure a pairing.
 
     Args:
-        match: who.
+        match: the pairing.
         repository: ours.
-        servers: what CTranslate2's servers are made of.
-        loads: what is asked, how often, and for how long.
+        servers: the inputs of CTranslate2's servers.
+        loads: which texts, how often, and for how long.
         scratch: an empty folder.
     """
     candidates = settings(len(usable_processors()), match.compute_type)
@@ -132,7 +132,7 @@ def _contest(
 
 
 def equal_share(one: Sequence[str], other: Sequence[str]) -> float:
-    """Share of places where both have the same text."""
+    """Share of indices at which both have the same text."""
     return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
 
 
@@ -158,15 +158,15 @@ def race(
 
     Args:
         case: the load.
-        contenders: running servers by setting; never two under load at a time.
-        loads: what is asked, how often, and for how long.
-        advance: told of each load.
+        contenders: running servers by setting; only one is under load at a time.
+        loads: which texts, how often, and for how long.
+        advance: called before each load with its name.
 
     Returns:
         The rounds of each contender.
 
     Raises:
-        CheckFailed: one answered nothing in a whole round.
+        CheckFailed: a contender answered nothing in a whole round.
     """
     found: dict[str, list[LoadResult]] = {name: [] for name in contenders}
     for number in range(loads.rounds):

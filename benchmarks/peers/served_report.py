@@ -1,4 +1,4 @@
-"""What servers did under load, and the tables made of it."""
+"""Results of servers under load, and their tables."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from benchmarks.report import markdown_table, search_name, spread
 
 @dataclass(frozen=True)
 class Case:
-    """How much is asked for at once, and with which search."""
+    """The number of concurrent requests, and the search."""
 
     beam_width: int
     concurrency: int
 
     def __str__(self) -> str:
-        """As progress bars name it."""
+        """Its name in progress bars."""
         return f"{search_name(self.beam_width)}, {self.concurrency} at once"
 
 
@@ -33,8 +33,8 @@ class Rounds:
     """One contender's loads; at least one.
 
     Attributes:
-        setting: how it was run.
-        results: a round each.
+        setting: how it ran.
+        results: one for each round.
     """
 
     setting: str
@@ -52,12 +52,12 @@ class Rounds:
 
     @property
     def latency(self) -> Latency:
-        """Of the requests of all rounds together."""
+        """Latency of the requests of all rounds together."""
         return LatencyHistogram.merge(result.latencies for result in self.results).summary()
 
     @property
     def cores(self) -> dict[str, float]:
-        """The cores in use by name, each the median of the rounds."""
+        """CPU cores used, by name; each the median of the rounds."""
         names = self.results[0].cpu_s
         return {
             name: statistics.median(
@@ -68,11 +68,11 @@ class Rounds:
 
     @property
     def cores_elsewhere(self) -> float:
-        """The cores that the rest of the machine had, in the worst round."""
+        """CPU cores used by the rest of the machine, in the worst round."""
         return max(_elsewhere_s(result.cpu_s) / result.elapsed_s for result in self.results)
 
     def summary(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """All results, for JSON."""
         return {
             **asdict(self),
             "sentences_per_s": self.sentences_per_s,
@@ -85,7 +85,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Contest:
-    """The rounds of one case; round N of both ran side by side."""
+    """The rounds of one case; round N of both ran together."""
 
     case: Case
     dragoman: Rounds
@@ -93,7 +93,7 @@ class Contest:
 
     @property
     def ratios(self) -> list[float]:
-        """How many times as many sentences a second Dragoman translated, a round."""
+        """Dragoman's sentences per second over CTranslate2's, for each round."""
         pairs = zip(self.dragoman.results, self.ctranslate2.results, strict=True)
         return [ours.sentences_per_s / theirs.sentences_per_s for ours, theirs in pairs]
 
@@ -107,7 +107,7 @@ class Contest:
         return dict(total)
 
     def summary(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """All results, for JSON."""
         return {
             **asdict(self.case),
             "dragoman": self.dragoman.summary(),
@@ -119,7 +119,7 @@ class Contest:
 
 
 def throughput_table(contests: Sequence[Contest]) -> str:
-    """How fast both are and how long a request waits, in Markdown."""
+    """Throughput and latency of both, in Markdown."""
     header = (
         *("search", "requests at once", "Dragoman", "sent/s", "tok/s", "p50 ms", "p99 ms"),
         *("CTranslate2", "sent/s", "tok/s", "p50 ms", "p99 ms", "ratio (min..max)"),
@@ -156,7 +156,7 @@ def processor_table(contests: Sequence[Contest]) -> str:
 
 
 def _elsewhere_s(cpu_s: Mapping[str, float]) -> float:
-    """What the machine did beside what was watched; a little below zero by ticks, so cut off."""
+    """CPU time of other processes; clock ticks can make it slightly negative, so at least 0."""
     watched = sum(seconds for name, seconds in cpu_s.items() if name != MACHINE)
     return max(0.0, cpu_s[MACHINE] - watched)
 

@@ -1,4 +1,4 @@
-"""Which setting serves CTranslate2 best, for each case."""
+"""Finds CTranslate2's best setting behind Triton, for each case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.peers.served_report import Case
 
 _DELAYS_US = (0, 1000, 5000)
 _PREFERRED = tuple(2**power for power in range(2, MAX_BATCH_SIZE.bit_length()))
-"""With a delay alone, Triton would make fewer requests than a full batch wait for all of it."""
+"""Without them, Triton would make requests wait for the whole delay unless a batch is full."""
 _WARM_UP_S = 1.0
 
 
@@ -26,10 +26,10 @@ class Trial:
 
 
 def settings(cores: int, compute_type: str) -> list[Setting]:
-    """The settings that are tried.
+    """The settings to try.
 
     Args:
-        cores: that may be used.
+        cores: number of cores to use.
         compute_type: CTranslate2's precision.
     """
     layouts = dict.fromkeys((Layout(cores, 1, 1), Layout(1, cores, 1), Layout(1, 1, cores)))
@@ -51,12 +51,12 @@ def try_all(
     """Put a server with each setting under the load of each case.
 
     Args:
-        servers: what they are made of; one runs at a time.
+        servers: their inputs; one runs at a time.
         candidates: the settings.
         cases: the loads.
-        texts: one is sent a request.
+        texts: each request sends one.
         duration_s: of each load.
-        advance: told of each load.
+        advance: called before each load with its name.
     """
     trials = []
     for setting in candidates:
@@ -70,7 +70,7 @@ def try_all(
 
 
 def best_settings(trials: Sequence[Trial]) -> dict[Case, Setting]:
-    """The setting with the most sentences a second, for each case; of equal ones the first."""
+    """The setting with the most sentences per second, for each case; the first of equals."""
     best: dict[Case, Trial] = {}
     for trial in trials:
         before = best.setdefault(trial.case, trial)

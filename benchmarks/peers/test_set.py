@@ -14,7 +14,7 @@ from dragoman.kernel.manifest import Manifest
 
 @dataclass(frozen=True)
 class TestSet:
-    """Sentences that both can translate, with references; `left_out` were too long."""
+    """Sentences that both can translate, with references; `left_out` counts too long ones."""
 
     name: str
     texts: tuple[str, ...]
@@ -26,12 +26,12 @@ class TestSet:
 def read_test_set(
     data_dir: Path, name: str, sentences: int | None, bundle: Path, manifest: Manifest
 ) -> TestSet:
-    """Read the first sentences of a test set, without those that the model does not take.
+    """Read the first sentences of a test set, without those that the model rejects.
 
     Args:
-        data_dir: where `name` begins.
+        data_dir: where `name` starts.
         name: prefix of the two files.
-        sentences: how many, the long ones counted; None for all.
+        sentences: number of sentences, long ones included; None for all.
         bundle: for its vocabulary.
         manifest: of the bundle.
 
@@ -46,8 +46,8 @@ def read_test_set(
         length = len(tokenizer.encode_source(src, TARGET_LANGUAGE))
         if length <= manifest.limits.max_source_tokens:
             kept.append((src, tgt))
-            source_tokens += length - 2  # the output is counted without specials too
+            source_tokens += length - 2  # outputs are counted without specials too
     if not kept:
-        raise UsageError(f"{data_dir / name}: no sentence that the model takes")
+        raise UsageError(f"{data_dir / name}: no sentence that the model accepts")
     texts, references = zip(*kept, strict=True)
     return TestSet(name, texts, references, source_tokens, len(pairs) - len(kept))

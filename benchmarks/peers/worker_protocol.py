@@ -1,7 +1,7 @@
-"""What goes over the pipes between a benchmark and a contender in a process of its own.
+"""The protocol over the pipes between a benchmark and a contender in its own process.
 
-The first line out of a worker says which version it is, and which instruction set our compiled
-library uses. Then each line in is a request, answered by one line; the worker ends with its input.
+A worker's first output line gives its version and the instruction set of our compiled library. Then
+each input line is a request, answered by one line; the worker ends when its input ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Batching = Literal["examples", "tokens"]
-"""What CTranslate2 counts when it cuts a batch into parts for several threads."""
+"""What CTranslate2 counts when it splits a batch for several threads."""
 
 _STATUS = Path("/proc/self/status")
 _Item = TypeVar("_Item")
@@ -22,7 +22,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts to translate, each up to the bundle's own limit of tokens."""
+    """Texts to translate, each up to the bundle's own token limit."""
 
     texts: Sequence[str]
     target_language: str
@@ -32,13 +32,13 @@ class Texts:
         return len(self.texts)
 
     def first(self, number: int) -> Texts:
-        """The first of them."""
+        """The first of them, this many."""
         return Texts(self.texts[:number], self.target_language)
 
 
 @dataclass(frozen=True)
 class TokenIds:
-    """Sources as the encoder reads them, and the most tokens to generate for each."""
+    """Sources as the encoder reads them, and the maximum number of tokens for each."""
 
     sources: Sequence[Sequence[int]]
     max_tokens: Sequence[int]
@@ -48,7 +48,7 @@ class TokenIds:
         return len(self.sources)
 
     def first(self, number: int) -> TokenIds:
-        """The first of them."""
+        """The first of them, this many."""
         return TokenIds(self.sources[:number], self.max_tokens[:number])
 
 
@@ -58,9 +58,9 @@ _KINDS = {"texts": Texts, "ids": TokenIds}
 
 @dataclass(frozen=True)
 class BatchSearch:
-    """How to search, and how many sentences go into one call.
+    """The search, and the number of sentences in one call.
 
-    `batching` concerns CTranslate2 alone.
+    `batching` applies only to CTranslate2.
     """
 
     beam_width: int
@@ -71,10 +71,10 @@ class BatchSearch:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was made of all sentences of a request, in their order.
+    """The translations of all sentences of a request, in order.
 
-    `tokens` are without the end symbol, `cut` if the limit of tokens ended a translation. `texts`
-    are given where texts were asked for, `ids` by who knows them.
+    `tokens` are without the end symbol; `cut` says whether a translation reached the token limit.
+    `texts` are given for requests with texts, `ids` if the contender reports them.
     """
 
     elapsed_s: float
@@ -88,13 +88,13 @@ Answerer = Callable[[Inputs, BatchSearch], Answer]
 
 
 def write_request(inputs: Inputs, search: BatchSearch) -> str:
-    """A request as a line without its end."""
+    """A request as a line, without the newline."""
     (kind,) = (name for name, cls in _KINDS.items() if isinstance(inputs, cls))
     return json.dumps({"kind": kind, "inputs": asdict(inputs), "search": asdict(search)})
 
 
 def read_request(line: str) -> tuple[Inputs, BatchSearch]:
-    """What `write_request` wrote."""
+    """Parse the output of `write_request`."""
     values: dict[str, Any] = json.loads(line)
     return _KINDS[values["kind"]](**values["inputs"]), BatchSearch(**values["search"])
 
@@ -103,8 +103,8 @@ def serve(version: str, answer: Answerer, instruction_set: str | None = None) ->
     """Answer requests until the input ends.
 
     Args:
-        version: of what translates.
-        answer: translates, and holds the clock.
+        version: of the translator.
+        answer: translates, and measures the time.
         instruction_set: of our compiled library, if it is in use.
     """
     print(json.dumps({"version": version, "instruction_set": instruction_set}), flush=True)
@@ -115,7 +115,7 @@ def serve(version: str, answer: Answerer, instruction_set: str | None = None) ->
 
 
 def peak_resident_bytes(status: str) -> int:
-    """The most memory that a process ever had resident.
+    """Peak resident memory of a process.
 
     Args:
         status: contents of its `/proc/PID/status`.
@@ -127,6 +127,6 @@ def peak_resident_bytes(status: str) -> int:
 
 
 def in_batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
-    """Cut a sequence into parts of a size; the last may be smaller."""
+    """Split a sequence into parts of a given size; the last may be smaller."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -1,1 +1,1 @@
-"""What a bundle's translations are like, beside BLEU."""
+"""Properties of a bundle's translations besides BLEU."""

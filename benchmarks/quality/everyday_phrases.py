@@ -1,4 +1,4 @@
-"""Which of the most frequent everyday phrases a bundle translates as people do.
+"""Which of the most frequent everyday phrases a bundle translates correctly.
 
 Run from the project's folder:
 
@@ -34,12 +34,12 @@ class Phrase:
     forms: dict[str, list[str]]
 
     def accepts(self, translation: str, language: str) -> bool:
-        """Whether a translation is one of its forms; case, punctuation and spaces do not count."""
+        """Whether a translation is one of its forms, ignoring case, punctuation and spaces."""
         return folded(translation) in set(map(folded, self.forms[language]))
 
 
 def read_phrases(lines: Iterable[str]) -> list[Phrase]:
-    """Read phrases, one a line: languages between " | ", forms between " / "."""
+    """Read phrases, one per line: languages separated by " | ", forms by " / "."""
     phrases = []
     for line in lines:
         if line.strip() and not line.startswith("#"):
@@ -49,14 +49,14 @@ def read_phrases(lines: Iterable[str]) -> list[Phrase]:
 
 
 def _forms(column: str, language: str) -> list[str]:
-    """All forms, without the spaces that parts that are missing leave behind."""
+    """All forms, without the spaces around omitted parts."""
     marks = r"\s+(?=[.,])" if language == "fr" else r"\s+(?=[.,?!])"
     forms = (form for one in column.split(" / ") for form in expanded(one))
     return [re.sub(marks, "", " ".join(form.split())) for form in forms]
 
 
 def expanded(form: str) -> Iterator[str]:
-    """All that a form with alternatives, `(a|b)`, stands for, first without what may be missing."""
+    """All expansions of a form with alternatives `(a|b)`; optional parts are first omitted."""
     found = _ALTERNATIVES.search(form)
     if found is None:
         yield form
@@ -69,7 +69,7 @@ def expanded(form: str) -> Iterator[str]:
 def wrong_translations(
     translator: Translator, phrases: list[Phrase], src: str, tgt: str
 ) -> list[tuple[Phrase, str]]:
-    """The phrases whose translation is none of theirs, with it."""
+    """The phrases with a translation that is not one of their forms, and that translation."""
     options = OptionArguments(source_language=src, target_language=tgt)
     found = translator.translate([phrase.forms[src][0] for phrase in phrases], options)
     translated = zip(phrases, (one.text for one in found), strict=True)
@@ -84,11 +84,11 @@ def write_text(phrases: list[Phrase], folder: Path) -> None:
 
 
 def main() -> None:
-    """Print what is wrong, a table of how many are right, then the figures as JSON."""
+    """Print wrong translations and a table of correct ones, then the results as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.everyday_phrases")
     parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
     parser.add_argument(
-        "--write", type=Path, metavar="CORPORA", help="write the phrases as text to train on, only"
+        "--write", type=Path, metavar="CORPORA", help="only write the phrases as training text"
     )
     arguments = parser.parse_args()
     phrases = read_phrases(PHRASES.read_text("utf-8").splitlines())

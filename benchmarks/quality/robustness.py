@@ -1,8 +1,8 @@
-"""What altered test sets cost in BLEU: lower case, emoji, placeholders, text that is no text.
+"""BLEU on altered test sets: lower case, emoji, placeholders, text to copy.
 
-Each rule of `dragoman_training.text.alterations` alters the sentences of a test set that it applies
-to. Their translations are compared with those of the same sentences as they were, or, where a text
-is to stay as it is, with the text. Run from the project's folder:
+Each rule of `dragoman_training.text.alterations` alters those sentences of a test set that it
+applies to. Their translations are compared with those of the unaltered sentences, or, for text that
+must stay unchanged, with the text itself. Run from the project's folder:
 
     python -m benchmarks.quality.robustness --data-dir CORPORA
 """
@@ -29,14 +29,14 @@ BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = ("tatoeba-en-de/test", "tatoeba-en-fr/test", "flores200/devtest")
 AT_ONCE = 250
 JOINED = 3
-"""Sentences that are one text."""
+"""Sentences joined to one text."""
 STAY = (copied.__name__, no_text.__name__)
-"""Rules whose text is to stay as it is."""
+"""Rules whose text must stay unchanged."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Altered texts, with the pairs that they were made of."""
+    """Altered texts, with the pairs that they were made from."""
 
     name: str
     groups: Sequence[Sequence[Example]]
@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """Of a case in one direction."""
+    """Result of a case in one direction."""
 
     direction: str
     case: str
@@ -54,7 +54,7 @@ class Result:
     clean_bleu: float
     bleu: float
     exact: int
-    """Translations that are the text."""
+    """Number of translations that equal the text."""
     looping: int
 
 
@@ -72,22 +72,22 @@ def cases(examples: Sequence[Example]) -> Iterator[Case]:
 
 
 class Bench:
-    """Translates as a request does, in one direction."""
+    """Translates in one direction, as a request does."""
 
     def __init__(self, translator: Translator, src: str, tgt: str, beam_width: int) -> None:
-        """Take a bundle and the options of a request."""
+        """Set the bundle and the options of the requests."""
         self._translator, self._direction = translator, f"{src}-{tgt}"
         self._src, self._tgt, self._beam_width = src, tgt, beam_width
         self._clean: dict[Example, str] = {}
 
     def measure(self, examples: Sequence[Example]) -> Iterator[Result]:
-        """Translate pairs as they are and altered."""
+        """Translate the unaltered and the altered pairs."""
         found, _ = self._translate([one.src for one in examples])
         self._clean = dict(zip(examples, found, strict=True))
         yield from map(self._result, cases(examples))
 
     def _translate(self, texts: Sequence[str], keep: bool = False) -> tuple[list[str], int]:
-        """Translations, and how many of them repeat themselves."""
+        """Translations, and how many of them have repetitions."""
         options = OptionArguments(
             source_language=self._src,
             target_language=self._tgt,
@@ -106,7 +106,7 @@ class Bench:
         found, looping = self._translate(case.texts, has_placeholders)
         exact = sum(text == one for text, one in zip(case.texts, found, strict=True))
         references = list(case.references)
-        if has_placeholders:  # these are kept by force: what stands around them is compared
+        if has_placeholders:  # a constraint keeps these, so only the text around them is compared
             found, references = _around(found), _around(references)
         clean = [" ".join(self._clean[one] for one in group) for group in case.groups]
         right = [" ".join(one.tgt for one in group) for group in case.groups]

@@ -1,11 +1,11 @@
-"""Records a server's answers with every kind of option, to compare two versions byte by byte.
+"""Records a server's responses for every kind of option, to compare two versions byte by byte.
 
 Run from the project's folder, once for each version, while `dragoman serve` runs:
 
     python -m benchmarks.served.answers --data-dir CORPORA --url grpc://localhost:8001 --out FILE
 
-The file has one line an answer, with every number at full precision; two versions translate alike
-if their files are equal (`cmp`).
+The file has one line per response, with every number at full precision; two versions translate
+identically if their files are equal (`cmp`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CASES: dict[str, OptionArguments] = {
 
 
 def read_texts(data_dir: Path, count: int) -> list[str]:
-    """The first lines of each file in turn, `count` in all."""
+    """The first lines of each file in turn, `count` in total."""
     share = -(-count // len(_FILES))
     texts: list[str] = []
     for name in _FILES:
@@ -70,7 +70,7 @@ def read_texts(data_dir: Path, count: int) -> list[str]:
 
 
 def answers(translator: Translator, texts: Sequence[str]) -> Iterator[str]:
-    """One line an answer: every case, then streams, then scores of given translations."""
+    """One line per response: every case, then streams, then scores of given translations."""
     batches = [list(texts[begin : begin + _BATCH]) for begin in range(0, len(texts), _BATCH)]
     with ThreadPoolExecutor(2) as pool:
         for name, options in CASES.items():
@@ -96,7 +96,7 @@ def _translated(translator: Translator, options: OptionArguments, batch: list[st
 
 
 def _told(one: Translation) -> str:
-    """All of an answer but its time."""
+    """Everything in a response except its time."""
     alternatives = tuple(replace(other, elapsed_s=0.0) for other in one.alternatives)
     return repr(replace(one, elapsed_s=0.0, alternatives=alternatives))
 

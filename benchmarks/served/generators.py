@@ -1,13 +1,14 @@
-"""`dragoman load-test` beside NVIDIA's perf_analyzer, on the same server, in turn.
+"""`dragoman load-test` compared with NVIDIA's perf_analyzer, on the same server, in turns.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.served.generators --texts FILE --perf-analyzer PATH
 
 perf_analyzer is in the Linux wheel of tritonclient up to 2.50 (`tritonclient-2.50.0.data/data/bin`)
-and needs libb64 and libcudart. The server has one half of the processors and the generators the
-other, as if they were on machines of their own: what a generator takes from the server would be a
-difference of its own. Where they agree, the interval of 95 % of their difference holds zero.
+and needs libb64 and libcudart. The server gets one half of the processors and the generators the
+other, as if they were on separate machines: otherwise, the CPU time that a generator takes from the
+server would be a difference of its own. If the two agree, the 95 % interval of their difference
+contains zero.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from dragoman.kernel.processors import usable_processors
 _REPOSITORY = Path("model_repository")
 _CONCURRENCY = (1, 8, 32)
 _WINDOWS = 3
-"""That perf_analyzer measures at least, and reports together."""
+"""Minimum number of windows that perf_analyzer measures and reports together."""
 _LANGUAGE = "de"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a generator found in one turn."""
+    """Measurements of a generator in one turn."""
 
     sentences_per_s: float
     p50_ms: float
@@ -67,18 +68,18 @@ def halves() -> tuple[set[int], set[int]]:
     """The processors of the server, and those of the generators.
 
     Raises:
-        UsageError: there are not enough of them.
+        UsageError: there are fewer than two.
     """
     all_of_them = sorted(usable_processors())
     if len(all_of_them) < 2:
-        raise UsageError("this takes two processors")
+        raise UsageError("this needs two processors")
     half = len(all_of_them) // 2
     return set(all_of_them[:half]), set(all_of_them[half:])
 
 
 @contextlib.contextmanager
 def on(processors: set[int]) -> Iterator[None]:
-    """Run what is started meanwhile on these."""
+    """Run processes started in the context on these processors."""
     before = usable_processors()
     os.sched_setaffinity(0, processors)
     try:
@@ -98,7 +99,7 @@ class Generators:
         window_s: int,
         scratch: Path,
     ) -> None:
-        """Write the texts as each of them reads them."""
+        """Write the texts in the format of each generator."""
         self._urls = {"gRPC": server.grpc_url, "HTTP": server.http_url}
         self._perf_analyzer = perf_analyzer
         self._window_s = window_s
@@ -160,7 +161,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def table_line(case: Case, ours: Sequence[Figures], theirs: Sequence[Figures]) -> list[str]:
-    """The line of a case: means, and whether their difference is beyond noise."""
+    """A row of the table: means, and whether their difference is beyond noise."""
     cells = [case.protocol, str(case.concurrency)]
     for name in ("sentences_per_s", "p50_ms"):
         mine, other = ([getattr(one, name) for one in found] for found in (ours, theirs))
@@ -191,7 +192,7 @@ _HEAD = (
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.served.generators")
-    parser.add_argument("--texts", type=Path, required=True, help="a text on each line; may be .gz")
+    parser.add_argument("--texts", type=Path, required=True, help="one text per line; may be .gz")
     parser.add_argument("--perf-analyzer", type=Path, required=True, help="NVIDIA's program")
     parser.add_argument("--rounds", type=positive, default=5, help="default: 5")
     parser.add_argument("--window-s", type=positive, default=2, help="default: 2")

@@ -1,11 +1,11 @@
-"""What serving costs: the same engine behind Triton, and in this process.
+"""The overhead of serving: the same engine behind Triton, and in this process.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.served.overhead
 
-The base size with random weights, 32 tokens in and out, 32 sentences at a time; behind Triton the
-load generator and Triton take their share of the same cores.
+It uses the base size with random weights, 32 tokens in and out, and 32 concurrent sentences. Behind
+Triton, the load generator and Triton use part of the same cores.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _WARM_UP_S = 1.0
 def run_in_process(
     translator: Translator, texts: Sequence[str], beam_width: int, seconds: float
 ) -> float:
-    """Sentences a second with so many in flight; each that is done is followed by another."""
+    """Sentences per second at a constant number in flight; each finished one is replaced."""
     options = OptionArguments(beam_width=beam_width, max_tokens=TARGET_TOKENS)
     room, ends = threading.Semaphore(AT_ONCE), []
 
@@ -63,7 +63,7 @@ def run_in_process(
 def run_served(
     endpoint: Endpoint, texts: Sequence[str], beam_width: int, seconds: float
 ) -> tuple[float, str]:
-    """Sentences a second with so many clients, and who used the cores.
+    """Sentences per second with this many clients, and the CPU time by process.
 
     Raises:
         CheckFailed: a request failed.
@@ -77,7 +77,7 @@ def run_served(
 
 
 def compare(rounds: int, seconds: float) -> list[list[str]]:
-    """A table's line for each search."""
+    """A row of the table for each search."""
     lines = []
     with tempfile.TemporaryDirectory() as scratch, progress(2 * rounds) as advance:
         bundle = write_random_bundle(Path(scratch))

@@ -1,14 +1,14 @@
-"""Mixed load whose clients are killed at random; in the end nothing may be left behind.
+"""Mixed load with clients that are killed at random; at the end, nothing may be left behind.
 
 Run from the project's folder:
 
     python -m benchmarks.served.soak --minutes 10
 
 Clients are processes that send greedy, beam and streamed requests over both protocols, some with
-deadlines, some cancelled; each is killed after a random time, in the middle of whatever it does,
-and replaced. In between come pauses. In the end the engine must be empty, the server must
-translate, no segment of shared memory may have been added, and the engine's memory must be near
-what it was after the first minute's load.
+deadlines, some cancelled. Each is killed after a random time, whatever it is doing, and replaced.
+There are pauses in between. At the end the engine must be empty, the server must translate, there
+must be no new segments of shared memory, and the engine's memory must be close to its size after
+the first minute's load.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LONGEST_LIFE_S = 6.0
 _PAUSE_EVERY_S, _PAUSE_S = 60.0, 5.0
 _SETTLE_S = 40.0
 _GROWTH = 1.10
-"""Memory after the load over memory after its first burst."""
+"""Allowed memory after the load, over memory after its first burst."""
 _WORDS = (
     "the",
     "house",
@@ -55,7 +55,7 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where a server listens."""
+    """The addresses of a server."""
 
     http: str
     grpc: str
@@ -84,7 +84,7 @@ def _options(generator: random.Random) -> dict[str, object]:
     if generator.random() < 0.3:
         options["timeout"] = generator.randint(1_000, 2_000_000)
     if generator.random() < 0.1:
-        options["colour"] = "red"  # refused
+        options["colour"] = "red"  # the server refuses it
     return options
 
 
@@ -121,17 +121,17 @@ def _tensor(generator: random.Random) -> triton_grpc.InferInput:
 
 
 class Crowd:
-    """Client processes that die at random and are replaced."""
+    """Client processes that are killed at random and replaced."""
 
     def __init__(self, addresses: Addresses) -> None:
-        """Begin with nobody."""
+        """Start without clients."""
         self._addresses = addresses
         self._context = multiprocessing.get_context("spawn")
         self._living: list[tuple[multiprocessing.process.BaseProcess, float]] = []
         self.killed = 0
 
     def run(self, seconds: float) -> None:
-        """Keep the crowd at work for a while, then kill everybody."""
+        """Keep the clients running for a while, then kill all of them."""
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
             while len(self._living) < _CLIENTS:
@@ -167,7 +167,7 @@ def metrics(addresses: Addresses) -> dict[str, float]:
 
 
 def settled(addresses: Addresses) -> dict[str, float]:
-    """Metrics once the engine is empty, or when it had long enough to be."""
+    """Metrics once the engine is empty, or after a timeout."""
     end_s = time.monotonic() + _SETTLE_S
     while True:
         time.sleep(2)
@@ -186,12 +186,12 @@ def resident_mb(pids: list[int]) -> float:
 
 
 def segments() -> int:
-    """Segments of shared memory that are there."""
+    """Number of existing segments of shared memory."""
     return sum(1 for _ in Path("/dev/shm").iterdir())  # noqa: S108
 
 
 def soak(minutes: float, repository: Path) -> list[str]:
-    """Run the load; what was wrong afterwards."""
+    """Run the load; return the problems found afterwards."""
     options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
     with TritonServer(options) as server:
         metrics_url = f"http://127.0.0.1:{server.ports.metrics}/metrics"
@@ -220,7 +220,7 @@ def soak(minutes: float, repository: Path) -> list[str]:
 
 
 def main() -> int:
-    """Say what was wrong, if anything."""
+    """Print the problems, if any."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.served.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="default: 10")
     parser.add_argument("--repository", type=Path, default=REPOSITORY)

@@ -1,13 +1,13 @@
-"""What tracing costs: throughput and processor time with spans of one request in a hundred.
+"""The overhead of tracing: throughput and CPU time with spans of one request in a hundred.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.served.tracing --texts FILE
 
-Two Tritons, each with a gateway, run beside each other: one is traced, into a collector that only
-counts. They take turns under load, and the one that begins a round ends the next. Triton samples by
-itself too, so that of the gateway's requests two in a hundred are traced. Processor time is that
-of Triton, the engine and the gateway for each request, which other work changes less.
+Two Tritons run, each with a gateway; one is traced, into a collector that only counts. They take
+turns under load, and the one that starts a round comes last in the next. Triton also samples by
+itself, so two in a hundred of the gateway's requests are traced. CPU time is that of Triton, the
+engine and the gateway for each request; other work on the machine affects it less than throughput.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _WAYS = PROTOCOLS[:2]
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Takes spans and counts their batches."""
+    """Receives spans and counts their batches."""
 
     server: Collector
 
     def do_POST(self) -> None:
-        """Take a batch."""
+        """Receive a batch."""
         self.rfile.read(int(self.headers["Content-Length"]))
         self.server.batches += 1
         self.send_response(200)
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Collector(ThreadingHTTPServer):
-    """Where spans go; `batches` came so far."""
+    """Receives spans; `batches` counts them."""
 
     daemon_threads = True
     batches = 0
@@ -65,7 +65,7 @@ class Collector(ThreadingHTTPServer):
 
 @dataclass(frozen=True)
 class Servers:
-    """A Triton's URL over HTTP, that of the gateway before it, and all their process ids."""
+    """A Triton's HTTP URL, that of the gateway in front of it, and all their process ids."""
 
     triton: str
     gateway: str
@@ -83,11 +83,11 @@ class Servers:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What came of a stretch of load."""
+    """Result of a load."""
 
     requests_per_s: float
     processor_ms: float
-    """Of a request."""
+    """CPU time of a request."""
     p99_ms: float
 
 
@@ -114,14 +114,14 @@ def collecting() -> Iterator[Collector]:
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured, and its runs; round N of both ran one after the other."""
+    """One row of the comparison, and its runs; in each round, both ran one after the other."""
 
     way: str
     without: Sequence[Loaded]
     traced: Sequence[Loaded]
 
     def row(self) -> list[str]:
-        """The table's line."""
+        """A row of the table."""
         both = (self.without, self.traced)
         speeds = [Estimate.of([one.requests_per_s for one in runs]).mean for runs in both]
         costs = [Estimate.of([one.processor_ms for one in runs]).mean for runs in both]
@@ -161,12 +161,12 @@ def main() -> None:
     """Print the table."""
     load_1min = os.getloadavg()[0]
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
-    parser.add_argument("--texts", type=Path, required=True, help="a text on each line; may be .gz")
+    parser.add_argument("--texts", type=Path, required=True, help="one text per line; may be .gz")
     parser.add_argument("--rounds", type=positive, default=12, help="default: 12")
     parser.add_argument("--seconds", type=positive, default=3, help="of each run (default: 3)")
     parser.add_argument("--clients", type=positive, default=32, help="default: 32")
     parser.add_argument("--beam-width", type=positive, default=4, help="default: 4")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
     arguments = parser.parse_args()
     texts = list(dict.fromkeys(one for one in read_texts(arguments.texts) if len(one) < 300))
     cases = []
@@ -178,7 +178,7 @@ def main() -> None:
     share = f"traced at {DEFAULT_RATE:.0%}"
     head = ["to", "requests/s", share, "ratio (95 %)", "processor ms", share, "ratio (95 %)"]
     print(markdown_table(head, [case.row() for case in cases]))
-    print(f"\nbatches of spans that came: {collector.batches}")
+    print(f"\nbatches of spans received: {collector.batches}")
     results = {"cases": [asdict(case) for case in cases], "batches": collector.batches}
     close(_MODULE, sys.argv[1:], load_1min, results, arguments.json)
 

@@ -1,6 +1,6 @@
-"""Draws the curves of training runs: losses, and BLEU where the run measured it.
+"""Draws the curves of training runs: losses, and BLEU if the run measured it.
 
-Run from the project's folder; each log's picture is written beside it:
+Run from the project's folder; each chart is written beside its log:
 
     python -m benchmarks.training.training_curves docs/training-runs/*.jsonl
 """
@@ -24,36 +24,36 @@ from benchmarks.pictures import draw_svg
 from dragoman.kernel.errors import DragomanError, UsageError
 
 _SHOWN_FROM = 0.1
-"""Part of a run before which losses may leave the picture: they fall from 9 within moments."""
+"""Share of a run before which losses may exceed the chart: they fall from 9 within moments."""
 
 
 @dataclass
 class Curve:
-    """Something measured, by the target tokens learnt from, in millions."""
+    """Measured values, by the number of target tokens trained on, in millions."""
 
     tokens: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
 
 
 def read_curves(path: Path) -> dict[str, Curve]:
-    """Those of a `log.jsonl`; see `curves`.
+    """The curves in a `log.jsonl`; see `curves`.
 
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: it cannot be read, or is not such a log.
     """
     try:
         found = curves([json.loads(line) for line in path.read_text("utf-8").splitlines()])
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path}: is no log of a training run") from error
+        raise UsageError(f"{path}: is not a log of a training run") from error
     if not found:
         raise UsageError(f"{path}: is empty")
     return found
 
 
 def curves(rows: Sequence[dict[str, Any]]) -> dict[str, Curve]:
-    """By name: `training`, the validation corpora or `validation`, and `BLEU` where measured."""
+    """Curves by name: `training`, the validation corpora or `validation`, and maybe `BLEU`."""
     found: dict[str, Curve] = {}
     for row in rows:
         values = {"training": row["loss"]}
@@ -100,7 +100,7 @@ def _fill_losses(axes: Axes, losses: dict[str, Curve]) -> None:
 
 
 def main() -> int:
-    """Draw a picture for each log."""
+    """Draw a chart for each log."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.training.training_curves", description=__doc__
     )

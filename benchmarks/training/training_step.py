@@ -1,6 +1,6 @@
-"""Time of one training step on this machine, on random ids, in bf16 or where that is slow in fp32.
+"""Time of one training step on this machine, on random ids, in bf16 or, if that is slow, fp32.
 
-Run from the project's folder, with nothing else at work on the machine:
+Run from the project's folder on an otherwise idle machine:
 
     python -m benchmarks.training.training_step [--preset small] [--guided]
 """

@@ -40,7 +40,7 @@ def window(
     )
 
 
-def point(*windows: Window, load: str = "8 at once", **changes: object) -> Point:
+def point(*windows: Window, load: str = "concurrency 8", **changes: object) -> Point:
     """A load with these windows."""
     values: dict[str, object] = {
         "load": load,

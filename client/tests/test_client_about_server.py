@@ -113,7 +113,7 @@ def test_requests_are_packed(grpc_url: str, compression: Any) -> None:
 @pytest.mark.parametrize("client", [Translator, AsyncTranslator])
 def test_compression_is_refused_over_http(client: type) -> None:
     """Triton takes no packed JSON."""
-    with pytest.raises(ValueError, match="compression is 'gzip': it is for grpc"):
+    with pytest.raises(ValueError, match="compression is 'gzip': only grpc"):
         client("http://localhost", compression="gzip")
 
 

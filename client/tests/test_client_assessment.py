@@ -138,7 +138,7 @@ def test_given_translations_are_asked_about_over_both_protocols(
             found = translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
             alone = translator.score("a", "cde")
             assert translator.score([], []) == []
-            with pytest.raises(InvalidRequest, match="does not answer return_attention=True"):
+            with pytest.raises(InvalidRequest, match="does not support return_attention=True"):
                 translator.score("a", "b", return_attention=True)
         assert [one.score for one in found] == [-3.0, -1.0]
         assert found[1].perplexity == pytest.approx(math.exp(0.1))
@@ -189,7 +189,7 @@ def test_options_are_checked_before_they_are_sent() -> None:
         check({"return_alignments": True})
     with pytest.raises(TypeError, match="return_confidence"):
         check({"return_confidence": 1})
-    with pytest.raises(ValueError, match="return_attention: not taken in a stream"):
+    with pytest.raises(ValueError, match="return_attention: not supported in a stream"):
         check({**ALL, "return_attention": True}, STREAM)
 
 

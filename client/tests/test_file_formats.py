@@ -42,7 +42,7 @@ def test_a_format_is_that_of_the_name_or_of_the_begin(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"PK\x03\x04...", "a.b is a ZIP archive, as DOCX, ODT and EPUB are: save what is in it"),
+        (b"PK\x03\x04...", "a.b is a ZIP archive, as DOCX, ODT and EPUB are: save its content"),
         (b"%PDF-1.7\n%\xe2\xe3", "a.b is a PDF: save"),
         (b"<p>\0\0\1", "a.b is not text: it has bytes of 0"),
         (b"<p>caf\xe9.</p>", r"a.b, 'caf.\.' is not valid in utf-8: name the encoding"),

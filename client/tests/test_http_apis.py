@@ -105,7 +105,7 @@ def test_requests_of_deepl() -> None:
     [
         ("libretranslate", {}, False, "target_language: LibreTranslate's protocol needs one"),
         ("libretranslate", {**GERMAN, "beam_width": 1}, False, "has no such option"),
-        ("deepl", {**GERMAN, "beam_width": 3}, False, "DeepL's protocol has 1 and 4"),
+        ("deepl", {**GERMAN, "beam_width": 3}, False, "DeepL's protocol has only 1 and 4"),
         ("deepl", GERMAN, True, "no streams"),
     ],
 )

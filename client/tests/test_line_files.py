@@ -216,8 +216,8 @@ def test_what_cannot_be_translated_is_told_before_a_request(tmp_path: Path) -> N
         for last, message in (
             (b"\xff", "line 101: not valid UTF-8"),
             (b'{"text": 1}', "line 101: no text"),
-            (b'{"text": "\\ud800"}', "line 101: a string holds half of a character"),
-            (b'{"text": "a", "id": "\\ud800"}', "line 101: a string holds half of a character"),
+            (b'{"text": "\\ud800"}', "line 101: a string has half of a character"),
+            (b'{"text": "a", "id": "\\ud800"}', "line 101: a string has half of a character"),
             (b'{"text": "a", "id": 1e400}', "line 101: "),
         ):
             source.write_bytes(b'{"text": "a"}\n' * 100 + last)
@@ -233,12 +233,12 @@ def test_what_is_no_file_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     source.write_text("a\n")
     os.mkfifo(pipe)
     with Translator(transport=FakeTransport()) as translator:
-        with pytest.raises(ValueError, match="only a file can be read once more"):
+        with pytest.raises(ValueError, match="the input is read twice"):
             translator.translate_file(pipe, tmp_path / "target")
         for target in (source, tmp_path / "source.partial"):
             wrong = source if target == source else tmp_path / "x.partial"
             wrong.write_text("a\n")
-            with pytest.raises(ValueError, match="is to be read and to be written"):
+            with pytest.raises(ValueError, match="is both the input and the output"):
                 translator.translate_file(
                     wrong, wrong.with_name(wrong.name.removesuffix(".partial"))
                 )
@@ -260,7 +260,7 @@ def test_a_source_that_changes_is_noticed(tmp_path: Path) -> None:
 
     with (
         Translator(transport=Changing()) as translator,
-        pytest.raises(ValueError, match="has changed meanwhile"),
+        pytest.raises(ValueError, match="changed during the translation"),
     ):
         translator.translate_file(source, target, batch_size=1, concurrency=1)
     assert not target.exists()

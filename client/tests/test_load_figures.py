@@ -218,7 +218,7 @@ def test_what_speaks_against_a_rate() -> None:
     assert tried(kept, kept, rate=50) == []
     assert "p99=1s missed" in tried(window([2000] * 100), kept, rate=50)[0]
     grown = dataclasses.replace(kept, in_flight=40)
-    assert tried(kept, grown, rate=50) == ["more came than was answered"]
+    assert tried(kept, grown, rate=50) == ["the backlog grew"]
     assert tried(kept, kept, rate=80) == ["the generator sent only 50.0 sentences/s"]
     unsent = window([10] * 60, {NOT_SENT: 40})
     assert "the generator sent only 30.0 sentences/s" in tried(unsent, unsent, rate=50)
@@ -264,7 +264,7 @@ def test_the_servers_figures_are_described() -> None:
     means = {"dragoman_rows": 16.0, "dragoman_rows_limit": 64.0}
     told = dict(ServerFigures(4.0, increases, means, means).described())
     assert told["sentences/s"] == "50"
-    assert told["wait in the engine's queue, ms a sentence"] == "5.0"
+    assert told["queue time, ms per sentence"] == "5.0"
     assert told["rows in flight, mean"] == "16.0 of 64 (25%)"
     assert not any("GPU" in name for name in told)
     assert dict(ServerFigures(1.0).described()) == {}

@@ -76,7 +76,7 @@ def test_windows_that_do_not_agree_are_followed_by_others(
     point, told = measured(monkeypatch, ClosedLoop(4), warming_up)
     assert len(told) > 3
     assert len(point.windows) == 3
-    assert any("did not agree with each other and are left out" in n for n in point.notes)
+    assert any("did not agree with each other and are not counted" in n for n in point.notes)
     begun.clear()
 
     async def failing_first() -> Answered:
@@ -115,7 +115,7 @@ def test_a_hopeless_load_is_given_up(
     schedule = dataclasses.replace(SCHEDULE, windows=20, most_windows=20, give_up=True)
     point, told = measured(monkeypatch, OpenLoop(300, "constant"), slow, schedule, url)
     assert len(told) < 20
-    assert "more came than was answered" in " ".join(point.notes)
+    assert "the backlog grew" in " ".join(point.notes)
     assert (GIVEN_UP in point.errors) is not waits
 
 

@@ -17,7 +17,9 @@ from load_results import point, run, window
 
 FULL = dataclasses.replace(
     run(
-        point(window(range(1, 50)), window(range(2, 50)), window(range(1, 60)), load="1 at once"),
+        point(
+            window(range(1, 50)), window(range(2, 50)), window(range(1, 60)), load="concurrency 1"
+        ),
         point(
             window([30, 40], {"ServerError": 1}, [3, 4]),
             window([30], {}, [5]),
@@ -28,7 +30,7 @@ FULL = dataclasses.replace(
             warm_up_errors={"ServerError": 2},
             notes=("the generator was late",),
         ),
-        judgements=(Judgement("p99=1s", "1 at once", "p99=58.0ms", True),),
+        judgements=(Judgement("p99=1s", "concurrency 1", "p99=58.0ms", True),),
     ),
     capacity=Capacity(
         40.0, (Trial(50, False, "<b>slow</b>"), Trial(40, True, "")), Plan(200, 0.65, 9)
@@ -49,7 +51,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
         ("", "Invalid JSON"),
         ("[]", "not a result of dragoman load-test"),
         ('{"version": 1}', "run: Field required"),
-        (FULL.to_json().replace('"version":1', '"version":9'), "has version 9: this reads 1"),
+        (FULL.to_json().replace('"version":1', '"version":9'), "has version 9, expected 1"),
         (FULL.to_json().replace('"window_s":2.0', '"window_s":"x"'), "run.window_s"),
     ],
 )
@@ -86,7 +88,7 @@ def test_a_line_a_window_for_spreadsheets() -> None:
     """With named columns."""
     rows = list(csv.DictReader(csv_of(FULL.points).splitlines()))
     assert len(rows) == 5
-    assert rows[0]["load"] == "1 at once"
+    assert rows[0]["load"] == "concurrency 1"
     assert float(rows[0]["sentences_per_s"]) == 49 / 2
     assert float(rows[3]["p50_ms"]) == pytest.approx(30, rel=0.001)
     assert (rows[3]["errors"], rows[4]["errors"]) == ("1", "0")
@@ -178,11 +180,11 @@ def test_a_server_that_was_away_does_not_compare_well() -> None:
 def test_a_comparison_says_what_else_differs() -> None:
     """And leaves out loads that only one has."""
     other = dataclasses.replace(
-        run(point(window(), load="9 at once"), point(window())), protocol="HTTP"
+        run(point(window(), load="concurrency 9"), point(window())), protocol="HTTP"
     )
     comparison = Comparison(("a", "b"), run(point(window())), other)
     assert comparison.unlike() == ["protocol: gRPC and HTTP"]
-    assert [pair[0].load for pair in comparison.pairs] == ["8 at once"]
+    assert [pair[0].load for pair in comparison.pairs] == ["concurrency 8"]
     assert {d.verdict for d in comparison.differences()} == {"within noise"}
     assert any("differ in more" in line for line in comparison_lines(comparison))
 

@@ -342,7 +342,7 @@ def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_text("".join(f"line {n}\n" for n in range(20)))
     words = ("--input", str(source), "--output", str(target), "--batch-size", "2", "--resume")
-    with pytest.raises(DragomanError, match=r"after line .*away; --resume goes on from there"):
+    with pytest.raises(DragomanError, match=r"after line .*away; --resume continues from there"):
         run(*words, "--retries", "0")
     transport.infer = infer  # type: ignore[method-assign]
     run(*words)

@@ -1,4 +1,4 @@
-"""One module a subcommand. Each imports the part that does the work only when it runs.
+"""One module for each subcommand. A module imports heavy packages only when it runs.
 
-A module here has `HELP`, `configure(parser)` and `run(arguments)`, which returns an exit code.
+Each module has `HELP`, `configure(parser)` and `run(arguments)`, which returns an exit code.
 """

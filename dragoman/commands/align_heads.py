@@ -1,4 +1,4 @@
-"""`dragoman align-heads`: choose the attention heads by which a bundle aligns words."""
+"""`dragoman align-heads`: choose the attention heads that give a bundle's word alignments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from dragoman.kernel.manifest import AlignmentHeads
 
-HELP = "choose the attention heads by which a bundle's alignments are told, and write them into it"
+HELP = "choose the attention heads for a bundle's word alignments, and save them in the bundle"
 EXTRA = "export"
 
 
@@ -22,26 +22,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, help="folder of a bundle")
     configure_text(parser, "--text", required=True)
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be chosen, and write nothing"
+        "--dry-run", action="store_true", help="print the choice, but write nothing"
     )
 
 
 def configure_text(parser: argparse.ArgumentParser, option: str, required: bool) -> None:
-    """Declare by which text heads are chosen."""
+    """Declare the text for choosing heads."""
     parser.add_argument(
         option,
         required=required,
         metavar="PREFIX",
-        help="prefix of two text files that were not trained on, such as tatoeba-en-de/valid",
+        help="prefix of two text files that were not used for training, such as "
+        "tatoeba-en-de/valid",
     )
-    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="folder of the prefix")
     parser.add_argument(
-        "--pairs", type=int, default=2000, metavar="N", help="at most so many (default: 2000)"
+        "--pairs", type=int, default=2000, metavar="N", help="maximum pairs (default: 2000)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was chosen, and how good it is."""
+    """Print the chosen heads, and their quality."""
     choose(
         arguments.bundle,
         arguments.data_dir,
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 def choose(
     bundle: Path, data_dir: Path, text: str, number: int, quiet: bool, write: bool = True
 ) -> None:
-    """Choose heads, write them into the bundle's manifest, and print how good they are."""
+    """Choose heads, write them into the bundle's manifest, and print their quality."""
     import dataclasses
 
     from dragoman_export.heads.agreement import look_both_ways
@@ -105,12 +106,12 @@ def choose(
 
 
 def _print(evidence: Evidence, nominees: Sequence[AlignmentHeads], text: str) -> None:
-    """Say how good each choice is, the one that was made first, beside what takes no choice."""
+    """Print the quality of each choice, the chosen one first, and of baselines."""
     from dragoman_export.heads.alignment_heads import total_of
 
     for one in nominees:
         heads = ", ".join(f"{layer}.{head}" for layer, head in one.heads)
-        step = "reads" if one.when_read else "says"
+        step = "reads" if one.when_read else "generates"
         weights = total_of(evidence, one.heads, one.when_read)
         print(f"by {one.criterion}, layer.head {heads}, at the step that {step} a token:")
         print(f"  {evidence.report(weights)}")

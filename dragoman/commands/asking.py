@@ -1,4 +1,4 @@
-"""Flags of all commands that ask a running server: where it is, and who asks."""
+"""Flags of all commands that use a running server: its address, credentials and timeout."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ DEFAULT_URL = "grpc://localhost:8001"
 
 
 def configure_server(parser: argparse.ArgumentParser, *other_names: str) -> None:
-    """Declare where the server is, under `--url` and other names, and what it wants to see."""
+    """Declare the server's address, as `--url` and other names, and the client's credentials."""
     parser.add_argument(
         *("--url", *other_names),
         default=os.environ.get("DRAGOMAN_URL") or DEFAULT_URL,
-        help="grpc://HOST:PORT of Triton, or http://HOST:PORT of a gateway or of Triton, with TLS "
-        "grpcs:// or https://; HOST:8001 is gRPC and other ports without a scheme are HTTP "
+        help="server: grpc://HOST:PORT of Triton, or http://HOST:PORT of a gateway or Triton; "
+        "grpcs:// or https:// with TLS; without a scheme, port 8001 is gRPC, others are HTTP "
         f"(default: $DRAGOMAN_URL or {DEFAULT_URL})",
     )
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="holds the token that the server wants (default: $DRAGOMAN_TOKEN, or none)",
+        help="file with the server's access token (default: $DRAGOMAN_TOKEN, or none)",
     )
     parser.add_argument(
         "--api-key-file",
         type=Path,
         metavar="FILE",
-        help="holds the API key of a gateway (default: $DRAGOMAN_API_KEY, or none)",
+        help="file with the API key of a gateway (default: $DRAGOMAN_API_KEY, or none)",
     )
-    parser.add_argument("--ca-file", metavar="FILE", help="who may vouch for the server, in PEM")
-    parser.add_argument("--certificate-file", metavar="FILE", help="the client's own, in PEM")
-    parser.add_argument("--key-file", metavar="FILE", help="its private key, in PEM")
+    parser.add_argument("--ca-file", metavar="FILE", help="CA certificates to trust, in PEM")
+    parser.add_argument("--certificate-file", metavar="FILE", help="client certificate, in PEM")
+    parser.add_argument("--key-file", metavar="FILE", help="private key of the client, in PEM")
     parser.add_argument(
-        "--timeout-s", type=float, default=30.0, help="longest time for a request (default: 30)"
+        "--timeout-s", type=float, default=30.0, help="timeout of a request (default: 30)"
     )
 
 
 def configure_retries(parser: argparse.ArgumentParser) -> None:
-    """Declare how often the client tries again."""
+    """Declare the number of retries."""
     parser.add_argument(
         "--retries",
         type=int,
-        help="how often a request is sent again that no server could take (default: 5)",
+        help="retries of a request that fails because no server is available (default: 5)",
     )
 
 
 def open_translator(arguments: argparse.Namespace, retries: int | None = None) -> Translator:
-    """The client that `configure_server` declared.
+    """Returns a client for the server of `configure_server`.
 
     Raises:
-        UsageError: the address or a file makes no sense.
+        UsageError: the address or a file is not valid.
     """
     from dragoman_client import Translator
 
@@ -68,10 +68,10 @@ def open_translator(arguments: argparse.Namespace, retries: int | None = None) -
 
 
 def client_arguments(arguments: argparse.Namespace, retries: int | None = None) -> dict[str, Any]:
-    """The arguments of that client, by name.
+    """Returns the arguments of that client, by name.
 
     Raises:
-        UsageError: a file of a secret cannot be read.
+        UsageError: a file with a secret cannot be read.
     """
     from dragoman_client.retrying import DEFAULT_RETRIES
 
@@ -87,13 +87,13 @@ def client_arguments(arguments: argparse.Namespace, retries: int | None = None) 
 
 
 def read_secret(arguments: argparse.Namespace) -> str | None:
-    """The API key of a gateway, or else the token, of a file or of the environment.
+    """Returns the gateway's API key, or else the token, from a file or the environment.
 
-    Neither is an option itself: what stands on a command line, everyone on the machine can read.
-    Both are sent as the same header, so that a file of one leaves out the environment's other.
+    Neither is a flag itself, because every user of a machine can read its command lines. Both are
+    sent as the same header, so a file with one of them overrides the environment's other.
 
     Raises:
-        UsageError: a file cannot be read, or there are two.
+        UsageError: a file cannot be read, or two files were given.
     """
     if arguments.api_key_file and arguments.token_file:
         raise UsageError("--api-key-file, --token-file: give one; both are sent as the same header")
@@ -103,15 +103,15 @@ def read_secret(arguments: argparse.Namespace) -> str | None:
         return _read_file(arguments.token_file, "--token-file")
     names = ["DRAGOMAN_API_KEY", "DRAGOMAN_TOKEN"]
     if arguments.url.startswith("grpc"):
-        names.remove("DRAGOMAN_API_KEY")  # gateways have no gRPC of ours
+        names.remove("DRAGOMAN_API_KEY")  # gateways do not serve our gRPC protocol
     return next((found for name in names if (found := os.environ.get(name))), None)
 
 
 def _read_file(file: Path, flag: str) -> str:
-    """A secret of a file.
+    """Reads a secret from a file.
 
     Raises:
-        UsageError: the file cannot be read.
+        UsageError: the file cannot be read, or is empty.
     """
     try:
         secret = file.read_text(encoding="utf-8").strip()
@@ -123,5 +123,5 @@ def _read_file(file: Path, flag: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error of somebody else's, which may have several lines."""
+    """The message of another library's error, which may have several lines, as one line."""
     return " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""`dragoman attention`: pictures of what a model looks at, and of how it is built."""
+"""`dragoman attention`: draw a model's attention, position encodings or architecture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dragoman.drawing.architecture import Architecture
     from dragoman.kernel.attention_maps import Attention, Kind
 
-HELP = "draw what each attention head of a model looks at, as a page or for print"
+HELP = "draw the attention of each head of a model, as a web page or for print"
 EXTRA = "export"
 
 _PAGE = ".html"
@@ -32,74 +32,77 @@ _OF_ATTENTION = (
     *("text", "translation", "source_language", "target_language"),
     *("kind", "layer", "head", "token"),
 )
-"""What says nothing of the model by itself."""
+"""Arguments that do not apply to figures of the model alone."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("text", nargs="?", help="a sentence; none for positions and architecture")
+    parser.add_argument(
+        "text", nargs="?", help="a sentence; leave it out for --figure positions or architecture"
+    )
     parser.add_argument(
         "--model",
-        dest="folder",  # `model` is an option of a translation
+        dest="folder",  # `model` is a translation option
         type=Path,
         metavar="FOLDER",
-        help="a bundle or a checkpoint; none: the server at --server",
+        help="a bundle or a checkpoint (default: the server at --server)",
     )
     parser.add_argument(
         "--out",
         type=Path,
         required=True,
         metavar="FILE",
-        help=f"a page, {_PAGE}, or a picture: {', '.join(_PRINT)}",
+        help=f"file to write: a web page, {_PAGE}, or a picture, {', '.join(_PRINT)}",
     )
     configure_force(parser)
     parser.add_argument(
         "--figure",
         choices=("attention", "positions", "architecture"),
         default="attention",
-        help="what to draw; the last two of a --model, without a text (default: attention)",
+        help="what to draw; positions and architecture need --model and no text "
+        "(default: attention)",
     )
     parser.add_argument(
-        "--translation", metavar="TEXT", help="to look at, instead of the model's own"
+        "--translation", metavar="TEXT", help="given translation, instead of the model's own"
     )
     configure_options(parser, names=("source_language", "target_language"))
     parser.add_argument(
         "--kind",
         choices=("encoder", "decoder", "cross"),
-        help="self-attention of the encoder or the decoder, or that of the decoder to the encoder; "
-        "a page has all three and begins with this one (default: encoder)",
+        help="self-attention of the encoder or the decoder, or cross-attention; a page has all "
+        "three and shows this one first (default: encoder)",
     )
     parser.add_argument(
-        "--layer", type=int, metavar="N", help="from 0; a picture without one shows all layers"
+        "--layer", type=int, metavar="N", help="layer to draw, from 0 (default: all layers)"
     )
     parser.add_argument(
-        "--head", type=int, nargs="+", metavar="N", help="from 0 (default: all heads)"
+        "--head", type=int, nargs="+", metavar="N", help="heads to draw, from 0 (default: all)"
     )
     parser.add_argument(
         "--token",
         type=int,
         metavar="N",
-        help="the only one on the left that looks, from 0 (default: all of them)",
+        help="draw the attention of this token only, from 0 (default: all tokens)",
     )
     parser.add_argument(
         "--positions",
         type=int,
         metavar="N",
-        help=f"how many --figure positions shows (default: {_POSITIONS})",
+        help=f"number of positions in --figure positions (default: {_POSITIONS})",
     )
     configure_server(parser, "--server")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Draw, and print the file's name."""
+    """Draw the figure, and print the file's path."""
     if arguments.folder is None:
-        arguments.extra = "figures"  # a model would be run here, a server runs its own
+        arguments.extra = "figures"  # the server runs the model, so nothing more is needed
     _check(arguments)
     arguments.kind = arguments.kind or _KIND
     if arguments.figure == "attention":
         attention, translation = _look(arguments)
         if not attention.source:
-            raise UsageError("the text is empty: give a sentence to look at")
+            raise UsageError("the text is empty: give a sentence")
         _check_choice(arguments, attention)
         _draw(arguments, attention, translation)
     else:
@@ -109,17 +112,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """See that the words go together.
+    """Check that the arguments fit together.
 
     Raises:
-        UsageError: they do not.
+        UsageError: they do not fit together.
     """
     out, figure = arguments.out, arguments.figure
     known = _PRINT if figure != "attention" else (_PAGE, *_PRINT)
     if out.suffix.lower() not in known:
         raise UsageError(f"--out {out}: name a file that ends in {', '.join(known)}")
     if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: {out.parent} is no folder")
+        raise UsageError(f"--out {out}: {out.parent} is not a folder")
     check_file(out, arguments.force)
     if arguments.positions is not None and figure != "positions":
         raise UsageError(f"--positions {arguments.positions}: is for --figure positions")
@@ -131,12 +134,12 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _check_attention(arguments: argparse.Namespace) -> None:
     if arguments.text is None:
-        raise UsageError("no text: give a sentence to look at")
+        raise UsageError("no text: give a sentence")
     for what in ("text", "translation"):
         _check_text(what, getattr(arguments, what))
     is_page = arguments.out.suffix.lower() == _PAGE
     if arguments.token is not None and arguments.layer is None and not is_page:
-        raise UsageError(f"--token {arguments.token}: name a --layer; without, all is shown")
+        raise UsageError(f"--token {arguments.token}: needs a --layer")
     heads = arguments.head or []
     if twice := [head for head in heads if heads.count(head) > 1]:
         raise UsageError(f"--head {twice[0]}: is named twice")
@@ -145,20 +148,20 @@ def _check_attention(arguments: argparse.Namespace) -> None:
 def _check_model(arguments: argparse.Namespace) -> None:
     figure = arguments.figure
     if arguments.folder is None:
-        raise UsageError(f"--figure {figure}: name a bundle or a checkpoint by --model")
+        raise UsageError(f"--figure {figure}: give a bundle or a checkpoint with --model")
     for name in _OF_ATTENTION:
         if getattr(arguments, name) is not None:
             word = "the text" if name == "text" else flag(name)
-            raise UsageError(f"--figure {figure}: is of the model alone, leave out {word}")
+            raise UsageError(f"--figure {figure}: shows only the model; leave out {word}")
     if arguments.positions is not None and not 1 <= arguments.positions <= _MOST_POSITIONS:
         raise UsageError(f"--positions {arguments.positions}: give 1 to {_MOST_POSITIONS}")
 
 
 def _check_text(what: str, text: str | None) -> None:
-    """See that a text is one: what stands on a command line may be any bytes.
+    """Check that a text is valid, since command-line arguments may hold any bytes.
 
     Raises:
-        UsageError: it is not UTF-8.
+        UsageError: the text is not UTF-8.
     """
     try:
         (text or "").encode()
@@ -167,10 +170,10 @@ def _check_text(what: str, text: str | None) -> None:
 
 
 def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:
-    """See that the model has the layer and the heads.
+    """Check that the model has the layer, the token and the heads.
 
     Raises:
-        UsageError: it has not.
+        UsageError: the model does not have one of them.
     """
     layers, heads = attention.weights(arguments.kind).shape[:2]
     if arguments.layer is not None and not 0 <= arguments.layer < layers:
@@ -186,7 +189,7 @@ def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:
 
 
 def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
-    """What was looked at, and the translation."""
+    """Returns the attention and the translation."""
     if arguments.folder is None:
         return _through_server(arguments)
     from dragoman.kernel.manifest import FILE_NAME
@@ -221,7 +224,7 @@ def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
             translation = given
         else:
             (found,) = translator.translate([arguments.text], options)
-            assert found.assessment is not None  # it was asked for
+            assert found.assessment is not None  # it was requested
             assessment, translation = found.assessment, found.text
     finally:
         translator.close()
@@ -248,7 +251,7 @@ def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     seen = found.attention
-    assert seen is not None  # it was asked for, and the client has checked the answer
+    assert seen is not None  # it was requested, and the client has checked the answer
     weights = seen.encoder, seen.decoder, seen.cross
     return Attention(seen.source, seen.read, seen.said, *weights), translation
 
@@ -285,7 +288,7 @@ def _of_the_model(arguments: argparse.Namespace) -> Figure:
     size = architecture.sizes.model_size
     if size % 2 or size > _MOST_COLUMNS:
         raise UsageError(
-            f"{arguments.folder}: model_size is {size}: position encodings are drawn of even "
+            f"{arguments.folder}: model_size is {size}: position encodings can be drawn for even "
             f"numbers up to {_MOST_COLUMNS}"
         )
     return draw_positions(size, arguments.positions or _POSITIONS)

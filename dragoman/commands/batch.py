@@ -1,4 +1,4 @@
-"""`dragoman batch`: corpora, of which each chunk is translated exactly once."""
+"""`dragoman batch`: translate corpora, each chunk exactly once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dragoman_serving.batch.storage import Source
     from dragoman_serving.batch.tally import Report, Tally
 
-HELP = "translate corpora: folders of files, in shards, resumed after any interruption"
+HELP = "translate corpora: folders of files, in shards; interrupted runs can be resumed"
 EXTRA = "batch"
 
 _FORMATS = {
@@ -39,10 +39,10 @@ _FORMATS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
-"""Of files, by how their names end; others are text."""
+"""Formats by file extension; other files are text."""
 _SHARD = re.compile(r"(\d+)/(\d+)")
 _LOG_S = 30.0
-"""Between two lines of progress in a log."""
+"""Seconds between two progress lines in a log."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,63 +66,65 @@ def _configure_files(parser: argparse.ArgumentParser) -> None:
         "--output",
         required=True,
         metavar="FOLDER",
-        help="gets a file for each of the input; the same command again does what is missing",
+        help="folder with one output file for each input file; to resume, run the same command",
     )
     files.add_argument(
         "--format",
         choices=("text", "jsonl", "tsv", "parquet", "auto"),
         default="auto",
-        help="of all files; auto: as the first one is called (default: auto)",
+        help="format of all files; auto: by the extension of the first one (default: auto)",
     )
     files.add_argument(
         "--field",
         default="text",
-        help="which member of jsonl, or column of parquet (default: text)",
+        help="jsonl member or parquet column to translate (default: text)",
     )
-    files.add_argument("--column", type=int, default=1, help="which of tsv, from 1 (default: 1)")
+    files.add_argument(
+        "--column", type=int, default=1, help="tsv column to translate, from 1 (default: 1)"
+    )
 
 
 def _configure_work(parser: argparse.ArgumentParser) -> None:
     work = parser.add_argument_group("work")
     work.add_argument(
-        "--shard", metavar="I/N", help="do only each Nth chunk, from the Ith on; I is 1 to N"
+        "--shard", metavar="I/N", help="only every Nth chunk, starting at the Ith; I is 1 to N"
     )
     work.add_argument(
-        "--chunk-rows", type=int, default=1000, help="most rows of a chunk (default: 1000)"
+        "--chunk-rows", type=int, default=1000, help="maximum rows per chunk (default: 1000)"
+    )
+    work.add_argument("--batch-size", type=int, default=250, help="rows per request (default: 250)")
+    work.add_argument("--concurrency", type=int, default=2, help="parallel chunks (default: 2)")
+    work.add_argument(
+        "--plan", action="store_true", help="estimate the remaining work and time from a sample"
     )
     work.add_argument(
-        "--batch-size", type=int, default=250, help="rows in a request (default: 250)"
+        "--core-hour-price", type=float, metavar="PRICE", help="price of a core hour, for --plan"
     )
-    work.add_argument("--concurrency", type=int, default=2, help="chunks at once (default: 2)")
-    work.add_argument(
-        "--plan", action="store_true", help="say what is left and how long it takes, by a sample"
-    )
-    work.add_argument(
-        "--core-hour-price", type=float, metavar="PRICE", help="of an hour of a core, for --plan"
-    )
-    work.add_argument("--json", action="store_true", help="the plan, or the report, as JSON")
+    work.add_argument("--json", action="store_true", help="print the plan or report as JSON")
 
 
 def _configure_places(parser: argparse.ArgumentParser) -> None:
-    engine = parser.add_argument_group("an engine of its own, instead of the server at --url")
+    engine = parser.add_argument_group("a local engine, instead of the server at --url")
     engine.add_argument(
         "--bundle", nargs="+", type=Path, default=[], metavar="FOLDER", help="bundles to load"
     )
-    engine.add_argument("--pivot", metavar="LANGUAGE", help="over which two directions are joined")
     engine.add_argument(
-        "--workers", type=int, help="threads of the engine (default: one a core, 8 at most)"
+        "--pivot", metavar="LANGUAGE", help="pivot language, for directions without a model"
     )
-    cluster = parser.add_argument_group("actors of Ray, instead of this process")
+    engine.add_argument(
+        "--workers", type=int, help="threads of the engine (default: one per core, at most 8)"
+    )
+    cluster = parser.add_argument_group("Ray actors, instead of this process")
     cluster.add_argument(
-        "--ray", metavar="ADDRESS", help="of a cluster, or `auto`; `local` starts one here"
+        "--ray", metavar="ADDRESS", help="address of a cluster, or `auto`; `local` starts one here"
     )
     cluster.add_argument(
-        "--actors", type=int, help="at most (default: as many as the cluster has cores for)"
+        "--actors", type=int, help="maximum number (default: as many as the cluster has cores for)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Translate what is missing, and report."""
+    """Translate the missing chunks, and print a report."""
     from dragoman_client import InvalidRequest, TranslationError
     from dragoman_serving.batch.chunk_work import ChunkWork
 
@@ -154,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Refuse numbers that make no sense, and an output in which the input is."""
+    """Refuse invalid numbers, and an output folder inside the input."""
     for name in ("chunk_rows", "batch_size", "concurrency", "workers", "actors"):
         check_count(flag(name), getattr(arguments, name))
     if (price := arguments.core_hour_price) is not None:
@@ -165,9 +167,9 @@ def _check(arguments: argparse.Namespace) -> None:
     if not arguments.bundle:
         for name in ("pivot", "workers"):
             if getattr(arguments, name) is not None:
-                raise UsageError(f"{flag(name)}: is for an engine of its own; give --bundle")
+                raise UsageError(f"{flag(name)}: is for a local engine; give --bundle")
     if arguments.actors is not None and arguments.ray is None:
-        raise UsageError("--actors: are of Ray; give --ray")
+        raise UsageError("--actors: is for Ray; give --ray")
     output = Path(arguments.output).resolve()
     for word in arguments.input:
         if Path(word).is_dir() and output.is_relative_to(Path(word).resolve()):
@@ -175,10 +177,10 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _shard(given: str | None) -> Shard:
-    """The shard that is asked for.
+    """Parses the shard.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not a shard.
     """
     from dragoman_serving.batch.corpus import Shard
 
@@ -191,24 +193,24 @@ def _shard(given: str | None) -> Shard:
 
 
 def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
-    """The files of the input, and the work on them.
+    """Returns the input files, and how to translate them.
 
     Raises:
-        UsageError: a file, a folder, a format or an option makes no sense.
+        UsageError: a file, a folder, a format or an option is not valid.
     """
     from dragoman_client.settings import check_batch_options
     from dragoman_serving.batch.chunk_work import Format, WorkOrder
     from dragoman_serving.batch.storage import absolute, find_sources
 
     try:
-        # A confidence costs next to nothing, and the report wants it.
+        # The confidence costs next to nothing, and the report shows it.
         options = check_batch_options({"return_confidence": True, **given_options(arguments)})
         sources = find_sources(arguments.input)
         name = arguments.format
         if name == "auto":
             name = _FORMATS.get(Path(sources[0].name).suffix.lower(), "text")
         form = Format(name, arguments.field, arguments.column)
-        form.open(options)  # says now what is wrong with it
+        form.open(options)  # reports errors early
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     return sources, WorkOrder(
@@ -217,7 +219,7 @@ def _order(arguments: argparse.Namespace) -> tuple[list[Source], WorkOrder]:
 
 
 def _translating(arguments: argparse.Namespace) -> OwnEngine | RunningServer:
-    """What translates."""
+    """Returns the engine or the server that translates."""
     from dragoman_serving.batch.chunk_work import OwnEngine, RunningServer
     from dragoman_serving.service.models_to_serve import ModelsToServe
 
@@ -230,11 +232,11 @@ def _translating(arguments: argparse.Namespace) -> OwnEngine | RunningServer:
 def _corpus(
     arguments: argparse.Namespace, sources: Sequence[Source], order: WorkOrder, work: ChunkWork
 ) -> Corpus:
-    """The job, begun or found again.
+    """Returns the job, new or resumed.
 
     Raises:
-        DragomanError: the output is of another job, or a file is not of the format.
-        TranslationError: the server or the engine does not say what it is.
+        DragomanError: the output belongs to another job, or a file is not in the format.
+        TranslationError: the server or the engine gives no information about its bundles.
     """
     from dragoman_serving.batch.corpus import Corpus
     from dragoman_serving.batch.storage import open_storage
@@ -246,10 +248,10 @@ def _corpus(
 
 
 def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWork) -> Estimate:
-    """What the chunks would take.
+    """Estimates the time and the price of the chunks.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are no chunks left.
     """
     from dragoman_serving.batch.estimate import estimate
 
@@ -262,7 +264,7 @@ def _plan(arguments: argparse.Namespace, chunks: Sequence[Chunk], work: ChunkWor
 def _translate(
     arguments: argparse.Namespace, corpus: Corpus, chunks: Sequence[Chunk], way: _Way
 ) -> Report:
-    """Do chunks and join what is whole."""
+    """Translate chunks, and join the outputs that are complete."""
     from dragoman_serving.batch.tally import Report, Tally
 
     begin_s = time.monotonic()
@@ -281,7 +283,7 @@ def _translate(
 
 @dataclasses.dataclass(frozen=True)
 class _Way:
-    """What does the chunks, on so many cores."""
+    """A function that translates chunks, and the number of cores it uses."""
 
     run: Callable[[Sequence[Chunk]], Iterable[Tally]]
     cores: int
@@ -291,7 +293,7 @@ class _Way:
 def _way_of_work(
     arguments: argparse.Namespace, order: WorkOrder, work: ChunkWork, chunks: Sequence[Chunk]
 ) -> Iterator[_Way]:
-    """This process, or Ray; if there is nothing to do, nothing is started."""
+    """Run the chunks in this process or in Ray; without chunks, nothing is started."""
     if not chunks:
         yield _Way(lambda _: (), usable_cores())
         return
@@ -304,7 +306,7 @@ def _way_of_work(
         return
     from dragoman_serving.batch.ray_run import Cluster
 
-    work.close()  # the engine that told what it is
+    work.close()  # the engine was only needed for information about its bundles
     cores = arguments.workers or (usable_cores() if arguments.ray == "local" else 1)
     cluster = Cluster(arguments.ray, arguments.actors, cores)
     with cluster.connected():
@@ -314,7 +316,7 @@ def _way_of_work(
 
 @contextlib.contextmanager
 def _progress(quiet: bool, rows: int) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, and lines in a log, as a function of rows done."""
+    """Yields a function of the rows done, which shows a bar on a terminal or writes log lines."""
     begin_s = told_s = time.monotonic()
 
     def tell(done: int) -> None:

@@ -1,4 +1,4 @@
-"""`dragoman clean`: the pairs of a recipe's corpora that are fit to learn from."""
+"""`dragoman clean`: drop the pairs of a recipe's corpora that are unfit for training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dragoman_training.config import CorpusConfig, RunConfig
     from dragoman_training.text.cleaning import Report
 
-HELP = "drop the pairs of corpora that are not fit to learn from, and say why"
+HELP = "drop pairs of corpora that are unfit for training, and report the reasons"
 EXTRA = "train"
 
 REPORT = "cleaning.json"
@@ -33,17 +33,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
     )
     parser.add_argument(
-        "--data-dir", type=Path, default=Path(), help="where the prefixes in the settings begin"
+        "--data-dir", type=Path, default=Path(), help="folder of the prefixes in the settings"
     )
     parser.add_argument(
-        "--out", type=Path, required=True, help="folder for the text; --data-dir of the training"
+        "--out", type=Path, required=True, help="folder for the text; --data-dir for training"
     )
     configure_force(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a corpus")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per corpus")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the corpora that are learnt from, cleaned, and those that are held out, as they are."""
+    """Write the cleaned training corpora, and unchanged copies of the validation corpora."""
     from dragoman_training.config import resolve
 
     check_folder("--out", arguments.out)
@@ -101,7 +101,7 @@ def _clean_all(arguments: argparse.Namespace, config: RunConfig) -> list[Report]
 
 
 def _read(config: RunConfig) -> list[CorpusConfig]:
-    """The corpora that are read, not made."""
+    """The corpora that are read, not generated from others."""
     return [corpus for corpus in config.data.train if corpus.altered_share is None]
 
 
@@ -118,7 +118,7 @@ def _dropped_lines(data_dir: Path, corpus: CorpusConfig) -> set[int]:
 
 
 def _write_altered(out: Path, config: RunConfig) -> list[Report]:
-    """Write the corpora that are made of the others, as these were written."""
+    """Write the corpora that are generated from the cleaned ones."""
     from dragoman_training.text.alterations import Example, altered
     from dragoman_training.text.cleaning import Report, write_pairs
     from dragoman_training.text.parallel_text import read_pairs
@@ -142,12 +142,12 @@ def _write_altered(out: Path, config: RunConfig) -> list[Report]:
 
 
 def _check_targets(arguments: argparse.Namespace, config: RunConfig) -> None:
-    """See that each file to write lies below --out, is written once, and is none that is read."""
+    """Check that each output file is below --out, is written once, and is not an input file."""
     from dragoman_training.text.cleaning import written_file
     from dragoman_training.text.parallel_text import find_file, other_forms
 
     if arguments.out.resolve() == arguments.data_dir.resolve():
-        raise UsageError(f"--out {arguments.out}: holds the text to be cleaned, name another")
+        raise UsageError(f"--out {arguments.out}: holds the text to be cleaned; name another")
     written = (*config.data.train, *config.data.valid)
     read = {
         file.resolve()
@@ -165,15 +165,15 @@ def _check_targets(arguments: argparse.Namespace, config: RunConfig) -> None:
         for language in corpus.languages:
             target = written_file(arguments.out / prefix, language).resolve()
             if target in read:
-                raise UsageError(f"--out {arguments.out}: {target} is to be cleaned, name another")
+                raise UsageError(f"--out {arguments.out}: {target} is an input; name another")
             if target in targets:
                 raise UsageError(
-                    f"the corpus {corpus.prefix!r}: is named twice with {language!r}, and what is "
-                    "left of it would lie in one file; name it once, or give it two names by links"
+                    f"the corpus {corpus.prefix!r}: is named twice with {language!r}, and both "
+                    "would be written to one file; name it once, or give it two names by links"
                 )
             for other in other_forms(target):
                 raise UsageError(
-                    f"--out {arguments.out}: {other} lies there, and {target.name} and it would "
+                    f"--out {arguments.out}: {other} exists, and {target.name} and it would "
                     "hide one another; remove it, or name another"
                 )
             targets.add(target)

@@ -1,4 +1,4 @@
-"""`dragoman corpora`: parallel text that anyone may fetch, listed and brought here."""
+"""`dragoman corpora`: list and download public parallel corpora."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.kernel.errors import UsageError
 if TYPE_CHECKING:
     from dragoman_training.text.corpora import Corpus
 
-HELP = "list parallel text that anyone may fetch, or fetch it"
+HELP = "list public parallel corpora, or download them"
 EXTRA = "train"
 
 
@@ -24,18 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--registry",
         type=Path,
         metavar="FILE",
-        help="a TOML file with more corpora, beside those that are known",
+        help="TOML file with more corpora, in addition to the built-in list",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     kinds = parser.add_subparsers(dest="kind", metavar="fetch")
-    what = "download corpora into the layout that recipes name"
+    what = "download corpora, in the folder layout that recipes use"
     fetch = kinds.add_parser("fetch", help=what, description=what)
-    fetch.add_argument("names", nargs="+", metavar="NAME", help="as `dragoman corpora` lists them")
-    fetch.add_argument("--data-dir", type=Path, required=True, help="where the text goes")
+    fetch.add_argument(
+        "names", nargs="+", metavar="NAME", help="names, from the list of `dragoman corpora`"
+    )
+    fetch.add_argument("--data-dir", type=Path, required=True, help="folder for the text")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, or fetch and print what was written."""
+    """List corpora, or download them and print the files."""
     from dragoman_training.text.corpora import REGISTRY, read_registry
 
     known = read_registry([REGISTRY, *([arguments.registry] if arguments.registry else [])])

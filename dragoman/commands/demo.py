@@ -1,4 +1,4 @@
-"""`dragoman demo`: serve, translate ten sentences each way by HTTP and by gRPC, stop."""
+"""`dragoman demo`: serve, translate ten sentences each way over HTTP and gRPC, and stop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from dragoman.commands.asking import one_line
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 
-HELP = "serve, translate ten sentences each way by HTTP and by gRPC, stop"
+HELP = "serve, translate ten sentences each way over HTTP and gRPC, and stop"
 EXTRA = "serve"
 
 SENTENCES = {
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repository",
         type=Path,
-        help="Triton model repository (default: that of the shipped model)",
+        help="Triton model repository (default: the shipped model's)",
     )
 
 
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _translate(url: str) -> dict[tuple[str, str], list[str]]:
-    """The translations of the sentences, by the directions that the model was trained for."""
+    """Returns the translations of the sentences, for each trained direction."""
     from dragoman_client import Translator
 
     found = {}

@@ -1,4 +1,4 @@
-"""`dragoman distill`: a teacher's translations as text for a student to learn from."""
+"""`dragoman distill`: write a teacher's translations, as training text for a student model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dragoman.commands.hub_models import MODEL_HELP, bundles_of, configure_offli
 if TYPE_CHECKING:
     from dragoman_training.text.distillation import Task
 
-HELP = "translate a recipe's sources with a teacher, for a student to learn from"
+HELP = "translate a recipe's sources with a teacher, as training text for a student"
 EXTRA = "export"
 
 _MOST_CHARACTERS = 3500
-"""Of a source; so many times a chunk is what one request may hold."""
+"""Maximum length of a source. A chunk of sources of this length fits into one request."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,29 +33,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
     )
     parser.add_argument(
-        "--data-dir", type=Path, default=Path(), help="where the prefixes in the settings begin"
+        "--data-dir", type=Path, default=Path(), help="folder of the prefixes in the settings"
     )
     parser.add_argument(
-        "--out", type=Path, required=True, help="where those of the text begin; may be --data-dir"
+        "--out", type=Path, required=True, help="folder for the text; may be --data-dir"
     )
     configure_force(parser)
-    parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
-    parser.add_argument("--length-penalty", type=float, help="default: the teacher's")
+    parser.add_argument("--beam-width", type=int, default=4, help="1: greedy search (default: 4)")
+    parser.add_argument("--length-penalty", type=float, help="(default: the teacher's)")
     parser.add_argument(
         "--best-of",
         type=int,
         default=1,
         metavar="N",
-        help="take, of the N best translations, the one nearest to the reference (default: 1)",
+        help="use that of the N best translations which is closest to the reference (default: 1)",
     )
     parser.add_argument(
         "--precision",
         choices=("auto", "fp32", "int8"),
         default="auto",
-        help="auto is int8 where the CPU does that exactly (default: auto)",
+        help="auto: int8 if the CPU computes it exactly (default: auto)",
     )
     parser.add_argument(
-        "--json", action="store_true", help="one JSON object a corpus and direction"
+        "--json", action="store_true", help="print one JSON object per corpus and direction"
     )
 
 
@@ -79,7 +79,7 @@ class _Engine:
             "length_penalty": arguments.length_penalty,
             "split_sentences": False,  # a line is a sentence
         }
-        # What is refused must not become part of what is gone on from.
+        # Options that are refused must not be saved in the state that a run resumes from.
         plan = plan_request(self._options(*self.directions[0]), manifest.limits, self._tokenizer)
         files = (manifest.weights, manifest.tokenizer, manifest.tgt_tokenizer)
         self.settings: Mapping[str, object] = {
@@ -95,7 +95,7 @@ class _Engine:
 
         if len(text) > _MOST_CHARACTERS:
             return TOO_LONG
-        # A text of characters that the vocabulary drops has nothing to translate.
+        # A text without any character of the vocabulary cannot be translated.
         if not self._tokenizer.encode(text):
             return UNKNOWN
         ids = self._tokenizer.encode_source(text, target)
@@ -124,7 +124,7 @@ class _Engine:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the text, and print what came of each corpus in each direction."""
+    """Write the text, and print the counts for each corpus and direction."""
     from dragoman_export.models.model_source import one_source
     from dragoman_training.config import resolve
     from dragoman_training.text.distillation import tasks
@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _distil(arguments: argparse.Namespace, task: Task, teacher: _Engine) -> dict[str, int]:
-    """One corpus in one direction, with a bar of progress."""
+    """Distil one corpus in one direction, with a progress bar."""
     from dragoman_training.text.distillation import distil
     from rich.console import Console
     from rich.progress import (
@@ -163,7 +163,7 @@ def _distil(arguments: argparse.Namespace, task: Task, teacher: _Engine) -> dict
     with Progress(
         *columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet
     ) as progress:
-        # Counting takes reading all of a text, which only a bar is worth.
+        # Counting reads the whole text, so it is done only for a progress bar.
         bar = progress.add_task(task.written.name, total=None if quiet else task.count())
         return distil(
             *(task, teacher, lambda sources: progress.update(bar, completed=sources)),

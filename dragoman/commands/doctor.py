@@ -1,23 +1,29 @@
-"""`dragoman doctor`: what this machine lacks for serving, a line each, with the mend."""
+"""`dragoman doctor`: report what this machine lacks for serving, and how to fix it."""
 
 from __future__ import annotations
 
 import argparse
 
-HELP = "say what is missing on this machine, and the mend"
+HELP = "report what this machine lacks for serving, and how to fix it"
 EXTRA = "serve"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--address", default="127.0.0.1", help="IP address (default: 127.0.0.1)")
     parser.add_argument(
-        "--ports", type=int, nargs="*", default=[8000, 8001, 8002], help="default: 8000 8001 8002"
+        "--address", default="127.0.0.1", help="IP address to check (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--ports",
+        type=int,
+        nargs="*",
+        default=[8000, 8001, 8002],
+        help="ports to check (default: 8000 8001 8002)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line a finding; fail if something that serving needs is missing."""
+    """Print one line per finding; fail if something that serving needs is missing."""
     from dragoman_serving.launch.diagnosis import diagnose
 
     findings = list(diagnose(arguments.address, arguments.ports))

@@ -17,11 +17,11 @@ from dragoman.kernel.replacement import check_file
 if TYPE_CHECKING:
     from dragoman_training.text.parallel_text import Side
 
-HELP = "measure a checkpoint's BLEU and chrF on held-out text"
+HELP = "measure BLEU and chrF of a checkpoint or bundle on held-out text"
 EXTRA = "export"
 
 _CHUNK = 256
-"""Sentences between two steps of the progress bar."""
+"""Sentences per update of the progress bar."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,57 +31,59 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--test",
         required=True,
         action="append",
-        help="prefix of two text files, such as tatoeba-en-de/test; may be given again",
+        help="prefix of two text files, such as tatoeba-en-de/test; may be repeated",
     )
-    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefixes begin")
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="folder of the prefixes")
     parser.add_argument(
         "--direction",
         action="append",
         metavar="SRC-TGT",
-        help="such as en-de; may be given again (default: all that the model has learnt)",
+        help="such as en-de; may be repeated (default: all that the model was trained for)",
     )
     parser.add_argument(
         "--runtime",
         choices=("torch", "engine"),
         default="torch",
-        help="torch: the slow, plain search that defines what is right; engine: the serving engine "
-        "on a bundle, which gives the same tokens (default: torch)",
+        help="torch: the slow reference implementation in PyTorch; engine: the serving engine, "
+        "with a bundle, which gives the same tokens (default: torch)",
     )
     parser.add_argument(
         "--precision",
         choices=("auto", "fp32", "int8"),
         default="auto",
-        help="of the engine: auto is int8 where the CPU does that exactly (default: auto)",
+        help="precision of the engine; auto: int8 if the CPU computes it exactly (default: auto)",
     )
-    parser.add_argument("--beam-width", type=int, default=4, help="1: greedy (default: 4)")
-    parser.add_argument("--length-penalty", type=float, help="default: the model's")
+    parser.add_argument("--beam-width", type=int, default=4, help="1: greedy search (default: 4)")
+    parser.add_argument("--length-penalty", type=float, help="(default: the model's)")
     parser.add_argument(
         "--shortlist",
         action="store_true",
-        help="with the bundle's lexical shortlists; needs --runtime engine",
+        help="use the bundle's lexical shortlists; needs --runtime engine",
     )
-    parser.add_argument("--first", type=int, help="only so many sentences a direction")
-    parser.add_argument("--out", type=Path, help="folder for the translations, a file a direction")
+    parser.add_argument("--first", type=int, help="only the first N sentences of each direction")
+    parser.add_argument(
+        "--out", type=Path, help="folder for the translations, one file per direction"
+    )
     configure_force(parser)
     parser.add_argument(
         "--record", action="store_true", help="write the scores into the bundle's manifest"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a direction")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per direction")
 
 
 @dataclasses.dataclass(frozen=True)
 class _System:
-    """Something that translates; it says of each text whether it came to an end."""
+    """A system that translates. `translate` also returns whether each translation is complete."""
 
     directions: Sequence[Sequence[str]]
     precision: str
     reason_against: Callable[[str, str], str | None]
-    """Why it does not take a text, into a language, if it does not."""
+    """The reason why it cannot translate a text into a language; None: it can."""
     translate: Callable[[Sequence[str], str, str], list[tuple[str, bool]]]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line a test set and direction."""
+    """Print one line for each test set and direction."""
     from dragoman_training.text.parallel_text import read_directions
 
     check_count("--first", arguments.first)
@@ -112,17 +114,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_partial_record(arguments: argparse.Namespace) -> None:
-    """What is recorded has the names of the test set and the beam width, and of nothing else."""
+    """Refuse settings that a record does not name: it has only the test set and the beam width."""
     from dragoman.kernel.manifest import Manifest
 
     if arguments.shortlist:
-        raise UsageError("--record: what is recorded is of the whole vocabulary; no --shortlist")
+        raise UsageError("--record: records scores of the whole vocabulary; leave out --shortlist")
     if arguments.first is not None:
-        raise UsageError("--record: a whole test set is recorded; leave out --first")
+        raise UsageError("--record: records scores of a whole test set; leave out --first")
     own = Manifest.load(arguments.checkpoint).limits.length_penalty
     if arguments.length_penalty not in (None, own):
         raise UsageError(
-            f"--record: what is recorded is of the model's own length penalty, {own}; "
+            f"--record: records scores with the model's own length penalty, {own}; "
             "leave out --length-penalty"
         )
 
@@ -193,7 +195,7 @@ def _evaluate(
 
 
 def _oracle(arguments: argparse.Namespace) -> _System:
-    """PyTorch, with the search that defines what is right."""
+    """PyTorch, with the reference search."""
     from dragoman_training.oracle.search import Translator
     from dragoman_training.run.checkpoint import load
 
@@ -215,7 +217,7 @@ def _oracle(arguments: argparse.Namespace) -> _System:
 
 
 def _engine(arguments: argparse.Namespace) -> _System:
-    """The serving engine on a bundle's graphs."""
+    """The serving engine with a bundle."""
     from dragoman_options.arguments import OptionArguments
     from dragoman_serving.engine.settings import EngineSettings
     from dragoman_serving.translation.translator import Translator
@@ -238,7 +240,7 @@ def _engine(arguments: argparse.Namespace) -> _System:
             beam_width=arguments.beam_width,
             length_penalty=arguments.length_penalty,
             split_sentences=False,  # a line is a sentence
-            repair=False,  # what the model itself translates
+            repair=False,  # measure the model itself
             shortlist=arguments.shortlist,
         )
         return [(found.text, found.complete) for found in translator.translate(texts, options)]

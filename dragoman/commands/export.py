@@ -1,4 +1,4 @@
-"""`dragoman export`: from a checkpoint to a bundle, and from a bundle to TensorRT engines."""
+"""`dragoman export`: export a checkpoint to a bundle, or a bundle to TensorRT engines."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dragoman.commands.folders import check_count, check_folder, configure_force
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 
-HELP = "make a bundle of ONNX graphs out of a checkpoint, or TensorRT engines out of a bundle"
+HELP = "export a checkpoint to a bundle of ONNX graphs, or a bundle to TensorRT engines"
 EXTRA = "export"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
-    what = "make a bundle of ONNX graphs out of a checkpoint"
+    what = "export a checkpoint to a bundle of ONNX graphs"
     _configure_onnx(kinds.add_parser("onnx", help=what, description=what))
-    what = "build TensorRT engines of a bundle's graphs, into the bundle"
+    what = "build TensorRT engines from a bundle's graphs, and add them to the bundle"
     _configure_tensorrt(kinds.add_parser("tensorrt", help=what, description=what))
-    what = "add the graph of the attention to a bundle of an earlier version"
+    what = "add the attention graph to a bundle of an earlier version"
     attention = kinds.add_parser("attention", help=what, description=what)
     attention.add_argument("bundle", type=Path, help="folder of a bundle")
 
@@ -40,15 +40,15 @@ def _configure_onnx(parser: argparse.ArgumentParser) -> None:
         "--length-penalty",
         type=float,
         metavar="ALPHA",
-        help="for requests that name none; choose it by `dragoman evaluate` on validation text "
+        help="for requests that give none; choose it with `dragoman evaluate` on validation text "
         "(default: the checkpoint's, 0.6 unless it is a bundle with another)",
     )
     parser.add_argument(
         "--max-sentence-tokens",
         type=int,
         metavar="N",
-        help="longer sentences of a text are cut at a clause, if the request names no limit "
-        "(default: the checkpoint's, else those that the model cannot take)",
+        help="for requests that give no limit: longer sentences are split at a clause (default: "
+        "the checkpoint's, else the model's limit)",
     )
     align_heads.configure_text(parser, "--alignment-text", required=False)
 
@@ -60,27 +60,27 @@ def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("fp32", "fp16", "bf16", "int8", "fp8"),
         default="fp16",
-        help="of products, attention and the cache; the rest stays in fp32. int8 and fp8 are of "
-        "products alone, and need text (default: fp16)",
+        help="of matrix products, attention and the cache; the rest stays in fp32. int8 and fp8 "
+        "apply to products only, and need --calibration-text (default: fp16)",
     )
     _configure_calibration(parser)
     parser.add_argument(
         "--compute-capability",
         metavar="X.Y",
-        help="of the GPUs to build for, such as 8.9; only tensorrt_rtx builds for a GPU that is "
-        "not there (default: that of the first GPU here)",
+        help="of the GPU to build for, such as 8.9; only tensorrt_rtx can build for a GPU that is "
+        "not in this machine (default: that of the first GPU)",
     )
     parser.add_argument(
         "--library",
         choices=("tensorrt", "tensorrt_rtx"),
-        help="which TensorRT (default: the first that is installed)",
+        help="TensorRT library to use (default: the first that is installed)",
     )
     parser.add_argument(
         "--max-rows",
         type=int,
         default=256,
         metavar="N",
-        help="rows that a step may have; a sentence has as many as its beam is wide (default: 256)",
+        help="largest batch of a step; a sentence takes one row per hypothesis (default: 256)",
     )
     parser.add_argument(
         "--cache-tokens",
@@ -88,22 +88,22 @@ def _configure_tensorrt(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=(),
         metavar="N",
-        help="lengths of the cache, an engine each (default: 64, 128 and the longest translation)",
+        help="cache lengths, one engine each (default: 64, 128 and the longest translation)",
     )
     parser.add_argument(
         "--plain",
         action="store_true",
-        help="encoder and decoder for Triton's own TensorRT backend, which gives the cache out as "
-        "another tensor, instead of what the engine needs",
+        help="build encoder and decoder for Triton's own TensorRT backend, with the cache as a "
+        "separate output tensor, instead of for the engine",
     )
     parser.add_argument(
-        "--workspace-mib", type=int, default=0, metavar="N", help="most memory to compute in"
+        "--workspace-mib", type=int, default=0, metavar="N", help="memory limit of the workspace"
     )
     parser.add_argument(
         "--timing-cache",
         type=Path,
         metavar="FILE",
-        help="keep what was measured of the GPU for the next build; only tensorrt measures",
+        help="keep measurements of the GPU for the next build; only for tensorrt",
     )
 
 
@@ -111,20 +111,20 @@ def _configure_calibration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibration-text",
         metavar="PREFIX",
-        help="text by which the scales of int8 and fp8 are chosen, such as tatoeba-en-de/valid",
+        help="calibration text for int8 and fp8, such as tatoeba-en-de/valid",
     )
-    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefix begins")
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="folder of the prefix")
     parser.add_argument(
         "--calibration-sentences",
         type=int,
         default=128,
         metavar="N",
-        help="of the text, in each direction (default: 128)",
+        help="number of sentences in each direction (default: 128)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Export, and print what was made."""
+    """Export, and print the paths that were written."""
     kinds = {"onnx": _onnx, "tensorrt": _tensorrt, "attention": _attention}
     return kinds[arguments.kind](arguments)
 
@@ -145,7 +145,8 @@ def _onnx(arguments: argparse.Namespace) -> int:
                 arguments.out, arguments.data_dir, text, arguments.pairs, quiet=arguments.quiet
             )
         except UsageError as error:
-            mend = f"the bundle is made; choose with: dragoman align-heads {arguments.out}"
+            command = f"dragoman align-heads {arguments.out}"
+            mend = f"the bundle is complete; choose heads with: {command}"
             raise UsageError(f"{error}; {mend}") from error
     print(arguments.out)
     return 0
@@ -175,7 +176,7 @@ def _tensorrt(arguments: argparse.Namespace) -> int:
 
 
 def _calibration(arguments: argparse.Namespace) -> list[list[int]]:
-    """Ids of source texts, in all directions that the text has."""
+    """Token ids of source texts, in all directions of the text."""
     from dragoman_training.text.parallel_text import read_directions
 
     from dragoman.kernel.manifest import Manifest

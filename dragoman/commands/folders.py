@@ -1,4 +1,4 @@
-"""What commands check of folders and numbers before they do any work."""
+"""Checks of folders and numbers, before a command starts its work."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dragoman.kernel.errors import UsageError
 
 def configure_force(parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup) -> None:
     """Declare the flag of all commands that write files; see `dragoman.kernel.replacement`."""
-    parser.add_argument("--force", action="store_true", help="replace what is there")
+    parser.add_argument("--force", action="store_true", help="replace existing output")
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """See that a folder can stand where a command will make it.
+    """Check that a folder exists, or that a command can make it.
 
     Raises:
-        UsageError: a file stands there, or above it.
+        UsageError: the path, or a parent, is a file.
     """
     standing = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not standing.is_dir():
@@ -26,10 +26,10 @@ def check_folder(option: str, folder: Path) -> None:
 
 
 def check_count(option: str, number: int | None) -> None:
-    """See that a number of things is one.
+    """Check that a count is positive.
 
     Raises:
-        UsageError: it is below 1.
+        UsageError: the number is below 1.
     """
     if number is not None and number < 1:
         raise UsageError(f"{option} {number}: give 1 or more")

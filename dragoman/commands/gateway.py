@@ -1,4 +1,4 @@
-"""`dragoman gateway`: REST, the web page, keys and documents before a Triton that runs."""
+"""`dragoman gateway`: REST, the web page, keys and documents in front of a running Triton."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 from dragoman.commands.gateway_settings import as_settings, gateway_settings, refuse_passwords
 from dragoman.commands.serve_settings import SETTINGS, declare, resolve
 
-HELP = "serve REST, the web page, keys and documents before a Triton that runs already"
+HELP = "serve REST, the web page, keys and documents in front of a running Triton"
 EXTRA = "gateway"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the settings."""
     declare(parser, gateway_settings(), short=True)
-    # For `dragoman serve`: a pipe for signs of life.
+    # For `dragoman serve`: a pipe for heartbeats.
     parser.add_argument("--heartbeat", type=int, help=argparse.SUPPRESS)
 
 

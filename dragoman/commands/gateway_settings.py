@@ -1,7 +1,7 @@
-"""Settings of the gateway as flags, variables and names in a file: each field of a dataclass.
+"""Settings of the gateway: a flag, a variable and a name in the file for each dataclass field.
 
-`dragoman_gateway.core.settings` needs nothing beyond the standard library, so that `dragoman serve`
-has these settings where the gateway's requirements are not installed, too.
+`dragoman_gateway.core.settings` needs only the standard library. Therefore `dragoman serve` has
+these settings even if the gateway's requirements are not installed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ REQUIRED = (
     *("babel", "httptools", "msgspec", "prometheus_client", "python_multipart"),
     *("starlette", "uvicorn", "uvloop"),
 )
-"""Modules that the gateway needs, of its extra."""
+"""Modules that the gateway needs; its extra installs them."""
 _SECRET = ("limits_url",)
 OF_TRITON, OF_TRACING = ("triton", "triton_http"), ("otlp", "trace_rate")
-"""Fields that `dragoman serve` knows by itself, or has settings of its own for."""
+"""Fields that `dragoman serve` sets itself, or has its own settings for."""
 
 
 @functools.cache
 def gateway_settings() -> tuple[Setting, ...]:
-    """A setting for each field of `GatewaySettings`, in the order of its fields."""
+    """Returns a setting for each field of `GatewaySettings`, in the order of the fields."""
     from dragoman_gateway.core.settings import GatewaySettings
 
     types = typing.get_type_hints(GatewaySettings)
@@ -64,19 +64,19 @@ def gateway_settings() -> tuple[Setting, ...]:
 
 
 def of_serve() -> tuple[Setting, ...]:
-    """Those that `dragoman serve` takes."""
+    """Returns the settings that `dragoman serve` takes."""
     others = [PREFIX + name for name in OF_TRITON + OF_TRACING]
     return tuple(one for one in gateway_settings() if one.name not in others)
 
 
 def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
-    """The settings of the gateway; without a folder it keeps its state in the user's.
+    """Returns the settings of the gateway; the folder defaults to `default_folder()`.
 
     Args:
-        values: of all settings, by name.
+        values: values of all settings, by name.
 
     Raises:
-        UsageError: a value is not what it should be.
+        UsageError: a value is not valid.
     """
     from dragoman_gateway.core.settings import GatewaySettings, default_folder
 
@@ -93,10 +93,10 @@ def as_settings(values: Mapping[str, Any]) -> GatewaySettings:
 
 
 def refuse_passwords(arguments: argparse.Namespace) -> None:
-    """Refuse a password on the command line, which every user of the machine can read.
+    """Refuse a password on the command line, where every user of the machine can read it.
 
     Raises:
-        UsageError: the URL of Redis has one.
+        UsageError: the URL of Redis has a password.
     """
     if _has_password(arguments.gateway_limits_url or ""):
         raise UsageError(
@@ -106,17 +106,17 @@ def refuse_passwords(arguments: argparse.Namespace) -> None:
 
 
 def _has_password(url: str) -> bool:
-    """Whether a URL of Redis has one, before its host or in its query, or may have one."""
+    """Whether a URL of Redis has, or may have, a password before its host or in its query."""
     _, _, query = url.partition("?")
     names = (name for name, _ in parse_qsl(query, keep_blank_values=True, separator="&"))
     return "@" in url or any("pass" in name.lower() for name in names)
 
 
 def as_environment(values: Mapping[str, Any]) -> dict[str, str]:
-    """Variables from which `dragoman gateway` reads the same values.
+    """Returns environment variables from which `dragoman gateway` reads the same values.
 
     Args:
-        values: of settings, by name; what is no setting of the gateway is left out.
+        values: values of settings, by name; other settings than the gateway's are left out.
     """
     found = {}
     for one in gateway_settings():
@@ -131,7 +131,7 @@ def as_environment(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def settings_table() -> str:
-    """All settings as the table of docs/gateway.md, in Markdown."""
+    """Returns all settings as the Markdown table of docs/gateway.md."""
     lines = ["| flag of `dragoman gateway` | default | what it is |", "|---|---|---|"]
     for one in gateway_settings():
         default = " ".join(one.default) if one.kind is list else one.default
@@ -141,7 +141,7 @@ def settings_table() -> str:
 
 
 def _kind(hint: Any) -> tuple[type, bool]:
-    """Type of a value, and whether there may be several."""
+    """The type of a value, and whether there may be several values."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
         (hint,) = [one for one in typing.get_args(hint) if one is not type(None)]
     if typing.get_origin(hint) is tuple:
@@ -151,7 +151,7 @@ def _kind(hint: Any) -> tuple[type, bool]:
 
 
 def _described(docstring: str) -> dict[str, str]:
-    """What the section `Attributes` of a docstring says of each, as one line."""
+    """The descriptions in the section `Attributes` of a docstring, one line each."""
     _, _, section = docstring.partition("Attributes:\n")
     found = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()).rstrip(".") for name, text in found}

@@ -1,4 +1,4 @@
-"""What commands that take models of a hub share: their flags, and the progress of downloads."""
+"""Flags and download progress of the commands that take models of a hub."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 
 
 MODEL_HELP = (
-    "a bundle, a folder of bundles, a checkpoint, a folder of a Marian model, or a hub's name of "
-    "one, such as Helsinki-NLP/opus-mt-en-de or owner/model@revision"
+    "a bundle, a folder of bundles, a checkpoint, a folder of a Marian model, or the name of a "
+    "model on a hub, such as Helsinki-NLP/opus-mt-en-de or owner/model@revision"
 )
-OFFLINE_HELP = "fetch nothing, as with HF_HUB_OFFLINE=1"
+OFFLINE_HELP = "download nothing, as with HF_HUB_OFFLINE=1"
 
 
 def configure_offline(parser: argparse.ArgumentParser) -> None:
-    """Declare the flag that forbids to fetch models."""
+    """Declare the flag that forbids downloads."""
     parser.add_argument("--offline", action="store_true", help=OFFLINE_HELP)
 
 
 def configure_languages(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags that say which languages a model has."""
+    """Declare the flags for the languages of a model."""
     parser.add_argument(
         "--source",
         nargs="+",
         default=(),
         metavar="LANGUAGE",
-        help="what requests call the source language (default: what the model's files say)",
+        help="source language, as requests name it (default: from the model's files)",
     )
     parser.add_argument(
         "--target",
         nargs="+",
         default=(),
         metavar="LANGUAGE",
-        help="the same of the target language; of a model with several, those to keep, each with "
-        "its tag where that has another name, zh=cmn_Hans, or none, de= (default: all)",
+        help="target language, as requests name it; for a model with several, the ones to keep. "
+        "Add the tag if it differs from the name, zh=cmn_Hans, or is none, de= (default: all)",
     )
 
 
 def given_languages(arguments: argparse.Namespace) -> Languages:
-    """The languages of `configure_languages`."""
+    """Returns the languages of `configure_languages`."""
     from dragoman_training.marian.languages import Languages
 
     targets = []
@@ -60,7 +60,7 @@ def given_languages(arguments: argparse.Namespace) -> Languages:
 
 @contextlib.contextmanager
 def hub_progress(quiet: bool) -> Iterator[Told]:
-    """A bar for each file that is fetched, on a terminal."""
+    """Yields a function that shows a progress bar for each download, on a terminal."""
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TaskID
 
@@ -78,7 +78,7 @@ def hub_progress(quiet: bool) -> Iterator[Told]:
 
 
 def bundles_of(sources: Sequence[ModelSource], offline: bool, quiet: bool) -> list[Path]:
-    """The checked bundles of models; what is missing is fetched and converted.
+    """Returns checked bundles of models; missing ones are fetched and converted.
 
     Raises:
         UsageError: see `Converter.bundle`.

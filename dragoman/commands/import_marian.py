@@ -1,4 +1,4 @@
-"""`dragoman import-marian`: from an OPUS-MT model, or another of Marian's, to a checkpoint."""
+"""`dragoman import-marian`: convert an OPUS-MT or other Marian model to a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.kernel.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-HELP = "make a checkpoint of an OPUS-MT model, or another of Marian's"
+HELP = "convert an OPUS-MT or other Marian model to a checkpoint"
 EXTRA = "train"
 
 
@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "model",
-        help="folder of a model as transformers reads it, or a hub's name for one, such as "
+        help="folder of a model in the format of transformers, or its name on a hub, such as "
         "Helsinki-NLP/opus-mt-en-de",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint to make")
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoint",
         metavar="URL",
-        help="of the hub (default: $HF_ENDPOINT, or https://huggingface.co)",
+        help="URL of the hub (default: $HF_ENDPOINT, or https://huggingface.co)",
     )
     parser.add_argument(
         "--revision", default="main", help="branch, tag or commit on the hub (default: main)"
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
                     *(Path(folder), arguments.out, languages, arguments.model),
                     force=arguments.force,
                 )
-            except UsageError as error:  # of a file that will not be there any more
+            except UsageError as error:  # it may name the temporary folder
                 raise UsageError(str(error).replace(folder, arguments.model)) from error
     else:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""`dragoman keys`: make, list, limit, revoke and import the gateway's keys; back up its state."""
+"""`dragoman keys`: make, list, limit, revoke and import gateway API keys; back up the state."""
 
 from __future__ import annotations
 
@@ -19,59 +19,59 @@ from dragoman.kernel.errors import UsageError
 if TYPE_CHECKING:
     from dragoman_gateway.core.keys import Key
 
-HELP = "make, list, limit, revoke and import the gateway's keys"
+HELP = "make, list, limit, revoke and import API keys of the gateway; back up its state"
 EXTRA = "gateway"
 
 _LIMITS = {
-    "requests_per_minute": "requests in a minute",
-    "characters_per_minute": "characters of source text in a minute",
-    "characters_per_month": "characters of source text in a calendar month, UTC",
-    "characters_per_request": "characters of source text in a request",
-    "concurrent_requests": "requests at once",
+    "requests_per_minute": "requests per minute",
+    "characters_per_minute": "characters of source text per minute",
+    "characters_per_month": "characters of source text per calendar month, UTC",
+    "characters_per_request": "characters of source text per request",
+    "concurrent_requests": "concurrent requests",
 }
 _PROTOCOLS = ("deepl", "libretranslate", "own", "riva")
 _DAY_S = 24 * 3600
 _MOST_LABEL = 200
 _LARGEST = 2**53
-"""Of limits, so that every program that reads JSON has them exactly."""
+"""Largest limit: every JSON parser reads numbers up to it exactly."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the commands and their options."""
     commands = parser.add_subparsers(dest="keys_command", required=True, metavar="WHAT")
-    add = _command(commands, "add", "make a key and print it, this once", _add)
-    add.add_argument("--label", default="", help="what it is for")
+    add = _command(commands, "add", "make a key and print it; it is not shown again", _add)
+    add.add_argument("--label", default="", help="description of the key's purpose")
     add.add_argument(
-        "--expires", metavar="WHEN", help="a day such as 2027-01-31, or a time from now such as 90d"
+        "--expires", metavar="WHEN", help="a day such as 2027-01-31, or a number of days, as in 90d"
     )
     add.add_argument(
         "--protocols",
         nargs="+",
         choices=_PROTOCOLS,
-        help="those that it is for (default: all)",
+        help="protocols that it may use (default: all)",
     )
     add.add_argument(
         "--no-cache",
         action="store_true",
-        help="its translations are neither kept in the cache nor taken from it",
+        help="do not use the translation cache for its requests",
     )
     _declare_limits(add, "default: no limit")
-    _command(commands, "list", "print all keys and what they used in this month", _list)
-    limit = _command(commands, "limit", "change the limits of a key that are given", _limit)
-    limit.add_argument("id", help="of the key, as dragoman keys list has it")
+    _command(commands, "list", "print all keys and their usage this month", _list)
+    limit = _command(commands, "limit", "change limits of a key", _limit)
+    limit.add_argument("id", help="id of the key, from dragoman keys list")
     _declare_limits(limit, "or none")
-    revoke = _command(commands, "revoke", "refuse keys from now on, for ever", _revoke)
-    revoke.add_argument("id", nargs="+", help="of a key, as dragoman keys list has it")
+    revoke = _command(commands, "revoke", "revoke keys permanently", _revoke)
+    revoke.add_argument("id", nargs="+", help="id of a key, from dragoman keys list")
     importing = _command(commands, "import", "import the keys of LibreTranslate", _import)
-    importing.add_argument("file", type=Path, help="its db/api_keys.db")
+    importing.add_argument("file", type=Path, help="db/api_keys.db of LibreTranslate")
     backup = _command(
         commands, "backup", "copy keys, usage and glossaries while the gateway runs", _back_up
     )
-    backup.add_argument("file", type=Path, help="a new file")
+    backup.add_argument("file", type=Path, help="file to write, which must not exist")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked for."""
+    """Run the subcommand."""
     from dragoman_gateway.core.settings import default_folder
     from dragoman_gateway.core.store import open_database, writing_errors
 
@@ -97,9 +97,9 @@ def _command(
     parser.add_argument(
         "--folder",
         type=Path,
-        help="of the gateway's state (default: DRAGOMAN_GATEWAY_FOLDER, or the user's)",
+        help="folder of the gateway's state (default: $DRAGOMAN_GATEWAY_FOLDER, or the user's)",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -203,7 +203,7 @@ def _back_up(arguments: argparse.Namespace, connection: sqlite3.Connection) -> N
 
 
 def _expiry(written: str) -> int:
-    """Unix time of a day's end, or of a time from now."""
+    """Parses an expiry: returns the Unix time of the day's end, or of that many days from now."""
     if found := re.fullmatch(r"([1-9][0-9]{0,4})d", written):
         return int(time.time()) + int(found[1]) * _DAY_S
     try:
@@ -213,12 +213,12 @@ def _expiry(written: str) -> int:
             f"--expires {written!r}: give a day such as 2027-01-31, or a time such as 90d"
         ) from None
     if (end_s := int(day.timestamp()) + _DAY_S) <= time.time():
-        raise UsageError(f"--expires {written!r}: is past")
+        raise UsageError(f"--expires {written!r}: is in the past")
     return end_s
 
 
 def _described(key: Key) -> dict[str, Any]:
-    """All of a key but what could help to guess it."""
+    """All data of a key, except what could help to guess it."""
     limits = {name: getattr(key.limits, name) for name in _LIMITS}
     return {
         "id": key.id,

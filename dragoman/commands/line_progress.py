@@ -1,4 +1,4 @@
-"""The progress of commands that work through lines, on stderr."""
+"""A progress bar on stderr, for commands that process lines."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def line_progress(quiet: bool, unit: str) -> Iterator[Callable[[int, int, int | None], None]]:
-    """A progress bar on stderr, as a function of lines done, done before, and of all, if known.
+    """Yields a function that updates a progress bar on stderr.
 
-    There is none where stdout is a terminal too: the lines themselves show the progress there, and
-    the bar would be drawn over them.
+    It takes the lines done, the lines that were done before this run, and the number of all lines,
+    if known. There is no bar if stdout is a terminal too: the lines themselves show the progress,
+    and the bar would overwrite them.
     """
     if quiet or not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda done, before, of: None

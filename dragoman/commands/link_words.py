@@ -1,4 +1,4 @@
-"""`dragoman link-words`: links of words beside parallel text, for guided alignment."""
+"""`dragoman link-words`: align the words of parallel text, for guided alignment training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HELP = "link the words of parallel text by the aligner eflomal, for alignment.weight of training"
+HELP = "align the words of parallel text with eflomal, for training with alignment.weight"
 EXTRA = "train"
 
 
@@ -28,26 +28,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--config", type=Path, help="the recipe that names the corpora")
     given.add_argument(
-        "--text", nargs=2, type=Path, metavar="FILE", help="instead: two files, my.en my.de"
+        "--text", nargs=2, type=Path, metavar="FILE", help="two text files instead: my.en my.de"
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
     )
     parser.add_argument(
-        "--data-dir", type=Path, default=Path(), help="where the prefixes in the settings begin"
+        "--data-dir", type=Path, default=Path(), help="folder of the prefixes in the settings"
     )
     parser.add_argument(
         "--eflomal",
         type=Path,
         default=Path("eflomal-align"),
         metavar="PATH",
-        help="the program eflomal-align (default: the one on PATH)",
+        help="the program eflomal-align (default: from $PATH)",
     )
     configure_force(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write a file of links beside each corpus, for each two of its languages."""
+    """Write a file of word links next to each corpus, for each pair of its languages."""
     from dragoman_training.config import resolve
     from dragoman_training.text.parallel_text import named_files
     from dragoman_training.text.word_aligner import link_texts
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _by_languages(corpora: tuple[CorpusConfig, ...], data_dir: Path) -> list[list[TextFiles]]:
-    """Each two sides of corpora, once; those in the same languages are linked together."""
+    """Each pair of languages of each corpus, once, grouped by languages."""
     from dragoman_training.text.parallel_text import TextFiles
 
     groups: dict[frozenset[str], list[TextFiles]] = defaultdict(list)
@@ -85,7 +85,7 @@ def _by_languages(corpora: tuple[CorpusConfig, ...], data_dir: Path) -> list[lis
 
 
 def _check_target(text: TextFiles, force: bool) -> None:
-    """See that the links of a text may be written, and that no others would be read instead."""
+    """Check that the links of a text can be written, and that no other file would hide them."""
     from dragoman_training.text.parallel_text import existing_file, find_links, links_ending
     from dragoman_training.text.word_aligner import links_file
 

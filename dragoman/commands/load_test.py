@@ -1,4 +1,4 @@
-"""`dragoman load-test`: how much a running server does, how long each waits, what it can hold."""
+"""`dragoman load-test`: measure the throughput, latency and capacity of a running server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dragoman_load_test.results import Point, Run
     from dragoman_load_test.target import Target
 
-HELP = "put a running server under load: throughput, latencies, capacity"
+HELP = "measure throughput, latency and capacity of a running server"
 EXTRA = "load-test"
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Test, or compare two tests."""
+    """Run a test, or compare two results."""
     return _compare(arguments) if arguments.compare else _test(arguments)
 
 
@@ -87,9 +87,13 @@ def _test(arguments: argparse.Namespace) -> int:
 
 
 def _verdict(arguments: argparse.Namespace, found: Run) -> int:
-    """The exit code 0, or what was missed."""
+    """Returns the exit code 0.
+
+    Raises:
+        CheckFailed: an objective was missed, or a load had no answers.
+    """
     if found.capacity is not None and not found.capacity.sentences_per_s:
-        raise CheckFailed(f"no rate held {', '.join(arguments.slo)}")
+        raise CheckFailed(f"no rate met {', '.join(arguments.slo)}")
     if missed := [judgement for judgement in found.judgements if not judgement.met]:
         raise CheckFailed(f"{len(missed)} of {len(found.judgements)} objectives were missed")
     if silent := found.unanswered:
@@ -98,15 +102,15 @@ def _verdict(arguments: argparse.Namespace, found: Run) -> int:
 
 
 def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objective]) -> None:
-    """Refuse what cannot be answered, before anything is measured."""
+    """Refuse arguments that do not fit together, before anything is measured."""
     if not arguments.stream and any(one.measure == "first part" for one in objectives):
         raise UsageError("--slo first-p...: add --stream; only streams have parts")
     if arguments.plan is not None:
         read_rate(arguments.plan)
         if not arguments.find_capacity:
-            raise UsageError("--plan: add --find-capacity, which finds what one server holds")
+            raise UsageError("--plan: add --find-capacity, which measures one server")
     elif arguments.price is not None or arguments.values is not None:
-        raise UsageError("--price and --values are for a --plan R/s: give one")
+        raise UsageError("--price and --values: only with --plan R/s")
     if arguments.price is not None and not 0 < arguments.price < float("inf"):
         raise UsageError(f"--price {arguments.price:g}: give more than 0")
     if not arguments.find_capacity:
@@ -114,16 +118,16 @@ def _check_question(arguments: argparse.Namespace, objectives: Sequence[Objectiv
     if not any(one.measure != "sentences" for one in objectives):
         raise UsageError("--find-capacity: give an objective, such as --slo p99=300ms")
     if any(one.measure == "sentences" for one in objectives):
-        raise UsageError("--find-capacity: it finds the sentences/s itself; give other objectives")
+        raise UsageError("--find-capacity: finds the sentences/s itself; give other objectives")
     for name in ("concurrency", "rate", "arrivals_file"):
         if getattr(arguments, name) is not None:
-            raise UsageError(f"--find-capacity: it chooses its loads; leave out {flag(name)}")
+            raise UsageError(f"--find-capacity: chooses the loads itself; leave out {flag(name)}")
     if len(arguments.batch_size) > 1:
         raise UsageError("--find-capacity: give one --batch-size")
 
 
 def _planned(arguments: argparse.Namespace, run: Run) -> Run:
-    """A run with the plan that it leads to."""
+    """The run, with a plan that follows from its capacity."""
     from dragoman_load_test.capacity import plan_for
 
     assert run.capacity is not None
@@ -135,7 +139,7 @@ def _planned(arguments: argparse.Namespace, run: Run) -> Run:
 
 
 def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
-    """The test; its points are added to a list as they come."""
+    """Returns the test; its points are appended to `points` as they are measured."""
     from dragoman_client.access import Access
     from dragoman_load_test.load_test import LoadTest
     from dragoman_load_test.measurement import Schedule
@@ -155,7 +159,7 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
         key_file=arguments.key_file,
     )
     if arguments.url.startswith(("https", "grpcs")):
-        access.tls_context()  # says now what is wrong with a file
+        access.tls_context()  # reports errors in the files early
     target = Target.of(
         arguments.url,
         options=given_options(arguments),
@@ -165,7 +169,7 @@ def _load_test(arguments: argparse.Namespace, points: list[Point]) -> LoadTest:
         api=arguments.protocol,
     )
     if set(SAMPLING) & target.options.keys() == {"seed"}:
-        _log.warning("--seed samples translations; that of the arrivals is --arrivals-seed")
+        _log.warning("--seed is for sampled translations; for the arrivals use --arrivals-seed")
     name, texts = _texts(arguments)
     schedule = Schedule(
         arguments.warm_up_s,
@@ -197,7 +201,7 @@ def _watcher(quiet: bool, points: list[Point]) -> Watcher:
 
 
 def _loads(arguments: argparse.Namespace) -> Iterator[tuple[Load, int]]:
-    """What the command line asks for, each load with its batch size."""
+    """Yields the loads of the command line, each with its batch size."""
     from dragoman_load_test.arrivals import read_record
     from dragoman_load_test.loops import ClosedLoop, OpenLoop
 
@@ -217,7 +221,7 @@ def _loads(arguments: argparse.Namespace) -> Iterator[tuple[Load, int]]:
 
 
 def _texts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
-    """Texts, and where they are from."""
+    """Returns the name of the texts, and the texts."""
     from dragoman_load_test.texts import read_texts
     from dragoman_options.languages import fold_language
 
@@ -230,7 +234,7 @@ def _texts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
 
 
 def _metrics_url(arguments: argparse.Namespace, target: Target) -> str | None:
-    """Where the server's metrics are: only the operator's network can see it behind a proxy."""
+    """The URL of the server's metrics. Behind a proxy they are not reachable, so it is None."""
     from dragoman_client import TranslationError
 
     if arguments.metrics_url is not None:
@@ -241,7 +245,7 @@ def _metrics_url(arguments: argparse.Namespace, target: Target) -> str | None:
         with open_translator(arguments, retries=0) as translator:
             port = translator.info().metrics_port
     except TranslationError:
-        return None  # whether it answers at all is tested next
+        return None  # the next step tests whether the server answers at all
     host = target.address.authority.rpartition(":")[0]
     return None if port is None else f"http://{host}:{port}/metrics"
 
@@ -276,13 +280,13 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
-    """Refuse files that could not be written after a long test."""
+    """Refuse unwritable files now, not after a long test."""
     results = arguments.json, arguments.csv, arguments.html, arguments.svg, arguments.values
     for file in results:
         if file is None:
             continue
         if not file.parent.is_dir():
-            raise UsageError(f"{file}: cannot be written: name a file in a folder that is there")
+            raise UsageError(f"{file}: cannot be written: name a file in an existing folder")
         check_file(file, arguments.force)
         if not os.access(file if file.exists() else file.parent, os.W_OK):
             raise UsageError(f"{file}: cannot be written: permission denied")
@@ -307,8 +311,8 @@ def _keep(arguments: argparse.Namespace, run: Run) -> None:
 
 
 def _write(files: Mapping[Path | None, Callable[[], str]]) -> None:
-    """Write what is asked for; one that fails does not cost the others."""
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its fonts
+    """Write the requested files; if one fails, the others are still written."""
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it logs about its fonts
     failed = None
     for file, content in files.items():
         if file is None:

@@ -1,4 +1,4 @@
-"""`dragoman models`: the models that `dragoman serve` has fetched and converted."""
+"""`dragoman models`: manage the cache of models that `dragoman serve` fetched and converted."""
 
 from __future__ import annotations
 
@@ -19,33 +19,35 @@ from dragoman.kernel.errors import CheckFailed
 if TYPE_CHECKING:
     from dragoman_export.models.model_cache import CachedModel
 
-HELP = "list, add, remove and verify the models that are kept for dragoman serve"
+HELP = "list, add, remove and verify the cached models of dragoman serve"
 EXTRA = "serve"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="KIND")
-    what = "list the models that are kept, with their directions"
+    what = "list the cached models, with their directions"
     listed = kinds.add_parser("list", help=what, description=what)
-    listed.add_argument("--json", action="store_true", help="a JSON array instead of a table")
-    what = "fetch and convert models without serving them; newer ones, if a hub has them"
+    listed.add_argument("--json", action="store_true", help="print a JSON array, not a table")
+    what = "fetch and convert models without serving them; update them if a hub has newer ones"
     added = kinds.add_parser("add", help=what, description=what)
     added.add_argument(
         "models", nargs="*", metavar="MODEL", help=f"{MODEL_HELP} (default: $DRAGOMAN_MODELS)"
     )
     configure_languages(added)
     configure_offline(added)
-    what = "remove models that are kept"
+    what = "remove models from the cache"
     removed = kinds.add_parser("remove", help=what, description=what)
-    removed.add_argument("models", nargs="+", metavar="MODEL", help="as it was added")
-    what = "check models that are kept again, and record the outcome"
+    removed.add_argument("models", nargs="+", metavar="MODEL", help="name, as it was added")
+    what = "check cached models again, and record the result"
     verified = kinds.add_parser("verify", help=what, description=what)
-    verified.add_argument("models", nargs="*", metavar="MODEL", help="as it was added; none: all")
+    verified.add_argument(
+        "models", nargs="*", metavar="MODEL", help="name, as it was added (default: all)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the subcommand."""
     kinds = {"list": _list, "add": _add, "remove": _remove, "verify": _verify}
     kinds[arguments.kind](arguments)
     return 0
@@ -96,7 +98,7 @@ def _add(arguments: argparse.Namespace) -> None:
 
 
 def _given(words: list[str]) -> list[str]:
-    """The models of a command line, or else of the environment, which may name none."""
+    """The models of the command line, or else of the environment, which may name none."""
     return words or os.environ.get("DRAGOMAN_MODELS", "").split()
 
 

@@ -1,4 +1,4 @@
-"""The options of a translation as flags of a command, from the table of options."""
+"""Translation options as command-line flags, from the table of options."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _FILE = '; JSON such as {"tea": "Tee"}, or a file of CSV, TSV or JSON'
 def configure_options(
     parser: argparse.ArgumentParser, model: str = "translate", names: Collection[str] = ()
 ) -> None:
-    """Declare the options that a model takes, of these names; none named: all."""
+    """Declare flags for the options that a model takes; `names` limits them, none means all."""
     from dragoman_options.table import OPTIONS, OUTPUTS, takes
 
-    group = parser.add_argument_group("options of a translation", "see docs/options.md")
+    group = parser.add_argument_group("translation options", "see docs/options.md")
     for name in names or OPTIONS:
         output = OUTPUTS.get(OPTIONS[name].output or "")
-        is_of_text = OPTIONS[name].kind == "markup"  # offsets that no person counts
+        is_of_text = OPTIONS[name].kind == "markup"  # offsets, which nobody types by hand
         if (
             not is_of_text
             and takes(model, OPTIONS[name])
@@ -41,10 +41,10 @@ def configure_options(
 
 
 def given_options(arguments: argparse.Namespace) -> OptionArguments:
-    """What `configure_options` has declared, as far as it was given.
+    """Returns the options of `configure_options` that were given.
 
     Raises:
-        UsageError: a glossary cannot be read, or is none.
+        UsageError: a glossary cannot be read, or is not valid.
     """
     from dragoman_options.table import OPTIONS
 
@@ -59,12 +59,12 @@ def given_options(arguments: argparse.Namespace) -> OptionArguments:
 
 
 def flag(name: str) -> str:
-    """The flag of an option."""
+    """Returns the flag of an option."""
     return f"--{name.replace('_', '-')}"
 
 
 def outputs_given(options: Collection[str]) -> list[str]:
-    """The flags that ask for what only JSON shows."""
+    """Returns the flags that request outputs which only JSON can show."""
     from dragoman_options.table import OPTIONS
 
     several = "num_return_sequences"
@@ -72,17 +72,17 @@ def outputs_given(options: Collection[str]) -> list[str]:
 
 
 def read_terms(given: str, name: str) -> Any:
-    """Target terms by source term.
+    """Returns target terms by source term.
 
     Args:
-        given: a JSON object, or the name of a file in UTF-8: CSV, TSV or JSON.
-        name: of the flag, for messages.
+        given: a JSON object, or the path of a UTF-8 file: CSV, TSV or JSON.
+        name: the flag, for messages.
 
     Returns:
-        What was read; `Option.read` checks that it is a mapping of texts.
+        The parsed value; `Option.read` checks that it is a mapping of texts.
 
     Raises:
-        UsageError: the file cannot be read, or is no glossary.
+        UsageError: the file cannot be read, or is not a glossary.
     """
     from dragoman_client import parse_glossary, read_glossary
 
@@ -114,11 +114,11 @@ def _declare(group: argparse._ArgumentGroup, option: Option) -> None:
 
 
 def _repeats(option: Option) -> bool:
-    """Whether a flag may be given more than once; a command's texts all have one prefix."""
+    """Whether a flag may be repeated. A prefix may not: one applies to all texts of a command."""
     return option.is_list and option.items is not None
 
 
 def _help(option: Option) -> str:
     text = option.help + _FILE * (option.kind == "terms") + "; may be repeated" * _repeats(option)
-    # argparse fills in what follows a percent sign.
+    # argparse expands a `%`.
     return f"{text} (default: {option.default_text})".replace("%", "%%")

@@ -1,4 +1,4 @@
-"""`dragoman publish`: from a bundle to a model repository that Triton serves."""
+"""`dragoman publish`: make a Triton model repository from a bundle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.commands.folders import check_folder, configure_force
 
-HELP = "make a Triton model repository that serves a bundle"
+HELP = "make a Triton model repository from a bundle"
 EXTRA = "serve"
 
 
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Publish, and say how to serve it."""
+    """Publish, and print how to serve the repository."""
     from dragoman_export.publishing import publish
 
     check_folder("--to", arguments.to.parent)

@@ -1,4 +1,4 @@
-"""`dragoman score`: what a model thinks of given translations, line by line."""
+"""`dragoman score`: score given translations with a model, line by line."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dragoman_options.arguments import ScoringArguments
     from dragoman_serving.scoring.assessment import Assessment
 
-HELP = "score given translations, by a bundle or through a running server"
+HELP = "score given translations with a bundle or a running server"
 EXTRA = "serve"
 
 _COLUMNS = 2
 _OF_A_PAIR = re.compile(r"(text|target) (\d+) ")
-"""How a refusal begins when one pair, and not an option, is at fault."""
+"""How the message begins if a pair is refused, not an option."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Scored:
     score: float
     confidence: float
     requested: dict[str, Any]
-    """Further outputs by name, for JSON."""
+    """More outputs by name, for JSON."""
 
     @property
     def perplexity(self) -> float:
@@ -48,23 +48,23 @@ class _Scored:
 
 
 _Score = Callable[[Sequence[str], Sequence[str]], list[_Scored]]
-"""Scores pairs together."""
+"""Scores sources and targets as one batch."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "bundle", nargs="?", type=Path, help="folder of a bundle; none: the server at --url"
+        "bundle", nargs="?", type=Path, help="folder of a bundle (default: the server at --url)"
     )
-    texts = parser.add_argument_group("texts, a line each")
-    texts.add_argument("--source", type=Path, metavar="FILE", help="what was translated")
-    texts.add_argument("--target", type=Path, metavar="FILE", help="the translations")
-    texts.add_argument("--tsv", type=Path, metavar="FILE", help="both, with a tab between them")
+    texts = parser.add_argument_group("texts, one per line")
+    texts.add_argument("--source", type=Path, metavar="FILE", help="source texts")
+    texts.add_argument("--target", type=Path, metavar="FILE", help="their translations")
+    texts.add_argument("--tsv", type=Path, metavar="FILE", help="both, separated by a tab")
     configure_options(parser, "score")
     parser.add_argument(
-        "--json", action="store_true", help="one JSON object a line, with the scores of tokens"
+        "--json", action="store_true", help="print one JSON object per line, with token scores"
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="pairs at once (default: 32)")
+    parser.add_argument("--batch-size", type=int, default=32, help="pairs per batch (default: 32)")
     configure_server(parser)
 
 
@@ -103,7 +103,7 @@ def _print_all(
 
 
 def _by_line(message: str, begin: int) -> str:
-    """A refusal that names a pair by its line."""
+    """The message of a refused pair, which names its line."""
     return _OF_A_PAIR.sub(lambda at: f"line {begin + int(at[2]) + 1}: {at[1]} ", message, count=1)
 
 
@@ -161,7 +161,7 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
 
 
 def _requested(options: ScoringArguments, found: Assessment, bundle: str) -> dict[str, Any]:
-    """What a request asked for, as the client has it in JSON."""
+    """The requested outputs, in the same JSON form as from the client."""
     requested: dict[str, Any] = {}
     if "return_token_scores" in options:
         requested["token_scores"] = json.loads(found.token_scores)
@@ -205,7 +205,7 @@ def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]
 
 
 def _read(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Sources and targets."""
+    """Reads sources and targets."""
     source, target, tsv = arguments.source, arguments.target, arguments.tsv
     if (tsv is None) == (source is None) or (source is None) != (target is None):
         raise UsageError("give --source and --target, or --tsv")

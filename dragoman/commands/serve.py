@@ -1,4 +1,4 @@
-"""`dragoman serve`: Triton with the shipped model or others, which it fetches and converts."""
+"""`dragoman serve`: start Triton with the shipped model, or fetch, convert and serve others."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
             repository = settings["repository"] or shipped_repository()
         gateway = _gateway(resolved)
         if tracing is not None and gateway is not None:
-            tracing = replace(tracing, rate=0.0)  # the gateway's requests bring their contexts
+            tracing = replace(tracing, rate=0.0)  # the gateway's requests have a trace context
         keep_serving(
             _options(resolved, repository, bundles if repository is None else [], tracing),
             restart=settings["on_failure"] == "restart",
@@ -86,10 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bundles(words: Sequence[str], offline: bool, quiet: bool) -> list[Path]:
-    """The checked bundles of what the command line names; what is missing is made.
+    """Returns checked bundles of the models on the command line; missing ones are made.
 
     Raises:
-        UsageError: a word names nothing, or what it names cannot be fetched or converted.
+        UsageError: a word names no model, or a model cannot be fetched or converted.
     """
     from dragoman_export.models.model_source import find_sources
 
@@ -98,7 +98,7 @@ def _bundles(words: Sequence[str], offline: bool, quiet: bool) -> list[Path]:
 
 
 def _repository(bundles: Sequence[Path]) -> Path | None:
-    """The repository of a lone bundle that is part of one, whose configuration then counts."""
+    """The repository that a single bundle is part of, if any; its configuration is used then."""
     from dragoman_export.publishing import repository_of
 
     return repository_of(bundles[0]) if len(bundles) == 1 else None
@@ -142,10 +142,10 @@ def _options(
 
 
 def _gateway(resolved: Resolved) -> GatewayOptions | None:
-    """What the gateway is started with; None: it is not to be, or cannot be.
+    """Returns the options of the gateway; None: it is switched off, or not installed.
 
     Raises:
-        UsageError: it is asked for, and not installed.
+        UsageError: the gateway was requested, but is not installed.
     """
     from dragoman_serving.launch.gateway_process import GatewayOptions
 

@@ -1,6 +1,7 @@
-"""Settings of `dragoman serve`: flags, environment variables, a TOML file, in this order.
+"""Settings of `dragoman serve`, from flags, environment variables and a TOML file.
 
-Those of the gateway are among them; `dragoman gateway` takes the same ones.
+Flags override variables, and variables override the file. The gateway's settings are included;
+`dragoman gateway` takes the same ones.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting, whose flag is `--some-name` and whose variable is `DRAGOMAN_SOME_NAME`.
+    """A setting, with a flag such as `--some-name` and a variable such as `DRAGOMAN_SOME_NAME`.
 
-    `kind` is its type; a list is of words. With `of_engine` it is a parameter of the engine's
-    models, which the repository's `config.pbtxt` may have too. `short_flag` is the flag of a
-    command that has the settings of the gateway alone. A value with `is_secret` is not printed.
+    `kind` is its type; a list holds words. With `of_engine` it is a parameter of the engine's
+    models, which the repository's `config.pbtxt` may set too. `short_flag` is the flag for
+    `dragoman gateway`, which has only the gateway's settings. A value with `is_secret` is not
+    printed.
     """
 
     name: str
@@ -39,18 +41,18 @@ class Setting:
     short_flag: str | None = None
     is_secret: bool = False
     is_positional: bool = False
-    """Whether it is given without a flag, as the words of the command line."""
+    """Whether it is given as positional arguments, without a flag."""
 
     @property
     def flag(self) -> str:
-        """On the command line."""
+        """The name on the command line."""
         if self.is_positional:
             return self.name.upper()
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def metavar(self) -> str:
-        """What the help has for its value: of a number the unit, else what the name ends with."""
+        """Placeholder in the help: the unit of a number, otherwise the last word of the name."""
         words = self.name.split("_")
         if self.of_engine:
             return "VALUE"
@@ -62,14 +64,14 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """In the environment."""
+        """The name in the environment."""
         return f"DRAGOMAN_{self.name.upper()}"
 
     def read(self, value: Any, where: str) -> Any:
-        """A value of the environment, which is text, or of a file.
+        """Converts and checks a value of a file, or of the environment, where it is text.
 
         Raises:
-            UsageError: it is not what it should be.
+            UsageError: the value is not of the setting's type, or not one of the choices.
         """
         if isinstance(value, str) and self.kind is not str:
             value = self._parsed(value)
@@ -120,79 +122,83 @@ SETTINGS = (
         Path,
     ),
     Setting("address", "IP address to listen on", default="127.0.0.1"),
-    Setting("http_port", "0: a free one", int, 8000),
-    Setting("grpc_port", "0: a free one", int, 8001),
-    Setting("metrics_port", "0: a free one", int, 8002),
+    Setting("http_port", "port of Triton's HTTP API; 0: any free port", int, 8000),
+    Setting("grpc_port", "port of Triton's gRPC API; 0: any free port", int, 8001),
+    Setting("metrics_port", "port of Triton's metrics; 0: any free port", int, 8002),
     _of_engine("precision", "int8 or fp32 on a CPU, fp16, bf16 or fp32 on a GPU"),
-    _of_engine("runtime", "what runs the model, such as native or onnxruntime"),
+    _of_engine("runtime", "library that runs the model, such as native or onnxruntime"),
     _of_engine("workers", "threads of the engine: a number, or auto"),
-    _of_engine("max_rows", "rows that a worker steps at a time: a number, or auto"),
-    _of_engine("max_waiting", "sentences that may wait", "40000"),
-    _of_engine("deadline_s", "the longest that any request may take, in seconds", "300"),
+    _of_engine("max_rows", "largest batch of a worker, in rows: a number, or auto"),
+    _of_engine("max_waiting", "sentences that may wait in the queue", "40000"),
+    _of_engine("deadline_s", "longest time for any request, in seconds", "300"),
     _of_engine("allow_priority", "whether requests may set queue_priority", "false"),
     Setting(
         "memory",
-        "the most that the engine's process takes for all models together, such as 4GB; those that "
-        "are used least are dropped and loaded again (default: no bound)",
+        "memory limit of the engine process for all models together, such as 4GB; the least used "
+        "models are unloaded, and loaded again when needed (default: no limit)",
     ),
     Setting(
         "preload",
-        "models, or directions such as en-de, to load at the start; others when first used",
+        "models, or directions such as en-de, to load at startup; others are loaded at first use",
         list,
         [],
     ),
     Setting(
         "pivot",
-        "language, such as en, over which two directions are joined where no model has a direct "
-        "one (default: none)",
+        "pivot language, such as en: directions without a model are translated in two steps "
+        "through it (default: none)",
     ),
     Setting(
         "on_failure",
-        "when Triton or the engine ends by itself, or the engine hangs",
+        "what to do when Triton or the engine crashes, or the engine hangs",
         default="restart",
         choices=("exit", "restart"),
     ),
     Setting(
         "engine_timeout",
-        "seconds without a sign of life after which the engine, Triton or the gateway is killed",
+        "timeout of the heartbeats of the engine, Triton and the gateway, in seconds; one that "
+        "sends none for longer is killed",
         float,
         10.0,
     ),
     Setting(
         "triton_growth",
-        "MiB of memory by which Triton may grow before it is started again",
+        "MiB of memory by which Triton may grow before it is restarted",
         int,
         1024,
     ),
     Setting(
         "follow_bundle",
-        "start again when the bundle gets TensorRT engines that fit this machine",
+        "restart when the bundle gets TensorRT engines that fit this machine",
         bool,
         False,
     ),
-    Setting("load", "models of the repository to load too, such as encoder and decoder", list, []),
-    Setting("config", "run models under configs/NAME.pbtxt where they have it, such as tensorrt"),
+    Setting("load", "more models of the repository to load, such as encoder, decoder", list, []),
+    Setting(
+        "config",
+        "name of the configuration, such as tensorrt: models that have a configs/NAME.pbtxt use it",
+    ),
     Setting(
         "expose_unpatched_server",
-        "let the embedded Triton 24.10, which has known remote holes, listen beyond loopback",
+        "let the embedded Triton 24.10, which has known remote vulnerabilities, listen beyond "
+        "loopback",
         bool,
         False,
     ),
     Setting(
         "grpc_connection_age",
-        "seconds after which gRPC clients are asked to connect anew, so that those who balance by "
-        "connections find new servers (default: never)",
+        "seconds after which gRPC clients are asked to reconnect, so that connections are balanced "
+        "across new servers too (default: never)",
         int,
     ),
     Setting(
         "otlp",
-        "URL of an OpenTelemetry collector, such as http://localhost:4318, that gets spans of "
-        "requests (default: nothing is traced)",
+        "URL of an OpenTelemetry collector, such as http://localhost:4318, for traces of requests "
+        "(default: no tracing)",
     ),
     Setting(
         "trace_rate",
-        "share of the requests that are traced, from 0 to 1; those that bring a trace context have "
-        "their own",
+        "share of the requests to trace, from 0 to 1; the trace context of a request overrides it",
         float,
         DEFAULT_RATE,
     ),
@@ -204,12 +210,12 @@ SETTINGS = (
         True,
     ),
 )
-"""Of the server, in the order of the help."""
+"""The server's settings, in the order of the help."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The value of each setting by name, and where each that was given is from."""
+    """The value of each setting by name, and the origin of each value that was given."""
 
     settings: Sequence[Setting]
     values: Mapping[str, Any]
@@ -217,13 +223,13 @@ class Resolved:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Parameters of the engine's models, as far as they were given."""
+        """The parameters of the engine's models that were given."""
         given = (one.name for one in self.settings if one.of_engine and one.name in self.origins)
         return {name: self.values[name] for name in given}
 
     @property
     def description(self) -> str:
-        """One line with the settings that are not the default; empty if there are none."""
+        """One line with the settings that differ from the default; empty if there are none."""
         return ", ".join(
             f"{one.name} {self._shown(one)} ({self.origins[one.name]})"
             for one in self.settings
@@ -239,12 +245,12 @@ class Resolved:
 def declare(
     parser: argparse.ArgumentParser, settings: Sequence[Setting], short: bool = False
 ) -> None:
-    """Declare a flag for each setting, and the file.
+    """Declare a flag for each setting, and the flag of the settings file.
 
     Args:
         parser: of the command.
-        settings: that the command takes.
-        short: whether the flags are the short ones.
+        settings: settings that the command takes.
+        short: whether to use the short flags.
     """
     for one in settings:
         how: dict[str, Any] = {"type": one.kind, "metavar": one.metavar}
@@ -257,7 +263,7 @@ def declare(
         shown = one.default not in (None, [], "", False)
         default = f" (default: {one.default})" if shown else ""
         flag = one.short_flag if short and one.short_flag else one.flag
-        # `%` begins a field of argparse's.
+        # argparse expands a `%`.
         text = (one.help + default).replace("%", "%%")
         if one.is_positional:
             parser.add_argument(one.name, nargs="*", default=[], metavar="MODEL", help=text)
@@ -267,8 +273,8 @@ def declare(
         "--settings",
         type=Path,
         metavar="FILE",
-        help="settings in TOML, such as http_port = 9000 or gateway_port = 80; the environment, as "
-        "in DRAGOMAN_HTTP_PORT=9000, comes before it, and flags before both",
+        help="settings in TOML, such as http_port = 9000 or gateway_port = 80; environment "
+        "variables, such as DRAGOMAN_HTTP_PORT=9000, override the file, and flags override both",
     )
 
 
@@ -278,16 +284,16 @@ def resolve(
     settings: Sequence[Setting],
     known: Sequence[Setting] = (),
 ) -> Resolved:
-    """The settings of a command line, an environment and a file.
+    """Reads the settings of a command line, an environment and a file.
 
     Args:
         arguments: of the command line.
-        environment: variables.
-        settings: that the command takes.
-        known: further ones that the file may hold, for another command.
+        environment: environment variables.
+        settings: settings that the command takes.
+        known: more settings that the file may hold, for another command.
 
     Raises:
-        UsageError: the file cannot be read, or a setting is unknown or not what it should be.
+        UsageError: the file cannot be read, or a setting is unknown or has a wrong value.
     """
     file = arguments.settings
     names = [one.name for one in (*settings, *known)]
@@ -311,14 +317,14 @@ def resolve(
 
 
 def read_bytes(name: str, text: str) -> int:
-    """A number of bytes, such as 4GB or 512 MiB.
+    """Parses a number of bytes, such as 4GB or 512 MiB.
 
     Args:
         name: of the setting, for the message.
         text: of the command line.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no number of bytes, or 0.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)(i?)B?", text.strip())
     if found is None or not (size := float(found[1])):

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from dragoman.kernel.manifest import Manifest
 
-HELP = "list the target tokens of each source token, for requests with the option shortlist"
+HELP = "add lexical shortlists to a bundle, for requests with the option shortlist"
 EXTRA = "export"
 
 _REPORTED = 2000
-"""Pairs of a direction that the report is about."""
+"""Pairs per direction in the report."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,33 +34,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="prefixes of two text files each, such as tatoeba-en-de/train: the training text, "
         "or sentences and their translations by the model",
     )
-    parser.add_argument("--data-dir", type=Path, default=Path(), help="where prefixes begin")
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="folder of the prefixes")
     parser.add_argument(
         "--pairs",
         type=int,
         default=200_000,
         metavar="N",
-        help="pairs sampled from each text at most (default: 200,000)",
+        help="maximum pairs sampled from each text (default: 200,000)",
     )
     parser.add_argument(
         "--tokens",
         type=int,
         default=50,
         metavar="N",
-        help="target tokens of each source token at most (default: 50)",
+        help="maximum target tokens of each source token (default: 50)",
     )
     parser.add_argument(
         "--frequent",
         type=int,
         default=100,
         metavar="N",
-        help="most frequent tokens of each language, for all sentences (default: 100)",
+        help="number of most frequent tokens of each language, listed for all sentences "
+        "(default: 100)",
     )
     configure_force(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the shortlists and print how long they are, and what they contain."""
+    """Write the shortlists, and print their length and coverage."""
     from dragoman_export.shortlist import add_shortlist
     from dragoman_export.word_translation import ROUNDS
     from rich.console import Console
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read(arguments: argparse.Namespace, manifest: Manifest) -> dict[Direction, Texts]:
-    """The texts of each direction of the model."""
+    """Reads the texts of each direction of the model."""
     from dragoman_training.text.parallel_text import find_languages, read_some_pairs, some_pairs
 
     found: dict[Direction, tuple[list[str], list[str]]] = {}
@@ -109,7 +110,7 @@ def _read(arguments: argparse.Namespace, manifest: Manifest) -> dict[Direction, 
 
 
 def _print(bundle: Path, manifest: Manifest, texts: dict[Direction, Texts]) -> None:
-    """Say how long the shortlists of some sentences are, and what they contain."""
+    """Print the length and coverage of the shortlists of some sentences."""
     from dragoman_export.shortlist import FILE_NAME, measure
 
     size = (bundle / FILE_NAME).stat().st_size

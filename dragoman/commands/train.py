@@ -1,4 +1,4 @@
-"""`dragoman train`: from parallel text to a checkpoint."""
+"""`dragoman train`: train a model on parallel text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         type=Path,
-        help="TOML file of settings, such as training/dragoman_training/recipes/tatoeba.toml",
+        help="TOML file with settings, such as training/dragoman_training/recipes/tatoeba.toml",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="override one setting"
@@ -36,35 +36,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         type=Path,
         metavar="FILE",
-        help="two text files, line N of one beside line N of the other, that end in the language: "
-        "my.en my.de",
+        help="two text files with a sentence and its translation on the same line; their "
+        "extensions are the languages: my.en my.de",
     )
     parser.add_argument(
         "--general-text",
         nargs=2,
         type=Path,
         metavar="FILE",
-        help="the same, of the kind that the model must stay good at; mixed with that of --text, "
-        "half and half",
+        help="two text files of general text, so that the model stays good at it; mixed with "
+        "--text, half and half",
     )
     parser.add_argument(
-        "--valid-text", nargs=2, type=Path, metavar="FILE", help="the same, held out for validation"
+        "--valid-text", nargs=2, type=Path, metavar="FILE", help="two text files for validation"
     )
     parser.add_argument(
-        "--data-dir", type=Path, default=Path(), help="where the prefixes in the settings begin"
+        "--data-dir", type=Path, default=Path(), help="folder of the prefixes in the settings"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
+    parser.add_argument("--resume", action="store_true", help="resume from the newest checkpoint")
     parser.add_argument(
         "--start-from",
         metavar="MODEL",
-        help=f"model whose weights a new run begins with: {MODEL_HELP}",
+        help=f"model to fine-tune; a new run starts from its weights: {MODEL_HELP}",
     )
     configure_offline(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, beside other processes where `torchrun` started some, and print the final model."""
+    """Train, together with other processes of `torchrun`, if any, and print the final model."""
     _bound_kernel_caches()
     from dragoman_training.run.start import Start
     from dragoman_training.run.trainer import Trainer
@@ -89,14 +89,14 @@ def run(arguments: argparse.Namespace) -> int:
     except LostProcess:
         if processes.is_first:
             raise
-        return LostProcess.exit_code  # the first one says it for all
+        return LostProcess.exit_code  # the first process reports the error
     finally:
         processes.leave()
     return 0
 
 
 def _start_folder(arguments: argparse.Namespace, is_first: bool) -> Path | None:
-    """The checkpoint or bundle that a new run begins with; any other model is converted first."""
+    """The checkpoint or bundle that a new run starts from; any other model is converted first."""
     from dragoman_export.models.model_source import one_source
     from dragoman_training.run.checkpoint import former_steps
 
@@ -105,8 +105,8 @@ def _start_folder(arguments: argparse.Namespace, is_first: bool) -> Path | None:
     source = one_source(arguments.start_from)
     if source.kind in ("bundle", "checkpoint"):
         return source.path
-    arguments.extra = "export"  # converting takes more than training
-    # Other processes wait for the first one's lock, and find the model.
+    arguments.extra = "export"  # converting needs more packages than training
+    # Other processes wait for the lock of the first one, and then find the model.
     return bundles_of([source], arguments.offline, arguments.quiet or not is_first)[0]
 
 
@@ -131,17 +131,17 @@ def _settings(
 
 
 def _own_texts(arguments: argparse.Namespace) -> list[OwnText]:
-    """The user's own text, and after it the general text, if they are given.
+    """Returns the user's own text, and then the general text, if they were given.
 
     Raises:
-        UsageError: the second one does not go with the first.
+        UsageError: the two do not fit together.
     """
     from dragoman_training.run.own_text import OwnText
     from dragoman_training.text.parallel_text import named_files
 
     given = {"text": arguments.text, "general-text": arguments.general_text}
     if given["general-text"] and not given["text"]:
-        raise UsageError("--general-text: give --text too, which it is mixed with")
+        raise UsageError("--general-text: give --text too; the two are mixed")
     texts = [
         OwnText(named_files(*files), arguments.out.absolute() / name)
         for name, files in given.items()
@@ -160,17 +160,18 @@ def _own_texts(arguments: argparse.Namespace) -> list[OwnText]:
 def _own_data(
     texts: Sequence[OwnText], valid_text: Sequence[Path] | None, saved: RunConfig | None
 ) -> dict[str, Any]:
-    """Settings of the table `data` for the user's texts; without any to validate on, parts of them.
+    """Returns settings of the table `data` for the user's texts.
 
-    A run that is resumed validates on what it did before.
+    Without a validation text, a part of each text is held out for it. A resumed run keeps its
+    validation text.
     """
     from dragoman_training.text.parallel_text import named_files
 
     data: dict[str, Any] = {}
     if texts:
-        # An epoch has as many pairs of the general text as of the user's own.
+        # An epoch has as many pairs of the general text as of the user's own text.
         pairs = [max(1, len(text.files)) for text in texts]
-        # It takes the place of the recipe's, also where there is none to validate on.
+        # This replaces the recipe's validation text, even with an empty list.
         data = {
             "languages": list(texts[0].files.languages),
             "train": [
@@ -189,9 +190,9 @@ def _own_data(
 
 
 def _held_out(texts: Sequence[OwnText], saved: RunConfig | None) -> Sequence[OwnText]:
-    """The texts of which a part is held out: none if the user's own is too small for that.
+    """The texts to hold out a part of: none if the user's own text is too small for that.
 
-    General text alone would choose the model that was fine-tuned least.
+    Validation on general text alone would choose the model that was fine-tuned least.
     """
     found = [
         text for text in texts if (text.is_held_out(saved.data) if saved else text.has_enough())
@@ -200,10 +201,10 @@ def _held_out(texts: Sequence[OwnText], saved: RunConfig | None) -> Sequence[Own
 
 
 def _bound_kernel_caches() -> None:
-    """Let PyTorch keep the CPU kernels of a step, not those of a thousand shapes.
+    """Limit PyTorch's caches of CPU kernels.
 
-    Each batch has a shape of its own; kernels that are kept for shapes that do not come again take
-    gigabytes, and time (docs/lab-notebook.md). Both are read when torch is loaded.
+    Each batch has a shape of its own. Kernels that are cached for shapes which do not recur take
+    gigabytes, and time (docs/lab-notebook.md). PyTorch reads both variables when it is loaded.
     """
     for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")

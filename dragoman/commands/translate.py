@@ -1,4 +1,4 @@
-"""`dragoman translate`: sentences, or standard input line by line, through a running server."""
+"""`dragoman translate`: translate texts, lines or files with a running server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dragoman_options.arguments import OptionArguments
     from dragoman_options.markup import Markup
 
-HELP = "translate sentences, or standard input line by line, through a running server"
+HELP = "translate sentences, files, or lines of standard input with a running server"
 EXTRA = "serve"
 
 _LINE_FORMATS = ("text", "jsonl", "tsv", "document")
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "text", nargs="*", help="one line of output for each; none: lines from standard input"
+        "text", nargs="*", help="texts to translate, one output line each (default: standard input)"
     )
     configure_server(parser)
     configure_options(parser)
@@ -47,35 +47,45 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--batch-size",
         type=int,
         default=32,
-        help="lines in a request; 1 answers each line before it reads the next (default: 32)",
+        help="lines per request; 1: translate each line before reading the next (default: 32)",
     )
     configure_retries(parser)
-    files = parser.add_argument_group("files, of which each line holds a text, or documents")
-    files.add_argument("--input", type=Path, metavar="FILE", help="instead of standard input")
+    files = parser.add_argument_group("files")
     files.add_argument(
-        "--output", type=Path, metavar="FILE", help="written as FILE.partial until it is whole"
+        "--input", type=Path, metavar="FILE", help="file to translate, instead of standard input"
+    )
+    files.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file for the translation; named FILE.partial until it is complete",
     )
     existing = files.add_mutually_exclusive_group()
     existing.add_argument(
-        "--resume", action="store_true", help="go on with the --output of an interrupted run"
+        "--resume", action="store_true", help="continue the --output of an interrupted run"
     )
     configure_force(existing)
     files.add_argument(
         "--format",
         choices=(*_LINE_FORMATS, *_MARKUP_FORMATS, "auto"),
         default="text",
-        help="of lines: text; jsonl, objects that get `translation`, `output_tokens` and "
-        "`finish_reason`; tsv, columns that get one more; document, running text of any length, "
-        "whose paragraphs and layout are kept. Of documents of whose markup nothing changes: html; "
-        "xml, with DocBook, SVG, RESX, Android strings, Qt ts and TMX; xliff. auto: by the --input",
+        help="text: one text per line; jsonl: JSON objects, to which `translation`, "
+        "`output_tokens` and `finish_reason` are added; tsv: columns, to which one is added; "
+        "document: running text of any length, with its paragraphs and layout kept. Formats with "
+        "markup, which stays as it is: html; xml, including DocBook, SVG, RESX, Android strings, "
+        "Qt ts and TMX; xliff. auto: detected from the --input (default: text)",
     )
-    files.add_argument("--field", default="text", help="which member of jsonl (default: text)")
-    files.add_argument("--column", type=int, default=1, help="which of tsv, from 1 (default: 1)")
-    files.add_argument("--json", action="store_true", help="text in, one JSON object a line out")
+    files.add_argument("--field", default="text", help="jsonl member to translate (default: text)")
+    files.add_argument(
+        "--column", type=int, default=1, help="tsv column to translate, from 1 (default: 1)"
+    )
+    files.add_argument(
+        "--json", action="store_true", help="write one JSON object per line; the input is text"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line a text."""
+    """Translate, and print or write the translations."""
     from dragoman_client import Document, InvalidRequest, TranslationError
     from dragoman_options.table import check
 
@@ -83,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "auto":
         arguments.format = _format_of(arguments.input)
     try:
-        # Checked before the first line is read; the translator checks the same once more.
+        # Checked before the first line is read; the translator checks it again.
         checked = check(options)
         form = _form(arguments, outputs_given(checked))
         if isinstance(form, Document):
@@ -123,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Work:
-    """What is to be translated, and how far it is."""
+    """A translation job and its progress."""
 
     def __init__(
         self,
@@ -138,13 +148,13 @@ class _Work:
         self.unit = {"document": "paragraph", **of_markup}.get(arguments.format, "line")
         self.lines = self.cut = self.refused = 0
         self.mend = ""
-        """How an interrupted run goes on, for messages."""
+        """How to continue an interrupted run, for messages."""
 
     def to_file(self) -> None:
         """Translate one file into another."""
         source, target = self._arguments.input, self._arguments.output
         if source is None or self._arguments.text:
-            raise UsageError("--output: give an --input, since only a file can be read once more")
+            raise UsageError("--output: give an --input, since only a file can be read again")
         is_markup = self._arguments.format in _MARKUP_FORMATS
         form = self._arguments.format if is_markup else self._form
         with line_progress(self._arguments.quiet, self.unit) as show:
@@ -152,7 +162,7 @@ class _Work:
             def tell(progress: FileProgress) -> None:
                 self.lines, self.cut = progress.lines, progress.cut
                 if progress.lines and not is_markup:
-                    self.mend = "; --resume goes on from there"
+                    self.mend = "; --resume continues from there"
                 show(progress.lines, progress.resumed_at, progress.of)
 
             try:
@@ -176,7 +186,7 @@ class _Work:
                 raise DragomanError(f"{file}: {error.strerror or error}") from error
 
     def markup_to_standard_output(self) -> None:
-        """Translate a file, or standard input, of whose markup nothing changes."""
+        """Translate a file or standard input; its markup stays as it is."""
         from dragoman_client.document_translation import (
             open_reader,
             parts_of,
@@ -224,8 +234,8 @@ class _Work:
             raise UsageError("--input: give a file, or texts, not both")
         if arguments.resume or arguments.force:
             name = "--resume" if arguments.resume else "--force"
-            raise UsageError(f"{name}: give the --output that it is for")
-        # A person at the keyboard wants an answer to each line, not to the thirty-second.
+            raise UsageError(f"{name}: give an --output too")
+        # A person at the keyboard expects an answer after each line, not after 32.
         interactive = not arguments.text and arguments.input is None and sys.stdin.isatty()
         batch_size = 1 if interactive else arguments.batch_size
         if arguments.text:
@@ -234,7 +244,7 @@ class _Work:
             lines = read_lines(arguments.input, self._form)
         else:
             lines = lines_of(sys.stdin.buffer, self._form, "standard input")
-        # A text of the command line that is refused is an error; a line of a file must not cost
+        # A refused text of the command line is an error. A refused line of a file must not stop
         # the rest of the file.
         refuse = None if arguments.text else self._note_refusal
         end = "\n" if arguments.text else line_end(self._form)
@@ -267,15 +277,15 @@ class _Work:
 
 
 def _format_of(path: Path | None) -> str:
-    """The format of a file, by its name or its begin.
+    """The format of a file, from its name or its first bytes.
 
     Raises:
-        UsageError: there is no file.
+        UsageError: no file was given, or it cannot be read.
     """
     from dragoman_client.document_translation import format_of
 
     if path is None:
-        raise UsageError("--format auto: give an --input, whose name and begin tell its format")
+        raise UsageError("--format auto: give an --input to detect the format of")
     by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv"}
     try:
         with path.open("rb") as file:
@@ -286,19 +296,20 @@ def _format_of(path: Path | None) -> str:
 
 
 def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFormat:
-    """How lines are read and written.
+    """Returns the line format: how lines are read and written.
 
     Args:
         arguments: of the command line.
-        only_in_json: flags that were given and that only JSON has a place for.
+        only_in_json: flags that were given, with outputs that only JSON can hold.
 
     Raises:
-        ValueError: a column before the first.
+        UsageError: the flags contradict each other.
+        ValueError: the column is below 1.
     """
     from dragoman_client import Document, JsonLines, PlainLines, PlainLinesToJson, TabColumns
 
     if arguments.json and arguments.format != "text":
-        raise UsageError(f"--json is for text: --format {arguments.format} keeps its own form")
+        raise UsageError(f"--json is only for --format text, not for {arguments.format}")
     if only_in_json and not (arguments.json or arguments.format == "jsonl"):
         raise UsageError(f"{only_in_json[0]}: only --json and jsonl show it")
     if arguments.format == "jsonl":
@@ -315,7 +326,7 @@ def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFor
 
 
 def _warn_of_markup(path: Path) -> None:
-    """Say so if a file of text looks like one with markup, whose tags would be translated."""
+    """Warn if a text file seems to have markup, because its tags would be translated."""
     from dragoman_client.document_translation import format_of
 
     with contextlib.suppress(OSError), path.open("rb") as file:
@@ -331,7 +342,11 @@ def _warn_of_markup(path: Path) -> None:
 
 
 def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:
-    """The texts of the command line, if they are text."""
+    """The texts of the command line, as lines.
+
+    Raises:
+        UsageError: a text is not valid UTF-8, or not in the format.
+    """
     from dragoman_client.line_translation import Line
 
     for number, text in enumerate(texts, start=1):

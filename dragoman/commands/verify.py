@@ -1,4 +1,4 @@
-"""`dragoman verify`: hold a bundle against PyTorch."""
+"""`dragoman verify`: compare a bundle with PyTorch."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--test",
         required=True,
         action="append",
-        help="prefix of two text files, such as tatoeba-en-de/test; may be given again",
+        help="prefix of two text files, such as tatoeba-en-de/test; may be repeated",
     )
-    parser.add_argument("--data-dir", type=Path, default=Path(), help="where the prefixes begin")
+    parser.add_argument("--data-dir", type=Path, default=Path(), help="folder of the prefixes")
     parser.add_argument(
-        "--record", action="store_true", help="write the outcome into the bundle's manifest"
+        "--record", action="store_true", help="write the result into the bundle's manifest"
     )
     parser.add_argument(
         "--sentences",
         type=int,
         default=200,
-        help="how many of each prefix, all its directions counted (default: 200)",
+        help="number of sentences per prefix, over all its directions (default: 200)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line a check; fail if one failed."""
+    """Print one line per check; fail if one failed."""
     from dragoman_export.parity import verify
     from dragoman_training.text.parallel_text import read_directions
 

@@ -1,1 +1,1 @@
-"""Pictures of a model and of what it looks at."""
+"""Figures of a model's attention and architecture."""

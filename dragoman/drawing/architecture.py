@@ -1,4 +1,4 @@
-"""A model as it was built, in boxes: the paper's Figure 1 with the model's own sizes."""
+"""Draws a model's architecture as boxes, like Figure 1 of the paper, with the model's sizes."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _INK = "#333333"
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a model is built of."""
+    """The architecture of a model."""
 
     sizes: Dimensions
     languages: tuple[str, ...]
     norm: str = "post"
-    """`post`, after the sum of a residual connection, or `pre`, before the sub-layer."""
+    """`post`: after the residual sum; `pre`: before the sub-layer."""
     activation: str = "relu"
-    """Within feed-forward layers."""
+    """Activation of the feed-forward layers."""
     own_output: bool = False
-    """Whether the output projection is not the embedding."""
+    """Whether the output projection has its own weights, not the embedding's."""
 
     @classmethod
     def of_bundle(cls, folder: Path) -> Architecture:
-        """Read that of a bundle.
+        """Read the architecture of a bundle.
 
         Raises:
-            UsageError: it is damaged.
+            UsageError: the bundle is damaged.
         """
         manifest = Manifest.load(folder)
         path = folder / _CONFIG
@@ -64,7 +64,7 @@ class Architecture:
 
 
 def draw_architecture(architecture: Architecture) -> Figure:
-    """The encoder on the left, the decoder on the right, data going upwards."""
+    """Draw the encoder on the left and the decoder on the right, with data flowing upwards."""
     sizes = architecture.sizes
     with style():
         figure = Figure(figsize=(7.6, 8.2), layout="constrained")
@@ -88,7 +88,7 @@ def draw_architecture(architecture: Architecture) -> Figure:
         matrix = "its own" if architecture.own_output else "embedding"
         decoder.box("output", f"projection {sizes.model_size} → {sizes.vocab_size:,}\n({matrix})")
         highest = decoder.box("softmax", "softmax")
-        # Up out of the encoder, over between the two, up or down to where it is attended to.
+        # From the encoder's top to the middle between both, then to the cross-attention box.
         above, between = top + _GAP, (_LEFT + _WIDTH + _RIGHT) / 2
         middle, place = _LEFT + _WIDTH / 2, decoder.places["cross-attention"]
         axes.plot((middle, middle, between, between), (top, above, above, place), color=_INK, lw=1)
@@ -98,16 +98,16 @@ def draw_architecture(architecture: Architecture) -> Figure:
 
 
 class _Stack:
-    """Boxes from below to above."""
+    """A stack of boxes, built from the bottom up."""
 
     def __init__(self, axes: Axes, left: float, architecture: Architecture) -> None:
         self._axes, self._left, self._architecture = axes, left, architecture
         self._next = 0.0
         self.places: dict[str, float] = {}
-        """Middle of the boxes, by what they are."""
+        """Vertical centre of the boxes, by name."""
 
     def box(self, colour: str, text: str) -> float:
-        """Add a box; its upper edge."""
+        """Add a box, and return its upper edge."""
         axes, left, bottom = self._axes, self._left, self._next
         axes.add_patch(
             FancyBboxPatch(
@@ -126,14 +126,14 @@ class _Stack:
         return bottom + _HEIGHT
 
     def embedding(self, what: str, entries: int) -> None:
-        """What goes in, embedded, with positions."""
+        """Add the input, its embedding and the position encodings."""
         sizes = self._architecture.sizes
         self._axes.text(self._left + _WIDTH / 2, -0.45, what, ha="center", va="center")
         self.box("embedding", f"embedding {entries:,} by {sizes.model_size}")
         self.box("embedding", f"times √{sizes.model_size}, plus position encodings")
 
     def layers(self, number: int, parts: list[str]) -> None:
-        """One layer's boxes in a frame that says how many there are."""
+        """Add the boxes of one layer, in a frame with the number of layers."""
         sizes, pre = self._architecture.sizes, self._architecture.norm == "pre"
         bottom = self._next - _GAP / 2
         for part in parts:
@@ -167,13 +167,13 @@ class _Stack:
         self._axes.text(outside, bottom + height / 2, f"{number} layers", ha=side, va="center")
 
     def _residual(self, begin: float, end: float) -> None:
-        """The way around a sub-layer."""
+        """Draw the residual connection around a sub-layer."""
         middle, outside = self._left + _WIDTH / 2, self._left - 0.13
         self._axes.plot((middle, outside, outside), (begin, begin, end), color=_INK, lw=1)
         _arrow(self._axes, (outside, end), (self._left, end))
 
     def last_norm(self) -> float:
-        """The norm after the last layer, where there is one; the upper edge of what is there."""
+        """Add the norm after the last layer, if there is one, and return the upper edge."""
         if self._architecture.norm == "pre":
             return self.box("norm", "layer norm")
         return self._next - _GAP

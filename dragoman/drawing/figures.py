@@ -1,6 +1,6 @@
-"""Pictures for print: lines between tokens, every head at a glance, the position encodings.
+"""Figures for print: lines between tokens, heat maps of all heads, position encodings.
 
-`draw_architecture` stands by itself.
+`draw_architecture` is in another module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMATS = (".svg", ".png", ".pdf")
 _ROW_INCHES = 0.2
 _NO_GLYPH = re.compile(r"Glyph (\d+) ")
 _MOST_LABELS = 40
-"""Tokens that have their names beside a heat map; more could not be read."""
+"""Most token labels of a heat map; more would not be legible."""
 
 
 def draw_lines(
@@ -38,14 +38,16 @@ def draw_lines(
     heads: Sequence[int],
     tokens: Sequence[int] | None = None,
 ) -> Figure:
-    """One layer's attention as lines between tokens, a colour a head: the paper's Figures 3 to 5.
+    """Draw one layer's attention as lines between tokens, like Figures 3 to 5 of the paper.
+
+    Each head has its own colour.
 
     Args:
-        attention: what was looked at.
-        kind: of attention.
+        attention: the attention weights.
+        kind: kind of attention.
         layer: from 0.
         heads: from 0.
-        tokens: places of those that look; None for all.
+        tokens: positions of the query tokens to draw; None for all.
     """
     weights = attention.weights(kind)[layer]
     queries, keys = attention.queries(kind), attention.keys(kind)
@@ -80,11 +82,11 @@ def draw_lines(
 
 
 def draw_grid(attention: Attention, kind: Kind, heads: Sequence[int] | None = None) -> Figure:
-    """All layers' heads as heat maps: rows look, columns are looked at.
+    """Draw the heads of all layers as heat maps: rows are queries, columns are keys.
 
     Args:
-        attention: what was looked at.
-        kind: of attention.
+        attention: the attention weights.
+        kind: kind of attention.
         heads: from 0; None for all.
     """
     weights = attention.weights(kind)
@@ -94,7 +96,7 @@ def draw_grid(attention: Attention, kind: Kind, heads: Sequence[int] | None = No
     with style():
         size = 1.7 if max(len(queries), len(keys)) <= _MOST_LABELS else 2.2
         figure = Figure(figsize=(1.2 + size * len(shown), 1 + size * layers), layout="constrained")
-        figure.suptitle(f"{NAMES[kind]}: rows look, columns are looked at", fontsize=10)
+        figure.suptitle(f"{NAMES[kind]}: rows are queries, columns are keys", fontsize=10)
         grid = figure.subplots(layers, len(shown), squeeze=False, sharex=True, sharey=True)
         for layer, row in enumerate(grid):
             for head, axes in zip(shown, row, strict=True):
@@ -108,7 +110,7 @@ def draw_grid(attention: Attention, kind: Kind, heads: Sequence[int] | None = No
 
 
 def draw_positions(model_size: int, positions: int) -> Figure:
-    """The sinusoids that are added to the embeddings of so many positions."""
+    """Draw the sinusoids that are added to the embeddings of the first positions."""
     table = sinusoidal_positions(positions, model_size)
     with style():
         figure = Figure(figsize=(7, 5.2), layout="constrained")
@@ -119,7 +121,7 @@ def draw_positions(model_size: int, positions: int) -> Figure:
         figure.colorbar(image, ax=above)
         above.set(
             title=f"position encodings [{positions}, {model_size}]",
-            xlabel="column: sines in the even ones, cosines in the odd ones",
+            xlabel="column: sines in even columns, cosines in odd columns",
             ylabel="position",
         )
         for column in sorted({0, model_size // 8 * 2, model_size // 4 * 2}):
@@ -130,7 +132,7 @@ def draw_positions(model_size: int, positions: int) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture in the format of the file's ending; the same picture is the same bytes.
+    """Write a figure in the format of the file's extension; the output is reproducible.
 
     Raises:
         UsageError: the file cannot be written.
@@ -141,11 +143,11 @@ def save(figure: Figure, path: Path) -> None:
         warnings.simplefilter("always")
         figure.savefig(path, dpi=150, metadata=undated.get(ending))
     missing = {match[1] for one in found if (match := _NO_GLYPH.match(str(one.message)))}
-    # What shows an SVG has fonts of its own.
+    # A viewer of SVG uses its own fonts.
     if missing and ending != ".svg":
         characters = "".join(sorted(map(chr, map(int, missing))))
         _log.warning(
-            "%s: no font is installed that has %s: there are boxes; install one, "
+            "%s: no installed font has %s, so boxes are drawn instead; install a font, "
             "such as Noto Sans CJK, or draw an .svg or a page",
             *(path, brief(characters)),
         )

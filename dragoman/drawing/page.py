@@ -1,4 +1,4 @@
-"""A page that shows what every head looked at: one HTML file that asks the network for nothing."""
+"""A web page that shows the attention of every head: one HTML file without network requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.drawing.colours import head_colours
 from dragoman.kernel.attention_maps import Attention, Kind
 
 LEAST = 0.02
-"""Weights below it have no line: a token has at most fifty of them a head."""
+"""Smaller weights have no line, so a token has at most 50 lines per head."""
 NAMES: dict[Kind, str] = {
     "encoder": "encoder self-attention",
     "decoder": "decoder self-attention",
@@ -23,7 +23,7 @@ NAMES: dict[Kind, str] = {
 _SIDES = {"encoder": ("source", "source"), "decoder": ("said", "read"), "cross": ("said", "source")}
 _MARKER = re.compile("@@([a-z]+)@@")
 _IN_SCRIPT = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-"""What could end a script, or a line of one, as JSON writes it otherwise."""
+"""JSON escapes of the characters that could end a script, or a line of it."""
 
 
 def write_page(
@@ -35,17 +35,16 @@ def write_page(
     heads: Sequence[int] | None = None,
     token: int | None = None,
 ) -> str:
-    """A page in which kind, layer and heads can be chosen.
+    """Returns a page in which kind, layer and heads can be chosen.
 
     Args:
-        attention: what was looked at.
-        text: as it was given.
-        translation: of it.
-        kind: shown first; so `layer`, None for the last, `heads`, None for all, and `token`, the
-            place of the only one that looks, None for all.
-        layer: see `kind`.
-        heads: see `kind`.
-        token: see `kind`.
+        attention: the attention weights.
+        text: the source text, as given.
+        translation: its translation.
+        kind: kind of attention that is shown first.
+        layer: layer that is shown first; None for the last.
+        heads: heads that are shown first; None for all.
+        token: position of the query token that is shown first; None for all.
     """
     layers, number = attention.weights(kind).shape[:2]
     data = json.loads(attention.to_json()) | {
@@ -69,18 +68,18 @@ def write_page(
         "least": html.escape(str(LEAST)),
         "data": written.translate(_IN_SCRIPT),
     }
-    # In one pass: what stands in the texts is not looked at again.
+    # A single pass, so that markers within the texts are not replaced.
     return _MARKER.sub(lambda marker: parts[marker[1]], _part("page.html"))
 
 
 def inline_hashes() -> tuple[str, str]:
-    """Hashes of the page's script and style, for the policy of whoever shows the page.
+    """Returns hashes of the page's script and style, for a content security policy.
 
     Returns:
-        As sources of a content security policy, such as `sha256-...`.
+        Both as sources of a policy, such as `sha256-...`.
         Source: https://www.w3.org/TR/CSP3/#grammardef-hash-source
     """
-    # As they stand in page.html: each between two line breaks.
+    # In page.html each stands between two line breaks.
     digests = (hashlib.sha256(f"\n{_part(name)}\n".encode()) for name in ("page.js", "page.css"))
     script, style = (f"sha256-{base64.b64encode(one.digest()).decode()}" for one in digests)
     return script, style

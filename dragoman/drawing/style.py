@@ -1,4 +1,4 @@
-"""How pictures for print look: their fonts, and texts that matplotlib draws as they are."""
+"""Style of the figures for print: fonts, and text that matplotlib draws literally."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FONTS = (
     *("Malgun Gothic", "Apple SD Gothic Neo", "Noto Sans Devanagari", "Noto Sans Bengali"),
     *("Noto Sans Tamil", "Noto Sans Thai", "Noto Sans Ethiopic", "Nirmala UI", "Arial Unicode MS"),
 )
-"""For characters that matplotlib's own font has not."""
+"""For characters that matplotlib's own font lacks."""
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The settings of matplotlib, as long as it lasts."""
+    """Apply the settings of matplotlib within the block."""
     settings: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": "dragoman",
@@ -35,11 +35,11 @@ def style() -> Iterator[None]:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    # Matplotlib complains of each font that is not there, for each text.
+    # Matplotlib warns about each missing font, for each text.
     names = {font.name for font in font_manager.fontManager.ttflist}
     return tuple(font for font in _FONTS if font in names)
 
 
 def plain(text: str) -> str:
-    """A text that is not taken for mathematics, and that every format can hold."""
+    """Returns a text that is not parsed as mathematics, and that every format can hold."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("$", r"\$")

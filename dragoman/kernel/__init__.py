@@ -1,1 +1,1 @@
-"""What all parts share: errors, settings, the manifest, text, sentences and tensor names."""
+"""Code that all packages share: errors, settings, manifest, text, sentences and tensor names."""

@@ -1,4 +1,4 @@
-"""What every head of a model looked at while it read a text and wrote a translation."""
+"""Attention weights of every head of a model, for a text and its translation."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 Weights = npt.NDArray[np.float32]
 
 MOST_WEIGHTS = 1_000_000
-"""Of one request or one picture."""
+"""Limit for one request or one picture."""
 _DIGITS = 6
-"""Of a weight in JSON: fp32 has no more."""
+"""Decimals of a weight in JSON, about the precision of fp32."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Attention weights, and the tokens that they lie between.
+    """Attention weights, with their query and key tokens.
 
-    In each step the decoder reads one of the T tokens in `read` and says the one of `said` at the
-    same place, so that the tokens of `said` are those of `read` one step on.
+    In step t the decoder reads `read[t]` and generates `said[t]`. So `read` is `said`, shifted
+    right by one.
     """
 
     source: tuple[str, ...]
-    """The S tokens of the text, its tag and end symbol among them."""
+    """The S tokens of the text, with tag and end symbol."""
     read: tuple[str, ...]
     """The T tokens that the decoder read, the start symbol first."""
     said: tuple[str, ...]
-    """The T tokens that it said, the end symbol last if the translation came to its end."""
+    """The T tokens that it generated, the end symbol last if the translation is complete."""
     encoder: Weights
-    """[L, H, S, S], of the encoder's self-attention."""
+    """[L, H, S, S], the encoder's self-attention."""
     decoder: Weights
-    """[L, H, T, T], of the decoder's, zero above the diagonal."""
+    """[L, H, T, T], the decoder's self-attention, zero above the diagonal."""
     cross: Weights
-    """[L, H, T, S], of the decoder's attention to the encoder."""
+    """[L, H, T, S], cross-attention."""
 
     def weights(self, kind: Kind) -> Weights:
-        """Those of one kind, [L, H, queries, keys]."""
+        """Returns the weights of one kind, [L, H, queries, keys]."""
         return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
 
     def queries(self, kind: Kind) -> tuple[str, ...]:
-        """The tokens that look."""
+        """Returns the query tokens."""
         return self.source if kind == "encoder" else self.said
 
     def keys(self, kind: Kind) -> tuple[str, ...]:
-        """The tokens that are looked at."""
+        """Returns the key tokens."""
         return self.read if kind == "decoder" else self.source
 
     def to_json(self) -> str:
-        """As an object of JSON, whose weights are nested lists."""
+        """Returns a JSON object, with the weights as nested lists."""
         found: dict[str, Any] = {"source": self.source, "read": self.read, "said": self.said}
         # A float64 prints six digits where a float32 would print nine.
         rounded = {kind: self.weights(kind).astype(np.float64).round(_DIGITS) for kind in KINDS}
@@ -65,11 +65,11 @@ class Attention:
 def count_weights(
     lengths: tuple[int, int], encoder_layers: int, decoder_layers: int, heads: int
 ) -> int:
-    """How many weights there are for S source tokens and T steps of the decoder."""
+    """Returns the number of weights for S source tokens and T decoder steps."""
     src, tgt = lengths
     return heads * (encoder_layers * src * src + decoder_layers * tgt * (tgt + src))
 
 
 def shifted(said: Sequence[str], begin: str) -> tuple[str, ...]:
-    """What the decoder reads to say tokens, one after the other."""
+    """Returns the tokens that the decoder reads to generate `said`: shifted right by one."""
     return (begin, *said)[: len(said)]

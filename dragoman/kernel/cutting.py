@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  the punctuation of several languages
-"""A sentence that is too long for the model, cut where it hurts least."""
+"""Cuts a sentence that is too long for the model, at the position that hurts least."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _CONJUNCTIONS = {
     "fr": "et ou mais car donc ni parce que qui quand lorsque si puisque comme dont où afin pour",
 }
 _NARROWEST, _WIDEST = 0.5, 1.5
-"""Parts of an even piece's tokens that a piece may have for the sake of a better place."""
+"""Limits of a piece's length, relative to pieces of even length, to reach a better position."""
 _JOINER = "\u200d"
-"""Makes one emoji of two."""
+"""Zero-width joiner, which joins two emojis into one."""
 _MOST_ACCENTS = 16
-"""On a letter; more are rubbish that may be cut anywhere."""
+"""Most combining marks on a letter; longer runs are not text and may be cut anywhere."""
 
 
 Span = tuple[int, int]
@@ -36,17 +36,17 @@ Span = tuple[int, int]
 
 
 class SubwordTokenizer(Protocol):
-    """What is asked of a tokenizer; see `Tokenizer`."""
+    """The tokenizer methods that cutting needs; see `Tokenizer`."""
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text, without specials."""
+        """Returns the token ids of a text, without special tokens."""
 
     def token_starts(self, text: str) -> list[int]:
-        """The character at which each token begins."""
+        """Returns the character index at which each token begins."""
 
 
 class Uncuttable(ValueError):
-    """A single character has more tokens than a piece may have."""
+    """A single character has more tokens than the limit of a piece."""
 
 
 def cut_sentence(
@@ -58,23 +58,23 @@ def cut_sentence(
 ) -> list[tuple[str, str]]:
     """Cut a sentence into pieces that are short enough, keeping every character.
 
-    Best is the end of a clause, then a comma, a conjunction, white space, the end of a token;
-    among the places of a kind that which makes the pieces most even.
+    The order of preference is: the end of a clause, a comma, a conjunction, white space, the end
+    of a token. Among positions of one kind, the one that makes the pieces most even is chosen.
 
     Args:
         sentence: without white space around it.
-        most_tokens: of a piece, without specials, at least 1.
+        most_tokens: limit of a piece, without special tokens, at least 1.
         language: its language code.
         tokenizer: counts tokens.
-        whole: spans that are not cut if they have fewer tokens than that, in ascending order.
+        whole: spans in ascending order, which are not cut unless they exceed the limit.
 
     Returns:
-        Pairs of a piece and the white space that follows it; joined, they are the sentence.
+        Pairs of a piece and the white space that follows it; concatenated, they are the sentence.
 
     Raises:
-        Uncuttable: a character has more tokens than that.
+        Uncuttable: a character has more tokens than the limit.
     """
-    # Most sentences are short, and a token of ASCII has at least one character.
+    # Fast path: most sentences are short, and an ASCII token has at least one character.
     is_short = sentence.isascii() and len(sentence) < most_tokens
     if is_short or len(tokenizer.encode(sentence)) <= most_tokens:
         return [(sentence, "")]
@@ -89,7 +89,7 @@ def cut_sentence(
 
 
 class _Cutting:
-    """A sentence, with the places where it may be cut."""
+    """A sentence, with the positions where it may be cut."""
 
     def __init__(
         self,
@@ -108,17 +108,17 @@ class _Cutting:
         ]
 
     def tokens(self, begin: int, end: int) -> int:
-        """About how many there are: a piece by itself may have a few more."""
+        """Approximate number of tokens: a piece encoded alone may have a few more."""
         return bisect.bisect_left(self._starts, end) - bisect.bisect_left(self._starts, begin)
 
     def fits(self, begin: int, end: int, most_tokens: int) -> bool:
-        """Whether a piece by itself has no more tokens."""
+        """Whether a piece, encoded alone, is within the limit."""
         if self.tokens(begin, end) > 2 * most_tokens:
             return False
         return len(self._tokenizer.encode(self._sentence[begin:end].rstrip())) <= most_tokens
 
     def best(self, begin: int, most_tokens: int) -> int:
-        """Where the piece ends that begins there."""
+        """The end of the piece that begins at `begin`."""
         left = self.tokens(begin, len(self._sentence))
         allowed = most_tokens
         while allowed >= 1:
@@ -129,7 +129,7 @@ class _Cutting:
             allowed = min(allowed, self.tokens(begin, end)) - 1
         end = self._whole_character(begin + 1)
         if not self.fits(begin, end, most_tokens):
-            end = begin + 1  # accents without end, and no room for them
+            end = begin + 1  # too many accents for the limit
         if self.fits(begin, end, most_tokens):
             return end
         raise Uncuttable(
@@ -137,7 +137,7 @@ class _Cutting:
         )
 
     def _nearest(self, begin: int, even: float, most: float) -> int:
-        """The best place behind so many tokens, more or less."""
+        """The best position after about `even` tokens."""
         low, high = self._reached(begin, _NARROWEST * even), self._reached(begin, most)
         for places in self._places:
             first = bisect.bisect_left(places, max(low, begin + 1))
@@ -150,17 +150,17 @@ class _Cutting:
         return wanted if wanted <= high else max(begin + 1, high)
 
     def _span_at(self, at: int) -> Span | None:
-        """The span that a cut there would part."""
+        """The span that a cut at this position would split."""
         index = bisect.bisect_left(self._whole, at, key=lambda span: span[0]) - 1
         return self._whole[index] if index >= 0 and at < self._whole[index][1] else None
 
     def _reached(self, begin: int, tokens: float) -> int:
-        """The character behind so many tokens."""
+        """The character index after this many tokens."""
         index = bisect.bisect_left(self._starts, begin) + int(tokens)
         return self._starts[index] if index < len(self._starts) else len(self._sentence)
 
     def _whole_character(self, at: int) -> int:
-        """The next place that parts no letter from its accents, and has no white space behind."""
+        """The next position that is not between a letter and its accents or before white space."""
         most = min(at + _MOST_ACCENTS, len(self._sentence))
         while at < most and (
             unicodedata.category(self._sentence[at]) in ("Mn", "Me", "Sk")
@@ -173,9 +173,9 @@ class _Cutting:
 
 
 def _places(sentence: str, language: str) -> Iterator[list[int]]:
-    """Where a piece may begin, in ascending order: a list for each kind of place, the best first.
+    """Positions where a piece may begin: one ascending list for each kind, the best kind first.
 
-    After the last kind comes any place between two tokens.
+    The caller falls back to any position between two tokens.
     """
     words = "|".join(_CONJUNCTIONS.get(language, "").split())
     conjunction = re.compile(rf"(?<!\s)\s+(?=(?:{words})\s)", re.IGNORECASE) if words else _SPACE

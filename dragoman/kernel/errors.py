@@ -1,4 +1,4 @@
-"""Errors whose message is meant for a person, and the status that a request gets for each error.
+"""Errors with a message for the user, and the status of a request that fails with each error.
 
 DragomanError           one line that names the file, the value and the fix; never a traceback
 ├── UsageError          a wrong option, file or value                (exit code 2)
@@ -19,11 +19,11 @@ Status = Literal["INVALID_ARGUMENT", "UNAVAILABLE", "CANCELLED", "INTERNAL"]
 
 
 class DragomanError(Exception):
-    """Base of every error whose message is meant for a person."""
+    """Base class of all errors with a message for the user."""
 
     exit_code = 1
     status: Status = "INTERNAL"
-    """Of a request that fails with it."""
+    """Status of a request that fails with this error."""
 
 
 class UsageError(DragomanError):
@@ -33,7 +33,7 @@ class UsageError(DragomanError):
 
 
 class InvalidRequest(UsageError):
-    """A request that cannot be served; the message says why and names the text's index."""
+    """A request that cannot be served; the message gives the reason and the text's index."""
 
     status = "INVALID_ARGUMENT"
 
@@ -43,13 +43,13 @@ class CheckFailed(DragomanError):
 
 
 _FOREIGN: dict[type[BaseException], Status] = {CancelledError: "CANCELLED"}
-"""Status of errors that are not ours; all others are INTERNAL."""
+"""Status of other libraries' errors; the default is INTERNAL."""
 
 
 def as_dragoman_error(error: BaseException) -> DragomanError:
-    """Any error of a request as one of ours.
+    """Converts any error of a request to a `DragomanError`.
 
-    Of another library's error only the class is named: its message may quote the text.
+    Of another library's error only the class is named, because its message may quote the text.
     """
     if isinstance(error, DragomanError):
         return error
@@ -60,13 +60,15 @@ def as_dragoman_error(error: BaseException) -> DragomanError:
 
 @contextmanager
 def writing(what: Path | str) -> Iterator[None]:
-    """Around what is done with files alone: other errors of the system are not theirs.
+    """Converts an OSError inside the block to a UsageError that names a file.
+
+    The block should hold only file operations, because other code may raise an OSError too.
 
     Args:
         what: the file or folder to name.
 
     Raises:
-        UsageError: one of the system's errors was raised inside.
+        UsageError: an OSError was raised inside.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Powers that are the same on every CPU and with every C library, as `exact.h` has them.
+"""Powers with the same result on every CPU and C library, as in `exact.h`.
 
-They are made of operations that IEEE 754 rounds in one way, and right to a few units in the last
-place.
+They use only operations that IEEE 754 rounds in one defined way. The results are accurate to a few
+units in the last place.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
-"""In two parts. The first one has 33 bits, so that its small multiples are exact."""
+"""ln 2 in two parts. The first has 33 bits, so that its small multiples are exact."""
 _SQRT_HALF = 0.7071067811865476
 
 
 def power(base: float, exponent: float) -> float:
-    """A positive number to the power of another number."""
+    """Returns a positive number to the power of another number."""
     return _exp(exponent * _log(base))
 
 

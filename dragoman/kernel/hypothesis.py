@@ -1,4 +1,4 @@
-"""What a search finds, whether the oracle's or the engine's."""
+"""The result of a search, of the PyTorch oracle or the engine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Hypothesis:
     """A translation.
 
     `ids` are its tokens without start and end symbol. `log_prob` is the sum of their
-    log-probabilities, the end symbol's included; None if the search does not score. `complete` is
-    false if the limit cut it. `others` are further translations, best first, if they were
-    requested. `rescored` is the score if it was computed after the search. `token_log_probs` are
-    the model's own, the end symbol's included; `attention` [N, S] is the mean of the heads that
-    align at the N steps that generated the same tokens. Both are None if they were not requested or
-    the engine does not know them.
+    log-probabilities, including the end symbol's; None if the search does not score. `complete` is
+    false if the length limit cut the translation. `others` are more translations, best first, if
+    they were requested. `rescored` is the score if it was computed after the search.
+    `token_log_probs` are the model's log-probabilities, including the end symbol's; `attention`
+    [N, S] is the mean of the alignment heads at the N steps that generated these tokens. Both are
+    None if they were not requested or are not available.
     """
 
     ids: tuple[int, ...]
@@ -38,7 +38,7 @@ class Hypothesis:
         return len(self.ids) + self.complete
 
     def score(self, alpha: float) -> float:
-        """What scored hypotheses are compared by; `alpha` as for `length_penalty`."""
+        """Returns the score that ranks hypotheses; `alpha` as for `length_penalty`."""
         if self.rescored is not None:
             return self.rescored
         assert self.log_prob is not None
@@ -47,11 +47,11 @@ class Hypothesis:
 
 @lru_cache(maxsize=4096)
 def length_penalty(length: int, alpha: float) -> float:
-    """What a sum of log-probabilities is divided by.
+    """Returns the divisor of a sum of log-probabilities.
 
     Args:
         length: number of tokens, the end symbol included.
-        alpha: 0 for none.
+        alpha: exponent; 0 for no penalty.
 
     Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144
     """

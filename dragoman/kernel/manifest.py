@@ -1,4 +1,4 @@
-"""The bundle's manifest: everything that serving must know about a model, and proof of its files.
+"""The bundle's manifest: all that serving needs to know about a model, with hashes of its files.
 
 A bundle is a folder with `manifest.json`, the graphs, the weights and the tokenizer. Serving takes
 every number from here and opens no file that is not listed here.
@@ -31,9 +31,9 @@ _FAILED = "verify: failed checks in {}"
 FEWEST_SENTENCE_TOKENS = 8
 
 Activation = Literal["relu", "silu", "gelu"]
-"""Between the two products of a feed-forward layer; `gelu` is the exact one, with erf."""
+"""Activation of a feed-forward layer; `gelu` is the exact one, with erf."""
 CheckedPrecision = Literal["fp32", "int8"]
-"""What `dragoman verify` looks at; other precisions are made of the graphs in fp32."""
+"""Precisions that `dragoman verify` checks; the others are made from the fp32 graphs."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Dimensions:
     encoder_layers: int
     decoder_layers: int
     src_vocab_size: int | None = None
-    """Where the source side has a vocabulary and an embedding of its own."""
+    """Set if the source side has its own vocabulary and embedding."""
 
     @property
     def src_ids(self) -> int:
-        """How many ids a source may be made of."""
+        """Size of the source vocabulary."""
         return self.src_vocab_size or self.vocab_size
 
     @property
@@ -62,9 +62,9 @@ class Dimensions:
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """Token ids with a meaning of their own.
+    """Token ids with a special meaning.
 
-    `tags` ask for a target language; a model without any has one alone.
+    `tags` select the target language; a model without tags has only one.
     """
 
     tags: dict[str, int]
@@ -75,7 +75,7 @@ class SpecialIds:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may ask of this model, and what it gets where it does not say."""
+    """Limits of a request to this model, and defaults of its options."""
 
     max_source_tokens: int = 256
     """Tag and end symbol included."""
@@ -83,13 +83,13 @@ class Limits:
     """End symbol included."""
     max_beam_width: int = 8
     top_k: int = 16
-    """Candidates a row for the widest beam: twice its width."""
+    """Candidates per row for the widest beam: at least twice its width."""
     target_ratio: float = 2.0
     target_margin_tokens: int = 10
     length_penalty: float = 0.6
-    """As of `SearchOptions`; 0.6 is the paper's."""
+    """As in `SearchOptions`; 0.6 is the paper's value."""
     max_sentence_tokens: int | None = None
-    """Longer sentences of a text are cut; None: those that the model cannot take."""
+    """Longer sentences of a text are cut; None: only those that the model cannot take."""
 
     def __post_init__(self) -> None:
         for name in ("max_source_tokens", "max_target_tokens", "max_beam_width"):
@@ -118,24 +118,24 @@ class Limits:
 
     @property
     def most_text_tokens(self) -> int:
-        """Of a text that the model takes whole, without tag and end symbol."""
+        """Most tokens of a text that the model can take whole, without tag and end symbol."""
         return self.max_source_tokens - 2
 
     @property
     def sentence_tokens(self) -> int:
-        """Tokens that a sentence is cut to if the request does not say."""
+        """Default limit of a sentence's tokens; longer ones are cut."""
         return self.max_sentence_tokens or self.most_text_tokens
 
     @property
     def best_sizes(self) -> tuple[int, ...]:
-        """Numbers of candidates a row that there are graphs for; a beam takes twice its width."""
+        """Values of K for which there are top-k graphs; a beam needs twice its width."""
         sizes = [self.top_k]
         while sizes[0] % 2 == 0 and sizes[0] > _FEWEST_CANDIDATES:
             sizes.insert(0, sizes[0] // 2)
         return tuple(sizes)
 
     def target_tokens(self, source_tokens: int) -> int:
-        """How long a translation may get when the request does not say, end symbol included."""
+        """Returns the default length limit of a translation, end symbol included."""
         wanted = int(self.target_ratio * source_tokens) + self.target_margin_tokens
         return min(wanted, self.max_target_tokens)
 
@@ -144,7 +144,7 @@ class Limits:
 class TensorEntry:
     """Name, element type and shape of a graph's input or output.
 
-    Dimensions are numbers, or the shape letters of the project.
+    Dimensions are numbers or the project's shape letters.
     """
 
     name: str
@@ -154,7 +154,7 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class GraphEntry:
-    """One graph and its interface."""
+    """A graph and its interface."""
 
     file: str
     inputs: tuple[TensorEntry, ...]
@@ -162,25 +162,25 @@ class GraphEntry:
 
 
 Profile = dict[str, tuple[tuple[int, ...], ...]]
-"""Smallest, usual and largest shape of every input."""
+"""Smallest, typical and largest shape of every input."""
 
 
 @dataclass(frozen=True)
 class PlanEntry:
-    """A TensorRT engine, and what it belongs to.
+    """A TensorRT engine, and the graph and machine that it was built for.
 
-    Plans belong to a machine rather than to the model, so a bundle is whole without them.
+    Plans are specific to a machine, so a bundle is complete without them.
     """
 
     graph: str
     file: str
     sha256: str
     precision: Literal["fp32", "fp16", "bf16", "int8", "fp8"]
-    """Of products; with 8-bit ones all else is as in fp16."""
+    """Precision of matrix products; with an 8-bit one, the rest is as in fp16."""
     library: str
     version: str
     compute_capability: str
-    """Of the GPUs that it runs on, such as `8.9`."""
+    """Compute capability of its GPUs, such as `8.9`."""
     platform: str
     profiles: tuple[Profile, ...]
     built_from: dict[str, str]
@@ -188,17 +188,17 @@ class PlanEntry:
     cache_tokens: int | None = None
     """Length C of the cache, which is fixed in a plan."""
     plain: bool = False
-    """For Triton's own backend: the cache comes out as another tensor than went in."""
+    """For Triton's own backend: the updated cache is a separate output tensor."""
 
 
 Criterion = Literal["agreement", "anchors"]
-"""What heads were chosen by: how far the links of both directions agree, beyond what their position
-alone brings about (1 is all, 0 none), or the part of words spelt alike that were linked right."""
+"""How heads were chosen. agreement: how well the links of both directions agree, corrected for
+agreement by position alone (0 to 1). anchors: the share of identical words that are linked."""
 
 
 @dataclass(frozen=True)
 class AlignmentHeads:
-    """Which of the decoder's attention tells what a token was translated from.
+    """The cross-attention heads that show which source tokens a token was translated from.
 
     Source: Chen et al. 2020, https://arxiv.org/abs/2004.14837, for `when_read`.
     """
@@ -206,14 +206,14 @@ class AlignmentHeads:
     heads: tuple[tuple[int, int], ...]
     """Layer and head, from 0; their attention is averaged."""
     when_read: bool
-    """At the step that reads the token, or else at the one that says it."""
+    """Whether to use the step that reads the token, not the step that generates it."""
     criterion: Criterion
     value: float
-    """Of the criterion."""
+    """Value of the criterion."""
     count: int
-    """How many pairs, or tokens of anchors, it was measured on."""
+    """Number of pairs, or of anchor tokens, that it was measured on."""
     text: str
-    """What they were taken from."""
+    """The text that they were taken from."""
 
 
 @dataclass(frozen=True)
@@ -227,29 +227,29 @@ class Manifest:
     limits: Limits
     tokenizer: str
     weights: str
-    """What the graphs' tensors lie in."""
+    """File with the graphs' tensors."""
     precision: str
     graphs: dict[str, GraphEntry]
     files: dict[str, str]
-    """SHA-256 of every file of the bundle but the manifest, by path within it."""
+    """SHA-256 of every file of the bundle except the manifest, by path within it."""
     measured: dict[str, float] = field(default_factory=dict)
     built_with: dict[str, str] = field(default_factory=dict)
     plans: tuple[PlanEntry, ...] = ()
     alignment: AlignmentHeads | None = None
-    """None until `dragoman align-heads` has chosen them."""
+    """None until `dragoman align-heads` has chosen heads."""
     directions: tuple[tuple[str, ...], ...] = ()
-    """Source and target language of what the model has learnt; none named: every pair."""
+    """Source and target language of each trained direction; empty: every pair."""
     tgt_tokenizer: str | None = None
-    """Where target text is cut into tokens otherwise than source text."""
+    """Set if target text has another tokenizer than source text."""
     activation: Activation = "relu"
     shortlist: str | None = None
     """File of lexical shortlists; None until `dragoman shortlist` has made it."""
 
     def open_tokenizer(self, bundle: Path) -> Tokenizer:
-        """Read a bundle's vocabulary, or both.
+        """Read a bundle's vocabulary, or its two vocabularies.
 
         Raises:
-            UsageError: a file is not a vocabulary, or not the one that the manifest describes.
+            UsageError: a file is not a vocabulary, or differs from the manifest.
         """
         path = bundle / self.tokenizer
         tgt_path = bundle / self.tgt_tokenizer if self.tgt_tokenizer else None
@@ -269,14 +269,14 @@ class Manifest:
 
     @property
     def all_directions(self) -> tuple[tuple[str, ...], ...]:
-        """What the model has learnt, named or not."""
+        """All trained directions, listed or not."""
         return self.directions or tuple(itertools.permutations(self.languages, 2))
 
     @cached_property
     def identity(self) -> str:
         """SHA-256 of the bundle's files, sizes and limits, in hexadecimal.
 
-        Fields at their default are left out, so that a new one does not change it.
+        Fields with their default value are left out, so that a new field does not change it.
         """
         plain = dataclasses.replace(self, measured={}, built_with={}, plans=())
         written = json.dumps(_without_defaults(plain), sort_keys=True)
@@ -306,16 +306,16 @@ class Manifest:
         return recorded
 
     def record_checks(self, bundle: Path, failed: Mapping[CheckedPrecision, int]) -> Manifest:
-        """Record how many checks failed of each precision; see `record`."""
+        """Record the number of failed checks for each precision; see `record`."""
         counts = {_FAILED.format(precision): float(number) for precision, number in failed.items()}
         return self.record(bundle, {"verify: failed checks": sum(counts.values()), **counts})
 
     def failed_checks(self, precision: CheckedPrecision) -> int:
-        """How many checks of a precision failed, as far as that was recorded."""
+        """Returns the recorded number of failed checks of a precision."""
         return int(self.measured.get(_FAILED.format(precision), 0))
 
     def with_plan(self, plan: PlanEntry) -> Manifest:
-        """The same with a plan, which replaces the one of the same file."""
+        """Returns a copy with a plan, which replaces a plan with the same file."""
         others = [known for known in self.plans if known.file != plan.file]
         return dataclasses.replace(self, plans=(*others, plan))
 
@@ -324,7 +324,7 @@ class Manifest:
         """Read a bundle's manifest and check every file against it.
 
         Raises:
-            UsageError: as `read`, or a file that is missing or not the one that was listed.
+            UsageError: as `read`, or a file is missing or differs from the manifest.
         """
         manifest = cls.read(bundle)
         manifest.check_files(bundle)
@@ -332,7 +332,7 @@ class Manifest:
 
     @classmethod
     def read(cls, bundle: Path) -> Manifest:
-        """Read a bundle's manifest without a look at the files that it lists.
+        """Read a bundle's manifest without checking the files that it lists.
 
         Raises:
             UsageError: no manifest, another format version, an unknown or missing key, or a path
@@ -382,10 +382,10 @@ class Manifest:
         self._check_languages(path)
 
     def check_files(self, bundle: Path) -> None:
-        """Check every file of a bundle against this.
+        """Check every file of a bundle against the manifest.
 
         Raises:
-            UsageError: a file is missing, or not the one that was listed.
+            UsageError: a file is missing, or differs from the manifest.
         """
         for name, digest in self.files.items():
             file = bundle / name
@@ -405,7 +405,7 @@ class Manifest:
                 raise UsageError(f"{path}: directions: {list(direction)} are not two languages")
         targets = {direction[1] for direction in self.all_directions}
         missing = sorted(targets - self.special_ids.tags.keys())
-        # Without tags there is nothing to choose by.
+        # Without tags, a model cannot choose between target languages.
         untold = len(targets) > 1 or self.special_ids.tags
         if len(self.languages) < 2 or (missing and untold):
             raise UsageError(f"{path}: languages {list(self.languages)} lack tags: {missing}")
@@ -415,7 +415,7 @@ class Manifest:
 
 
 def _without_defaults(value: Any) -> Any:
-    """A dataclass as JSON has it, without fields at their default."""
+    """A dataclass as JSON, without fields that have their default value."""
     if not dataclasses.is_dataclass(value):
         if isinstance(value, dict):
             return {name: _without_defaults(one) for name, one in value.items()}
@@ -429,15 +429,15 @@ def _without_defaults(value: Any) -> Any:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal.
+    """Returns the SHA-256 of a file, in hexadecimal.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digests(bundle: Path, names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of files in a bundle, by path within it."""
+    """Returns the SHA-256 of files in a bundle, by path within it."""
     return {name: sha256(bundle / name) for name in sorted(names)}

@@ -1,7 +1,7 @@
-"""Position encodings, the same for training, export and serving, and the same on every CPU.
+"""Position encodings, identical in training, export and serving, and on every CPU.
 
-The exponentials, sines and cosines of libraries differ in the last bit from CPU to CPU. These are
-made of additions and multiplications, which are rounded in one way everywhere.
+The exponentials, sines and cosines of libraries differ in the last bit between CPUs. These use only
+additions and multiplications, which are rounded in the same way everywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879
 
 
 def sinusoidal_positions(length: int, model_size: int) -> npt.NDArray[np.float32]:
-    """Position encodings: sine in the even columns, cosine in the odd ones.
+    """Returns position encodings: sines in the even columns, cosines in the odd ones.
 
     Args:
         length: number of positions T.

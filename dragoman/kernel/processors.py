@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def usable_processors() -> set[int]:
-    """Numbers of the processors on which this process may run: at least one.
+    """Returns the indices of the processors on which this process may run, at least one.
 
-    Linux may restrict a process to some of them, as `taskset` and containers do. Other systems
-    have no such set, so all processors count there.
+    Linux may restrict a process to some of them, as with `taskset` and containers. On other
+    systems, all processors count.
     """
     try:
         return os.sched_getaffinity(0)

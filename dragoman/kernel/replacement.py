@@ -1,4 +1,4 @@
-"""What a command may write over: nothing without `--force`, and with it only its own kind."""
+"""Rules for overwriting: only with `--force`, and only what the same command wrote."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import Path
 from dragoman.kernel.errors import UsageError
 
 KEPT_PREFIX = ".codes-"
-"""Names of files that serving keeps in a bundle's folder begin with it."""
+"""Prefix of the files that serving keeps in a bundle's folder."""
 _CACHE = "__pycache__"
-"""Python writes it beside what it loads."""
+"""Python writes it next to the modules that it loads."""
 
 OwnFiles = Callable[[Path], Collection[str]]
-"""The files that a command wrote into a folder, by their paths in it.
+"""Returns the files that a command wrote into a folder, as paths relative to it.
 
-It raises `UsageError` for a folder that the command did not write.
+Raises `UsageError` for a folder that the command did not write.
 """
 
 
 def exists(path: Path, resumable: bool = False) -> UsageError:
-    """The refusal to write over a file or folder, which a command may be able to continue."""
+    """Returns the error for an existing file or folder, which a command may be able to resume."""
     otherwise = ", or --resume to continue it" if resumable else ""
     return UsageError(f"{path} exists: give --force to replace it{otherwise}")
 
 
 def check_file(path: Path, force: bool) -> None:
-    """See that a file may be written: pipes and devices may always be.
+    """Check that a file may be written; pipes and devices always may.
 
     Raises:
-        UsageError: it exists, or is a folder.
+        UsageError: the file exists, or is a folder.
     """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file")
@@ -40,15 +40,15 @@ def check_file(path: Path, force: bool) -> None:
 
 
 def check_folder(folder: Path, force: bool, own_files: OwnFiles) -> None:
-    """See that a folder may be made; an empty one may always be replaced.
+    """Check that a folder may be made; an empty one may always be replaced.
 
     Args:
-        folder: to make.
-        force: whether one that is there may be replaced.
-        own_files: of one that is there.
+        folder: the folder to make.
+        force: whether an existing folder may be replaced.
+        own_files: lists the command's own files in an existing folder.
 
     Raises:
-        UsageError: it exists, or holds what the command did not write.
+        UsageError: the folder exists, or holds a file that the command did not write.
     """
     if not os.path.lexists(folder):
         return
@@ -79,7 +79,7 @@ def check_folder(folder: Path, force: bool, own_files: OwnFiles) -> None:
 
 
 def replace_folder(partial: Path, folder: Path) -> None:
-    """Give a whole folder its name; one that `check_folder` let pass is removed after that."""
+    """Rename a complete folder to its final name, and remove the folder that it replaces."""
     former = folder.with_name(f".{folder.name}.former")
     shutil.rmtree(former, ignore_errors=True)
     if folder.exists():
@@ -89,10 +89,10 @@ def replace_folder(partial: Path, folder: Path) -> None:
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """What is different once a file was written or replaced.
+    """Returns a value that changes when a file is written or replaced.
 
     Raises:
-        OSError: it is not there.
+        OSError: the file does not exist.
     """
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  the quotation marks and dashes of several languages
-"""A text cut into sentences: which characters are translated, and which stay as they are."""
+"""Splits a text into sentences to translate, and the characters between them, which are kept."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MARK = re.compile(
         ) [^\S\r\n]+ )+""",
     re.VERBOSE,
 )
-"""What a line may begin with that is no part of a sentence."""
+"""A line may begin with these marks, which are not part of a sentence."""
 _NUMBER_ALONE = re.compile(r"\d{1,3}[.)]")
-"""In `1. Open the door. 2. Close it.` the splitter takes the numbers for sentences."""
+"""The splitter takes the numbers in `1. Open the door. 2. Close it.` for sentences."""
 _NARROWEST, _WIDEST = 40, 120
-"""Characters of the longest line of a paragraph that may be hard-wrapped."""
+"""Limits of the longest line of a hard-wrapped paragraph, in characters."""
 _FEWEST_LINES = 3
-"""So many lines that are all full are a wrapped paragraph, whatever they begin with."""
+"""At least this many lines that are all full are a wrapped paragraph, however they begin."""
 
 _PLAIN = re.compile(r"[^\W_][\w ,'’-]*[.!?]?(?<! )")
-"""A sentence that has no place to cut it: looked for first, because most texts are one."""
+"""A single sentence without a position to cut at: checked first, because most texts are one."""
 
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.$")
 _SHORT_WORD = re.compile(r"(?<!\w)\w{1,2}\.$|J\.-C\.$")
@@ -41,7 +41,7 @@ _ABBREVIATIONS = {
     "en": {"vol.", "fig.", "pp."},
     "fr": _FRENCH,
 }
-"""After which the splitter ends a sentence, though another word follows."""
+"""Abbreviations after which the splitter wrongly ends a sentence."""
 _ORDINAL = re.compile(
     r"(?<!\w)(?:der|die|das|dem|den|des|im|am|zum|zur|vom|beim|ein|eine[mnrs]?)\s+\d{1,3}\.$",
     re.IGNORECASE,
@@ -50,13 +50,13 @@ _NO_NOUN = re.compile(
     r"(?:Er|Sie|Es|Wir|Ihr|Ich|Du|Man|Der|Die|Das|Ein|Eine|Am|Im|In|An|Auf|Bei|Mit|Nach|Und|Aber|Da"
     r"|Dann|Dort|Hier|Heute|Gestern|Morgen|Was|Wer|Wie|Wo|Wann)\b"
 )
-"""In German a number with a point is an adjective, `der 2. Weltkrieg`, but not before these."""
+"""In German a number with a full stop is an ordinal, `der 2. Weltkrieg`, except before these."""
 _ORDINAL_ALONE = re.compile(r"(?<![\w.,])\d{1,2}\.$")
 _MONTH = re.compile(
     r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
     r"|Jahrhundert|Weltkrieg|Kapitel)(?:s|es|e|en)?\b"
 )
-"""What such a number stands before without an article too."""
+"""Words before which such a number is an ordinal even without an article."""
 _OVERLOOKED = {
     "en": re.compile(r"(?<!\w)(?:me|ill|no|ok|OK)\.[\"”’']*\s+(?=[\"“‘'(]?[A-Z])"),
     "de": re.compile(
@@ -64,33 +64,34 @@ _OVERLOOKED = {
         r"|(?<=[a-zäöüß]{4})\.\s+(?=(?:1\d|20)\d\d\s)|[!?]\s+(?=\d)"
     ),
 }
-"""Where the splitter goes on: words that it takes for abbreviations, numbers that begin anew."""
+"""Sentence ends that the splitter misses: words that it takes for abbreviations, and ends before
+numbers."""
 BREAKS_TO_SPACES = dict.fromkeys(map(ord, "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 """For `str.translate`: each character at which `str.splitlines` breaks lines."""
 _MOST_AT_ONCE = 5000
-"""Characters that sentencex is given. No sentence is longer, one of more than half may be cut."""
+"""Characters per call of sentencex. No sentence is longer; one of more than half may be cut."""
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 _SEEN = 64
-"""Characters on both sides that say whether a sentence ends between them."""
+"""Characters on each side that are examined to decide whether a sentence ends between them."""
 _GOES_ON = re.compile(r"[a-zß-öø-ÿ0-9-]")
-"""How no sentence begins that has no white space before it."""
+"""No sentence begins with these characters directly after another character."""
 
 
 def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
-    """Cut a text into sentences, keeping every character.
+    """Split a text into sentences, keeping every character.
 
-    A line break ends a sentence, but for those of a hard-wrapped paragraph (`LineBreaks` takes them
-    out of a sentence and puts them back). Bullets and numbers of lists, and what has neither
-    letters nor digits, are nothing to translate.
+    A line break ends a sentence, except in a hard-wrapped paragraph (`LineBreaks` removes the
+    breaks from a sentence and restores them). List bullets and numbers, and parts without letters
+    or digits, are not translated.
 
     Args:
         text: any text.
         language: its language code.
 
     Returns:
-        Pairs of a sentence without white space around it and what follows it and stays as it is;
-        the first sentence is empty where the text begins with what stays. Joined, they are the
-        text.
+        Pairs of a sentence, without white space around it, and the kept characters after it. The
+        first sentence is empty if the text begins with kept characters. Concatenated, the pairs
+        are the text.
     """
     if _PLAIN.fullmatch(text) and _says_something(text):
         return [(text, "")]
@@ -114,11 +115,11 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class LineBreaks:
-    """The line breaks within a sentence, taken out for the model, which knows none.
+    """The line breaks within a sentence, which are removed because the model knows none.
 
     Attributes:
-        line: the sentence in one line.
-        breaks: each with its place, from 0 at the beginning of the line to 1 at its end.
+        line: the sentence on one line.
+        breaks: each with its position, from 0 at the beginning of the line to 1 at its end.
     """
 
     line: str
@@ -126,7 +127,7 @@ class LineBreaks:
 
     @classmethod
     def of(cls, sentence: str) -> LineBreaks:
-        """Take them out."""
+        """Remove the line breaks from a sentence."""
         lines = sentence.splitlines(keepends=True)
         words = [line.strip() for line in lines]
         length = sum(map(len, words)) + len(words) - 1
@@ -145,10 +146,10 @@ class LineBreaks:
         return len(self.line) + sum(len(mark) - 1 for _, mark in self.breaks)
 
     def put_into(self, translation: str) -> str:
-        """A translation with the same breaks in it, each in place of the nearest white space.
+        """Returns a translation with the same breaks, each in place of the nearest white space.
 
-        Where there are more breaks than places between two words, the last ones are left out.
-        Breaks that the model made up become spaces, and white space around vanishes.
+        If there are more breaks than gaps between words, the last breaks are dropped. Breaks that
+        the model generated become spaces, and white space around the translation is removed.
         """
         if not self.breaks:
             return " ".join(translation.splitlines()).strip()
@@ -159,7 +160,7 @@ class LineBreaks:
         breaks = self.breaks[: len(gaps)]
         first = 0
         for number, (place, mark) in enumerate(breaks):
-            end = len(gaps) - len(breaks) + number + 1  # so that there is a place for each
+            end = len(gaps) - len(breaks) + number + 1  # leaves a gap for each later break
             gap = min(range(first, end), key=lambda i: abs(places[i] - 1 - place * length))
             gaps[gap] = mark
             first = gap + 1
@@ -167,14 +168,14 @@ class LineBreaks:
 
 
 def _keep(parts: list[tuple[str, str]], kept: str) -> None:
-    """Let something stay behind the last sentence."""
+    """Append kept characters after the last sentence."""
     if kept:
         sentence, before = parts.pop() if parts else ("", "")
         parts.append((sentence, before + kept))
 
 
 def _mark_end(paragraph: str, language: str) -> int:
-    """Where a paragraph's mark ends, such as a bullet; 0 if it has none."""
+    """The end of a paragraph's mark, such as a bullet; 0 if it has none."""
     mark = _MARK.match(paragraph)
     if mark is None or (language == "de" and _MONTH.match(paragraph, mark.end())):
         return 0
@@ -189,7 +190,7 @@ def _says_something(sentence: str) -> bool:
 
 
 def _unwrapped(text: str) -> Iterator[str]:
-    """Lines with their ends; those of a hard-wrapped paragraph together, and blank ones."""
+    """Lines with their ends; a hard-wrapped paragraph is one item, as is a run of blank lines."""
     lines: list[str] = []
     for is_blank, run in itertools.groupby(text.splitlines(keepends=True), str.isspace):
         if is_blank:
@@ -205,10 +206,10 @@ def _unwrapped(text: str) -> Iterator[str]:
 
 
 def _joined(lines: Sequence[str]) -> Iterator[str]:
-    """Lines between which nothing stands, those together that wrapping parted.
+    """Joins consecutive lines that were hard-wrapped.
 
-    A line was wrapped if the next one's first word had no room in it any more. One such line may be
-    that by chance: then the next one has to begin with a small letter as well.
+    A line was wrapped if the first word of the next line does not fit into it. A single line may
+    look so by chance, so then the next one must begin with a lower-case letter as well.
     """
     width = max((len(line.rstrip()) for line in lines), default=0)
     next_words = [line.split(None, 1)[0] for line in lines[1:]]
@@ -228,10 +229,10 @@ def _joined(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _segmented(paragraph: str, language: str) -> list[str]:
-    """Sentences as sentencex finds them, mended; joined, they are the paragraph."""
+    """The sentences of sentencex, corrected; concatenated, they are the paragraph."""
     line = paragraph.translate(BREAKS_TO_SPACES)  # an abbreviation may end a line
     pieces = list(_found(line, language))
-    if "".join(pieces) != line:  # a splitter that loses characters must not lose ours
+    if "".join(pieces) != line:  # the splitter lost characters, so its result is not used
         return [paragraph]
     found = itertools.chain.from_iterable(_parted(piece, language) for piece in pieces)
     ends = list(itertools.accumulate(map(len, found)))
@@ -244,11 +245,11 @@ def _segmented(paragraph: str, language: str) -> list[str]:
 
 
 def _found(line: str, language: str) -> Iterator[str]:
-    """Sentences as sentencex finds them; the square of quotation marks is what it takes."""
+    """The sentences of sentencex, in limited parts: its time is quadratic in quotation marks."""
     while len(line) > _MOST_AT_ONCE:
         first = line[:_MOST_AT_ONCE]
         *pieces, last = sentencex.segment(language, first)
-        if len(last) > _MOST_AT_ONCE // 2:  # to look at most of it again and again takes too long
+        if len(last) > _MOST_AT_ONCE // 2:  # splitting most of it again each time takes too long
             space = _LAST_SPACE.match(last)
             pieces.append(last[: space.end()] if space else last)
             last = last[len(pieces[-1]) :]
@@ -258,7 +259,7 @@ def _found(line: str, language: str) -> Iterator[str]:
 
 
 def _parted(piece: str, language: str) -> Iterator[str]:
-    """A sentence, or several that the splitter took for one."""
+    """Splits a sentence at the ends that the splitter misses."""
     begin = 0
     if language in _OVERLOOKED:
         for found in _OVERLOOKED[language].finditer(piece):
@@ -268,7 +269,7 @@ def _parted(piece: str, language: str) -> Iterator[str]:
 
 
 def _belong_together(before: str, after: str, language: str) -> bool:
-    """Whether the splitter has parted what is one sentence."""
+    """Whether the splitter has cut one sentence in two."""
     begins = after.lstrip()
     if not begins:
         return True

@@ -37,12 +37,12 @@ def read_json(path: Path) -> Any:
 
 
 def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:
-    """Read a file of a notation."""
+    """Read and parse a file."""
     try:
         return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # of either notation, and of UTF-8
+    except ValueError as error:  # of either format, and of UTF-8
         raise UsageError(f"{path}: not valid {what}: {error}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: not valid {what}: nested too deeply") from error
@@ -51,12 +51,12 @@ def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:
 def override(settings: dict[str, Any], words: Sequence[str]) -> None:
     """Write words such as `model.dropout=0.2` into nested settings, in place.
 
-    A list's entries go by number: `data.train.0.weight=2` is the first corpus's. A value is read
-    as TOML; what is not TOML is taken as a string.
+    Entries of a list are named by index: `data.train.0.weight=2` is for the first corpus. A value
+    is parsed as TOML; other values are strings.
 
     Raises:
-        UsageError: a word without `=`, a name that leads through something that is neither table
-            nor list, or the number of an entry that a list lacks.
+        UsageError: a word without `=`, a name with a part that is neither table nor list, or an
+            index outside a list.
     """
     for word in words:
         name, separator, text = word.partition("=")
@@ -78,23 +78,21 @@ def override(settings: dict[str, Any], words: Sequence[str]) -> None:
 
 
 def _key(table: dict[str, Any] | list[Any], part: str, word: str) -> str | int:
-    """Give what a table or a list is indexed by."""
+    """Returns the key of a table, or the index of a list."""
     if isinstance(table, dict):
         return part
     if part.isdecimal() and int(part) < len(table):
         return int(part)
-    raise UsageError(
-        f"--set {word!r}: {part!r} is no entry of a list of {len(table)}, counted from 0"
-    )
+    raise UsageError(f"--set {word!r}: {part!r} is not an index, from 0, of a list of {len(table)}")
 
 
 def from_mapping(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Make a dataclass from a mapping, refusing what it does not know.
+    """Make a dataclass from a mapping, refusing unknown keys.
 
     Args:
         kind: a dataclass whose fields are scalars, optional scalars, literals, tuples, mappings or
-            further dataclasses.
-        values: what to fill it with; missing fields take their defaults.
+            other dataclasses.
+        values: values of the fields; missing fields take their defaults.
         where: the file or table to name in errors.
 
     Raises:
@@ -120,7 +118,7 @@ def from_mapping(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
 @functools.cache
 def _type_hints(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields, which take long to find out."""
+    """The types of a dataclass's fields, cached because this is slow."""
     return typing.get_type_hints(kind)
 
 

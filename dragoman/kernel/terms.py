@@ -1,6 +1,6 @@
-"""The rule by which terms of a glossary are found in texts: without case, as whole words.
+"""The matching rule of glossary terms in texts: case-insensitive, whole words.
 
-The engine and the gateway use it, so that the gateway sends all terms that the engine would find.
+The engine and the gateway share it, so that the gateway sends all terms that the engine would find.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Sequence
 TERM_START = re.compile(r"(?<!\w)\S")
 """A position at which a term may begin."""
 WORD_CHARACTER = re.compile(r"\w")
-"""What must not follow a term."""
+"""A term must not be followed by one."""
 
 
 def folded(term: str) -> str:
-    """A term as it is compared with a text, of which `str.casefold` is taken."""
+    """Returns the form of a term that is compared with the case-folded text."""
     return term.strip().casefold()
 
 
 def longest_prefixes(terms: Sequence[str]) -> dict[str, str | None]:
-    """The longest other term that each begins with.
+    """Returns, for each term, the longest other term that it begins with.
 
     Args:
         terms: in ascending order.
 
     Returns:
-        In the same order; None: the term begins with no other one.
+        The prefixes by term, in the same order; None: the term begins with no other term.
     """
     found: dict[str, str | None] = {}
     prefixes: list[str] = []

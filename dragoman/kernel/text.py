@@ -17,16 +17,16 @@ from dragoman.kernel.errors import UsageError
 PAD_ID, UNKNOWN_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
 """Special ids, the same in every vocabulary."""
 VOCABULARY_END = "<end of the vocabulary>"
-"""The control symbol behind a vocabulary's last entry, where a file holds more pieces than its
-model knows: text is cut into these too, and each is the unknown token to the model."""
+"""Control symbol after the last entry of a vocabulary, if the file holds more subword tokens than
+the model knows. Text is split into these as well, and the model gets the unknown token for each."""
 FOREIGN = "\ue000"
-"""What a vocabulary's entries begin with, in a file, that are no pieces of this side's text: a
-model may say them all the same."""
+"""Prefix, in a file, of vocabulary entries that text of this side is never split into. A model may
+generate them all the same."""
 _SPACE, _TAG = "▁", "<2"
 
 
 def language_tag(language: str) -> str:
-    """The vocabulary entry that asks for a target language, put before the source text.
+    """Returns the vocabulary entry that selects a target language, put before the source text.
 
     Source: Johnson et al. 2017, https://arxiv.org/abs/1611.04558
     """
@@ -35,10 +35,10 @@ def language_tag(language: str) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """An entry of the vocabulary in a text, and the characters that it stands for.
+    """A subword token in a text, and the span of its characters.
 
-    A character that several pieces write together belongs to the last of them; the others have none
-    and begin where it does.
+    If several subword tokens together encode one character, the last one has the character; the
+    others have an empty span at the same position.
     """
 
     text: str
@@ -48,9 +48,9 @@ class Piece:
 
 
 def tokens_of(word: re.Match[str], pieces: Sequence[Piece]) -> Iterator[int]:
-    """The tokens that stand for some of a word's characters.
+    """Yields the indices of the tokens that encode characters of a word.
 
-    Of the tokens that write one character together, all do.
+    If several tokens together encode one character, all of them count.
     """
     for index, piece in enumerate(pieces):
         if piece.begin < word.end() and max(piece.end, piece.begin + 1) > word.start():
@@ -58,20 +58,20 @@ def tokens_of(word: re.Match[str], pieces: Sequence[Piece]) -> Iterator[int]:
 
 
 class Tokenizer:
-    """A SentencePiece vocabulary shared by all languages of one model, or its source side's.
+    """A SentencePiece vocabulary, shared by all languages of a model or of its source side only.
 
-    Tags and other specials are control symbols, so text that spells one out does not become one.
+    Tags and other special tokens are control symbols, so that no text is tokenized as one.
     """
 
     def __init__(self, path: Path, tgt_path: Path | None = None) -> None:
         """Read a vocabulary.
 
         Args:
-            path: of the vocabulary.
-            tgt_path: of the target side's, where that is another.
+            path: the vocabulary file.
+            tgt_path: the target side's vocabulary file, if it has its own.
 
         Raises:
-            UsageError: no such file, not SentencePiece, or specials that stand elsewhere.
+            UsageError: no such file, not SentencePiece, or special tokens with unexpected ids.
         """
         try:
             model = path.read_bytes()
@@ -89,18 +89,18 @@ class Tokenizer:
             raise UsageError(f"{path}: pad, begin and end have ids {specials}: expected (0, 2, 3)")
         self._first, self._further = _FirstPieces(self._pieces), _FurtherPieces(self._pieces)
         self._may_have_tags = _TAG.encode() in model
-        """False tells at once what a look at every entry of a large vocabulary would."""
+        """False avoids a search through all entries of a large vocabulary."""
         end = int(self._pieces.PieceToId(VOCABULARY_END))
         self._is_part = end != UNKNOWN_ID
-        """Whether the file holds other entries than its own side's pieces."""
+        """Whether the file holds other entries than subword tokens of its own side."""
         self._size = end if self._is_part else int(self._pieces.GetPieceSize())
         self._target = Tokenizer(tgt_path) if tgt_path else None
 
     @property
     def target(self) -> Tokenizer:
         """The tokenizer of target text; the same one, unless the sides differ."""
-        # It does not hold itself: so a dropped model's vocabulary is freed without the garbage
-        # collector, whose runs hold up all threads.
+        # No reference to itself: the vocabulary of an unloaded model must be freed without the
+        # garbage collector, which stops all threads.
         return self._target or self
 
     @property
@@ -110,7 +110,7 @@ class Tokenizer:
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
-        """What each entry [V] stands for; nothing for specials and single bytes."""
+        """Text of each entry [V]; empty for special tokens and single bytes."""
         model = self._pieces
         return tuple(
             ""
@@ -123,7 +123,7 @@ class Tokenizer:
 
     @cached_property
     def tags(self) -> int:
-        """How many ids of a source stand before its text: one, or none where there are no tags."""
+        """Number of ids before a source text: 1, or 0 if the vocabulary has no tags."""
         model = self._pieces
         return int(
             self._may_have_tags
@@ -134,7 +134,7 @@ class Tokenizer:
         )
 
     def tag_id(self, language: str) -> int:
-        """The id of a target language's tag.
+        """Returns the id of a target language's tag.
 
         Raises:
             UsageError: the vocabulary has no such tag.
@@ -145,15 +145,15 @@ class Tokenizer:
         return tag_id
 
     def tag_ids(self, target_language: str) -> list[int]:
-        """What stands before a source's text: the language's tag, if the vocabulary has any.
+        """Returns the ids before a source text: the language's tag, if the vocabulary has tags.
 
         Raises:
-            UsageError: it has tags, but not this one.
+            UsageError: the vocabulary has tags, but not this one.
         """
         return [self.tag_id(target_language)] if self.tags else []
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a text, without specials; empty for a text of spaces alone."""
+        """Returns the token ids of a text, without special tokens; empty for only spaces."""
         ids = list(self._pieces.EncodeAsIds(text))
         if self._is_part and (UNKNOWN_ID in ids or max(ids, default=0) >= self._size):
             pieces = self._pieces.EncodeAsPieces(text)
@@ -161,18 +161,18 @@ class Tokenizer:
         return ids
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """As `encode`, of many texts; on all cores, but for imported vocabularies."""
+        """Returns `encode` of many texts; on all cores, except with imported vocabularies."""
         if self._is_part:
             return list(map(self.encode, texts))
         return [list(ids) for ids in self._pieces.EncodeAsIds(list(texts))]
 
     def encode_drawn(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
-        """As `encode_all`, but each merge of pieces is left out with a probability.
+        """Returns `encode_all` with subword regularization: each merge may be skipped.
 
         Args:
-            texts: what to encode.
-            dropout: the probability, from 0 to 1.
-            seed: the same gives the same, for all texts at once.
+            texts: texts to encode.
+            dropout: probability that a merge is skipped, from 0 to 1.
+            seed: the same seed with the same texts gives the same result.
 
         Raises:
             UsageError: the vocabulary was imported.
@@ -186,13 +186,13 @@ class Tokenizer:
             drawn = self._pieces.Encode(text, enable_sampling=True, alpha=dropout, nbest_size=-1)
             return list(drawn)
 
-        # SentencePiece seeds a generator when a thread first draws, and never again.
+        # SentencePiece seeds its generator only when a thread samples for the first time.
         sentencepiece.set_random_generator_seed(seed)
         with ThreadPoolExecutor(max_workers=1) as fresh_thread:
             return fresh_thread.submit(lambda: list(map(draw, texts))).result()
 
     def encode_source(self, text: str, target_language: str) -> list[int]:
-        """Token ids that the encoder reads: the tag if there are any, the text, the end symbol.
+        """Returns the ids that the encoder reads: the tag, if there are tags, text and end symbol.
 
         Raises:
             UsageError: the vocabulary has no tag for the language.
@@ -200,28 +200,28 @@ class Tokenizer:
         return [*self.tag_ids(target_language), *self.encode(text), END_ID]
 
     def token_starts(self, text: str) -> list[int]:
-        """The character at which each token of `encode` begins."""
+        """Returns the character index at which each token of `encode` begins."""
         return [piece.begin for piece in self.pieces(text)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of token ids; specials vanish, bytes that are not UTF-8 become U+FFFD."""
+        """Returns the text of token ids, without special tokens; invalid UTF-8 becomes U+FFFD."""
         if not self._is_part:
             return self._decoded(ids)
         return _with_spaces(self._pieces.DecodePieces(self._spelt(ids))).strip()
 
     def piece(self, token_id: int) -> str:
-        """The vocabulary's entry of an id, such as `</s>`."""
+        """Returns the vocabulary entry of an id, such as `</s>`."""
         return str(self._pieces.IdToPiece(token_id)).removeprefix(FOREIGN)
 
     def pieces(self, text: str) -> list[Piece]:
-        """What `encode` makes of a text, with the places in it."""
+        """Returns the tokens of `encode`, with their spans in the text."""
         found = _pieces(text, self._pieces.EncodeAsProto(text))
         if not self._is_part:
             return list(found)
         return [replace(piece, id=self._known_id(piece.text, piece.id)) for piece in found]
 
     def decoded_pieces(self, ids: Sequence[int]) -> list[Piece]:
-        """A piece for each of token ids, with its place in the text that `decode` makes of them."""
+        """Returns a piece for each token id, with its span in the result of `decode`."""
         if not self._is_part:
             found = self._pieces.DecodeIdsAsProto(list(ids))
             return list(_pieces(str(found.text), found))
@@ -235,9 +235,9 @@ class Tokenizer:
         ]
 
     def _decoded(self, ids: Sequence[int]) -> str:
-        """What SentencePiece decodes, without it where all tokens are plain pieces of text.
+        """Decodes ids; without SentencePiece if all tokens are plain text.
 
-        Each of its calls lets go of the interpreter's lock, for which a busy engine then waits.
+        Each call of SentencePiece releases the GIL, and a busy engine then waits to get it back.
         """
         rest = iter(ids)
         try:
@@ -249,22 +249,22 @@ class Tokenizer:
         return self._is_part and self._pieces.IdToPiece(token_id).startswith(FOREIGN)
 
     def _known_id(self, piece: str, token_id: int) -> int:
-        """The id by which the model knows a piece of text.
+        """The model's id of a subword token.
 
-        What is no piece of this side may still be an entry: so does the tokenizer that the model
-        was made with.
+        A subword token that is not of this side may still be an entry of the vocabulary, as in the
+        tokenizer that the model was trained with.
         """
         if token_id == UNKNOWN_ID:
             return int(self._pieces.PieceToId(FOREIGN + piece))
         return token_id if token_id < self._size else UNKNOWN_ID
 
     def _spelt(self, ids: Sequence[int]) -> list[str]:
-        """Pieces to decode: those of the other side are unknown to this one, and stay."""
+        """Subword tokens to decode, as text: SentencePiece keeps unknown ones of the other side."""
         return [self.piece(token) for token in ids]
 
 
 class _FurtherPieces(dict[int, str]):
-    """What a piece of text decodes to behind others, by id; a KeyError for what is none."""
+    """Decoded text by token id, for tokens after the first; KeyError if a token is not text."""
 
     def __init__(self, pieces: sentencepiece.SentencePieceProcessor) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ class _FurtherPieces(dict[int, str]):
 
 
 class _FirstPieces(_FurtherPieces):
-    """The same of a piece that comes first; also a KeyError if nothing of it is left there."""
+    """Decoded text by token id, for the first token; also KeyError if the text is empty."""
 
     def __missing__(self, token_id: int) -> str:
         super().__missing__(token_id)
@@ -298,7 +298,7 @@ def _with_spaces(text: str) -> str:
 
 
 def _pieces(text: str, found: Any) -> Iterator[Piece]:
-    """Pieces with places in characters; SentencePiece counts bytes of UTF-8."""
+    """Pieces with spans in characters; SentencePiece counts UTF-8 bytes."""
     characters = [0]
     for index, character in enumerate(text):
         characters += [index] * (len(character.encode("utf-8")) - 1) + [index + 1]

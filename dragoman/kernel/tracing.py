@@ -1,7 +1,7 @@
-"""Spans of requests, which go to an OpenTelemetry collector.
+"""Spans of requests, sent to an OpenTelemetry collector.
 
-A span holds names, times and numbers, never texts. OpenTelemetry is imported when tracing is on,
-and not before. It reads its own variables (`OTEL_*`), such as `OTEL_EXPORTER_OTLP_HEADERS`.
+A span holds names, times and numbers, never texts. OpenTelemetry is imported only when tracing is
+on. It reads its own variables (`OTEL_*`), such as `OTEL_EXPORTER_OTLP_HEADERS`.
 
 Source: https://www.w3.org/TR/trace-context/, https://opentelemetry.io/docs/specs/otlp/
 """
@@ -27,17 +27,16 @@ EXTRA = "tracing"
 DEFAULT_RATE = 0.01
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 _CLOSE_S = 2.0
-"""For the last spans to reach the collector."""
+"""Timeout for sending the last spans."""
 
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """Where spans are sent, and which requests have some.
+    """Where to send spans, and how many requests to trace.
 
     Attributes:
-        url: of a collector that takes OTLP over HTTP, without `/v1/traces`.
-        rate: share, from 0 to 1, of the requests that are traced, of those that bring no trace
-            context.
+        url: URL of a collector that accepts OTLP over HTTP, without `/v1/traces`.
+        rate: share, from 0 to 1, of the requests to trace among those without a trace context.
     """
 
     url: str
@@ -45,10 +44,10 @@ class TraceOptions:
 
     @classmethod
     def of(cls, url: str | None, rate: float) -> TraceOptions | None:
-        """Options as a command line has them; None: no URL, or an empty one, and no tracing.
+        """Returns the options of a command line; None: no tracing, since there is no URL.
 
         Raises:
-            UsageError: one is not what it should be, or OpenTelemetry is not installed.
+            UsageError: an option is not valid, or OpenTelemetry is not installed.
         """
         if not 0 <= rate <= 1:
             raise UsageError(f"--trace-rate {rate:g}: give 0 to 1")
@@ -57,7 +56,7 @@ class TraceOptions:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"--otlp {url}: give a URL such as http://localhost:4318")
-        if "@" in parts.netloc:  # command lines of processes can be read by every user
+        if "@" in parts.netloc:  # every user can read the command lines of processes
             raise UsageError("--otlp: give credentials in OTEL_EXPORTER_OTLP_HEADERS")
         try:
             import opentelemetry.exporter.otlp.proto.http
@@ -69,26 +68,26 @@ class TraceOptions:
 
     @property
     def traces_url(self) -> str:
-        """Where a collector takes spans."""
+        """URL to which spans are sent."""
         return f"{self.url.rstrip('/')}/v1/traces"
 
 
 class Tracing:
-    """Makes the spans of one process.
+    """Creates the spans of one process.
 
     Attributes:
-        tracer: OpenTelemetry's.
+        tracer: OpenTelemetry's tracer.
     """
 
     def __init__(
         self, options: TraceOptions, service: str, processor: SpanProcessor | None = None
     ) -> None:
-        """Begin to send spans, in a thread.
+        """Start a thread that sends spans.
 
         Args:
-            options: where to.
+            options: where to send spans.
             service: name of the process, unless `OTEL_SERVICE_NAME` gives another.
-            processor: takes the spans; None: one that sends them.
+            processor: processes the spans; None: one that sends them.
         """
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -96,7 +95,7 @@ class Tracing:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 
-        # One line for each batch that is lost, none for each try.
+        # Log one line for each batch that is lost, and none for each retry.
         logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.ERROR)
         named = Resource.create({"service.name": service})
         self._provider = TracerProvider(
@@ -111,7 +110,7 @@ class Tracing:
         self.tracer = self._provider.get_tracer("dragoman")
 
     def sample(self) -> Context | None:
-        """An empty context for a request that brings none; None: it is not traced."""
+        """Returns an empty context for a request without one; None: it is not traced."""
         if random.random() >= self._rate:  # noqa: S311  (no secret)
             return None
         from opentelemetry.context import Context
@@ -126,13 +125,13 @@ class Tracing:
 
 
 def sampled_context(carrier: Mapping[str, str]) -> Context | None:
-    """The context of a trace, of the headers that carry it.
+    """Returns the trace context from headers.
 
     Args:
         carrier: `traceparent`, and `tracestate` if there is one.
 
     Returns:
-        None if there is no valid one, or if the request is not to be traced.
+        The context; None if there is no valid one, or if the request must not be traced.
     """
     from opentelemetry.context import Context
     from opentelemetry.trace import get_current_span

@@ -1,4 +1,4 @@
-"""Where a user's programs keep what they can make again."""
+"""The project's folder in the user's cache."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def user_cache_folder() -> Path | None:
-    """The project's folder among the user's caches; None without a home.
+    """Returns the project's folder in the user's cache; None without a home directory.
 
     Source: https://specifications.freedesktop.org/basedir-spec/latest
     """

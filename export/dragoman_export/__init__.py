@@ -1,1 +1,1 @@
-"""From a checkpoint to a bundle: ONNX graphs, their check against PyTorch, and publishing."""
+"""From a checkpoint to a bundle: ONNX graphs, their checks against PyTorch, and publishing."""

@@ -1,4 +1,4 @@
-"""Making a bundle out of a checkpoint."""
+"""Exports a checkpoint to a bundle."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def export_bundle(
     max_sentence_tokens: int | None = None,
     force: bool = False,
 ) -> Manifest:
-    """Write a bundle, which is a checkpoint too: its weights are the graphs' weights.
+    """Write a bundle. It is also a checkpoint: its weights are the graphs' weights.
 
     Args:
         source: folder of a checkpoint.
-        bundle: folder to make; it appears whole or not at all.
-        storage: precision of the weights on disk. The graphs compute in fp32 either way.
-        limits: what requests may ask; None for those of the checkpoint.
-        length_penalty: of requests that do not give one; None for that of the limits.
-        max_sentence_tokens: of a sentence of a longer text, the same.
-        force: replace a bundle that is there.
+        bundle: folder to create; it appears complete or not at all.
+        storage: precision of the weights on disk. The graphs compute in fp32 in any case.
+        limits: of requests; None for the checkpoint's.
+        length_penalty: default of requests; None for the limits'.
+        max_sentence_tokens: default for sentences of a longer text; None for the limits'.
+        force: replace an existing bundle.
 
     Returns:
         The bundle's manifest.
@@ -72,7 +72,7 @@ def export_bundle(
             default is out of range.
     """
     if bundle.exists() and bundle.samefile(source):
-        raise UsageError(f"{bundle} is to be read and to be written: name another folder")
+        raise UsageError(f"{bundle} is both input and output: name another folder")
     check_folder(bundle, force, lambda folder: Manifest.load(folder).own_files)
     described = checkpoint_folder.describe(source)
     config = described.config
@@ -117,7 +117,7 @@ def export_bundle(
 
 
 def _special_ids(described: Described) -> SpecialIds:
-    """Those of a checkpoint; tags only of languages that it translates into."""
+    """Special ids of a checkpoint; tags only of languages that it translates into."""
     config, tokenizer = described.config, described.tokenizer
     targets = {target for _, target in config.directions} if tokenizer.tags else set()
     tagged = [language for language in config.languages if language in targets]
@@ -127,7 +127,7 @@ def _special_ids(described: Described) -> SpecialIds:
 def _with_defaults(
     limits: Limits, length_penalty: float | None, max_sentence_tokens: int | None
 ) -> Limits:
-    """Limits with defaults for requests, as far as these are given."""
+    """Limits with these defaults for requests, if given."""
     if length_penalty is not None:
         limits = dataclasses.replace(limits, length_penalty=length_penalty)
     if max_sentence_tokens is not None:
@@ -136,17 +136,17 @@ def _with_defaults(
 
 
 def add_attention_graph(bundle: Path) -> Manifest:
-    """Add the graph `attention` to a bundle of an earlier version; all else stays as it is.
+    """Add the graph `attention` to a bundle of an earlier version; everything else stays.
 
     Returns:
         The bundle's manifest.
 
     Raises:
-        UsageError: the bundle is damaged, has the graph already, or cannot be written.
+        UsageError: the bundle is damaged, already has the graph, or cannot be written.
     """
     manifest = Manifest.load(bundle)
     if ATTENTION_GRAPH in manifest.graphs:
-        raise UsageError(f"{bundle}: has the graph {ATTENTION_GRAPH!r} already")
+        raise UsageError(f"{bundle}: already has the graph {ATTENTION_GRAPH!r}")
     model = RunConfig.from_json(bundle / CONFIG).model
     builder = GraphBuilder(ATTENTION_GRAPH, WeightsFile(bundle / manifest.weights))
     graph = attention(OpenBlocks(builder, model, manifest.limits))

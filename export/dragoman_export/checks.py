@@ -1,4 +1,4 @@
-"""What checks of a bundle share, whatever it is compared with; needs no PyTorch."""
+"""Shared parts of the checks of a bundle, whatever it is compared with; needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from dragoman.kernel.text import BEGIN_ID, END_ID
 Floats = npt.NDArray[np.float32]
 Ids = Sequence[int]
 LogitsAfter = Callable[[Ids, Ids], Floats]
-"""Logits [V] of the next token, of a source and a prefix of its translation, in fp32."""
+"""Logits [V] of the next token, given a source and a prefix of its translation, in fp32."""
 
 TOLERANCE = {"fp32": 2e-4, "fp16": 2e-2, "bf16": 1e-1, "int8": 5e-2}
-"""Largest difference of a value, absolute and relative to the largest of its tensor."""
+"""Largest allowed difference of a value, absolute and relative to its tensor's largest value."""
 GRAPHS = ("encoder", "encoder_int8", "decoder", "decoder_int8", "reorder", "score")
-"""What a bundle must hold, beside the choice of the best; `attention` may be missing."""
+"""Graphs that a bundle must have, besides top-k; `attention` is optional."""
 _ONNX_TYPES = {"float32": "tensor(float)", "int64": "tensor(int64)"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One check: what it looked at, whether it held, and the figure."""
+    """Result of one check: what was checked, whether it passed, and the details."""
 
     check: str
     passed: bool
     detail: str
     precision: CheckedPrecision = "fp32"
-    """What must not be served if it failed."""
+    """The precision that must not be served if the check failed."""
 
 
 def graph_names(manifest: Manifest) -> list[str]:
@@ -60,12 +60,12 @@ def graph_names(manifest: Manifest) -> list[str]:
 
 
 def precision_of(graph: str) -> CheckedPrecision:
-    """The precision that a graph serves."""
+    """The precision that a graph is used for."""
     return "int8" if graph.endswith("_int8") else "fp32"
 
 
 def in_turn(sources: Sequence[tuple[Sequence[int], str]]) -> list[Sequence[int]]:
-    """Sources, of each target language the first, then the second, and so on."""
+    """Sources in turn: the first of each target language, then the second, and so on."""
     by_target: dict[str, list[Sequence[int]]] = {}
     for ids, target in sources:
         by_target.setdefault(target, []).append(ids)
@@ -74,7 +74,7 @@ def in_turn(sources: Sequence[tuple[Sequence[int], str]]) -> list[Sequence[int]]
 
 
 def interface(name: str, graph: InferenceSession, entry: GraphEntry) -> Outcome:
-    """Names, element types and shapes."""
+    """Compare names, element types and shapes with the manifest."""
     found_names = [t.name for t in (*graph.get_inputs(), *graph.get_outputs())]
     listed_names = [t.name for t in (*entry.inputs, *entry.outputs)]
     check = f"{name}: names, types, shapes"
@@ -100,13 +100,13 @@ def cached_logits(
     src_lengths: npt.NDArray[np.int64],
     tgt_in: npt.NDArray[np.int64],
 ) -> Floats:
-    """Logits [B, T, V] of prefixes [B, T], one step of a decoder's graph after the other.
+    """Logits [B, T, V] of prefixes [B, T], step by step with a decoder graph.
 
     Args:
         graph: the decoder's.
         manifest: of its bundle.
-        cross: what the encoder's graph made of the sources.
-        src_lengths: of the sources [B].
+        cross: outputs of the encoder graph.
+        src_lengths: lengths of the sources [B].
         tgt_in: ids [B, T], beginning with the start symbol.
     """
     sizes = manifest.dimensions
@@ -130,7 +130,7 @@ def cached_logits(
 def compare(
     check: str, found: Floats, right: Floats, precision: CheckedPrecision = "fp32"
 ) -> Outcome:
-    """Compare arrays of one shape by the tolerance of a precision."""
+    """Compare arrays of one shape with the tolerance of a precision."""
     difference = float(np.abs(right - found).max())
     bound = TOLERANCE[precision] * max(1.0, float(np.abs(right).max()))
     detail = f"largest difference {difference:.1e}, allowed {bound:.1e}"
@@ -138,7 +138,7 @@ def compare(
 
 
 def sayable(logits: Floats) -> Floats:
-    """Those of logits [V] that may be said; beside the others' no difference would count."""
+    """The logits [V] of tokens that may be generated; the others would hide differences."""
     return logits[logits > NEVER / 2]
 
 
@@ -149,7 +149,7 @@ def int8_outcomes(
     right: Sequence[Ids],
     logits_after: LogitsAfter,
 ) -> Iterator[Outcome]:
-    """The engine's tokens in int8, by every runtime that has it here.
+    """Check the engine's int8 tokens with every runtime for int8 on this machine.
 
     Args:
         bundle: folder of the bundle.
@@ -173,7 +173,7 @@ def _int8_tokens(
     right: Sequence[Ids],
     logits_after: LogitsAfter,
 ) -> Iterator[Outcome]:
-    """Whether neighbours make no difference, and whether all is near what is right."""
+    """Check that batching changes nothing, and that all tokens are correct or nearly so."""
     options = SearchOptions(1, 0.0)
     with engine(network, manifest) as running:
         found = translate(running, manifest, sources, options)
@@ -192,7 +192,7 @@ def _near(
     right: Sequence[Ids],
     logits_after: LogitsAfter,
 ) -> Outcome:
-    """Where int8 first takes another token, the scores of the two in fp32 must lie near."""
+    """Where int8 first chooses another token, the fp32 scores of the two tokens must be close."""
     gaps, bound = [0.0], 0.0
     for source, ours, theirs in zip(sources, found, right, strict=True):
         if tuple(ours) == tuple(theirs):
@@ -213,13 +213,13 @@ def _near(
 
 
 def fp32_network(bundle: Path, manifest: Manifest) -> Network:
-    """What runs a bundle's graphs in fp32."""
+    """The network that runs a bundle's graphs in fp32."""
     return Sessions(OnnxSession(bundle, manifest, "fp32"))
 
 
 @contextmanager
 def engine(network: Network, manifest: Manifest) -> Iterator[Engine]:
-    """An engine over a network, closed at the end."""
+    """An engine for a network; closed at the end."""
     made = Engine(network, manifest.special_ids)
     try:
         yield made
@@ -230,7 +230,7 @@ def engine(network: Network, manifest: Manifest) -> Iterator[Engine]:
 def translate(
     running: Engine, manifest: Manifest, sources: Sequence[Ids], options: SearchOptions
 ) -> list[tuple[int, ...]]:
-    """An engine's translations, each as long as its source lets it get by default."""
+    """An engine's translations, each with the default length limit for its source."""
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
     sentences = [
         Sentence(tuple(ids), limit, options) for ids, limit in zip(sources, limits, strict=True)

@@ -1,8 +1,8 @@
-"""Checking a bundle without PyTorch: its graphs in fp32 against each other, and int8 against them.
+"""Check a bundle without PyTorch: compare its fp32 graphs with each other, and int8 with them.
 
-Two graphs compute the same in two ways: `decoder` one step after the other over a cache, `score`
-whole prefixes at once. Where they agree, the tokens of the graphs in fp32 are what others are held
-against; their digest tells, later and elsewhere, whether they are still the same.
+Two graphs compute the same in two ways: `decoder` step by step with a cache, `score` whole prefixes
+at once. If they agree, the fp32 graphs' tokens are the reference for everything else. The digest of
+these tokens shows later, on any machine, whether they are still the same.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from dragoman_export.checks import (
 )
 
 _SAMPLE = 4
-"""Sentences whose values are compared; tokens are compared for all."""
+"""Number of sentences whose values are compared; tokens are compared for all sentences."""
 _DIGEST_CHECK = "tokens: greedy, as when the model was converted"
 
 
 def fp32_tokens(bundle: Path, manifest: Manifest, sources: Sequence[Ids]) -> list[tuple[int, ...]]:
-    """Greedy translations by the bundle's graphs in fp32.
+    """Greedy translations with the bundle's graphs in fp32.
 
     Raises:
         UsageError: a graph cannot be loaded.
@@ -53,12 +53,12 @@ def fp32_tokens(bundle: Path, manifest: Manifest, sources: Sequence[Ids]) -> lis
 
 
 def digest(tokens: Sequence[Ids]) -> str:
-    """SHA-256 of translations' ids, in hexadecimal."""
+    """SHA-256 of the ids of translations, in hexadecimal."""
     return hashlib.sha256(json.dumps([list(ids) for ids in tokens]).encode()).hexdigest()
 
 
 def digest_outcome(tokens: Sequence[Ids], recorded: str) -> Outcome:
-    """Whether the graphs in fp32 still translate as they did."""
+    """Check that the fp32 graphs still generate the recorded translations."""
     found = digest(tokens)
     return Outcome(_DIGEST_CHECK, found == recorded, f"SHA-256 {found}, recorded {recorded}")
 
@@ -72,7 +72,7 @@ def verify_graphs(
         bundle: folder of a bundle.
         manifest: its manifest, checked.
         sources: ids of sentences.
-        tokens: what `fp32_tokens` makes of them.
+        tokens: their translations by `fp32_tokens`.
 
     Yields:
         The outcome of each check.
@@ -82,7 +82,7 @@ def verify_graphs(
     """
     if not sources:
         raise UsageError("no sentences to compare on")
-    # One graph after the other: each holds all the weights that it needs.
+    # One graph at a time: each holds all the weights that it needs.
     for name in graph_names(manifest):
         yield interface(name, load_graph(bundle, manifest, name), manifest.graphs[name])
     sample = _Sample(bundle, manifest, sources[:_SAMPLE], tokens[:_SAMPLE])
@@ -91,7 +91,7 @@ def verify_graphs(
 
 
 class _Sample:
-    """A few sentences with their translations, and what the graphs make of them."""
+    """A few sentences with their translations, and the graphs' results for them."""
 
     def __init__(
         self, bundle: Path, manifest: Manifest, sources: Sequence[Ids], tokens: Sequence[Ids]
@@ -106,7 +106,7 @@ class _Sample:
         self._encoder, self._decoder = self._load("encoder"), self._load("decoder")
 
     def outcomes(self) -> Iterator[Outcome]:
-        """Compare `score` and int8 with the decoder's steps in fp32."""
+        """Compare `score` and int8 with the fp32 decoder, step by step."""
         right = self._logits(self._encoder, self._decoder)
         (log_probs,) = self._load("score").run(
             ["log_probs"],
@@ -146,6 +146,6 @@ class _Sample:
 
 
 def _padded(rows: Sequence[Ids]) -> npt.NDArray[np.int64]:
-    """Ids [B, T], padded at the end."""
+    """Pad ids to [B, T]."""
     longest = max(map(len, rows))
     return np.array([[*ids, *[PAD_ID] * (longest - len(ids))] for ids in rows], np.int64)

@@ -1,7 +1,7 @@
-"""Holding a bundle against PyTorch: names, shapes, values, then the tokens of real sentences.
+"""Compare a bundle with PyTorch: names, shapes, values, then the tokens of real sentences.
 
-All failures are reported together; only where names, types or shapes are wrong do the checks that
-would run the graphs stay out.
+All failures are reported together. If names, types or shapes are wrong, the checks that would run
+the graphs are skipped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from dragoman_export.checks import (
 )
 
 _SAMPLE = 8
-"""Sentences whose values are compared; tokens are compared for all."""
+"""Number of sentences whose values are compared; tokens are compared for all sentences."""
 
 
 def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
@@ -57,7 +57,7 @@ def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
 
     Args:
         bundle: folder of a bundle.
-        texts: sentences, each with the language that it is translated into.
+        texts: sentences, each with its target language.
 
     Yields:
         The outcome of each check.
@@ -74,19 +74,19 @@ def verify(bundle: Path, texts: Sequence[tuple[str, str]]) -> Iterator[Outcome]:
         raise UsageError("no sentences to compare on")
     left_out = len(encoded) - len(fitting)
     sources = [ids for ids, _ in fitting]
-    yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} left out as too long")
+    yield Outcome("sentences", True, f"{len(sources)} compared, {left_out} skipped as too long")
     graphs = {name: load_graph(bundle, manifest, name) for name in graph_names(manifest)}
     interfaces = [interface(name, graph, manifest.graphs[name]) for name, graph in graphs.items()]
     yield from interfaces
     if not all(outcome.passed for outcome in interfaces):
-        return  # graphs of another interface cannot even be run
+        return  # graphs with a wrong interface cannot be run
     values = _Values(manifest, loaded.model, graphs, in_turn(fitting)[:_SAMPLE])
     yield from values.outcomes()
     yield from _tokens(bundle, manifest, loaded.model, sources)
 
 
 class _Values:
-    """Runs each graph beside the model on a few sentences."""
+    """Runs each graph and the PyTorch model on a few sentences."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class _Values:
         self._src_ids = pad(sources)
         self._src_lengths = np.array([len(ids) for ids in sources])
         end = manifest.special_ids.end
-        # Nothing is read at the place behind the last that may be said.
+        # No step reads the position after the last token that may be generated.
         most = manifest.limits.max_target_tokens
         self._tgt_in = pad([[BEGIN_ID, *ids][:most] for ids in found])
         self._tgt_out = pad([[*ids, end][:most] for ids in found])
@@ -141,7 +141,7 @@ class _Values:
         keep: torch.Tensor,
         precision: CheckedPrecision = "fp32",
     ) -> Outcome:
-        """Compare where `keep`, which covers the leading dimensions, is true."""
+        """Compare values where `keep`, which has the leading dimensions, is true."""
         expected = right[keep].numpy()
         return compare(check, found[keep.numpy()], expected, precision)
 
@@ -154,13 +154,13 @@ class _Values:
             right += [
                 part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in joined.chunk(2, -1)
             ]
-        # Positions first, so that padding can be left out.
+        # Positions first, so that padding can be masked.
         found = np.stack(cross, axis=-1).transpose(0, 2, 1, 3, 4)
         expected = torch.stack(right, dim=-1).transpose(1, 2)
         return self._compare(f"{name}: values", found, expected, self._src_keep_mask, precision)
 
     def _best(self) -> Iterator[Outcome]:
-        """The graph's choice of the model's own logits."""
+        """Top-k of the model's own logits by the graph."""
         flat = self._logits.reshape(-1, self._logits.shape[-1])  # [B x T, V]
         keep = self._tgt_keep_mask.reshape(-1)
         log_probs = flat.log_softmax(dim=-1)
@@ -214,7 +214,7 @@ class _Values:
         right = look(self._model, self._src_ids, self._src_keep_mask, self._tgt_in)
         for name, one, expected in zip(ATTENTION_NAMES, found, right, strict=True):
             queries = self._src_keep_mask if name.startswith("encoder") else self._tgt_keep_mask
-            # [B, L, H, T, S] to [B, T, L, H, S], of queries that are no padding
+            # [B, L, H, T, S] to [B, T, L, H, S], only queries that are not padding
             by_query = one.transpose(0, 3, 1, 2, 4)
             check = f"attention: {name}"
             yield self._compare(check, by_query, expected.permute(0, 3, 1, 2, 4), queries)
@@ -223,7 +223,7 @@ class _Values:
 def _tokens(
     bundle: Path, manifest: Manifest, model: Transformer, sources: Sequence[Sequence[int]]
 ) -> Iterator[Outcome]:
-    """The engine's tokens against the oracle's, greedy and beam 4; in int8 greedy alone."""
+    """Compare the engine's tokens with the oracle's: greedy and beam 4; int8 only greedy."""
     limits = [manifest.limits.target_tokens(len(ids)) for ids in sources]
     greedy = [hypothesis.ids for hypothesis in greedy_search(model, sources, limits)]
     alpha = manifest.limits.length_penalty
@@ -252,7 +252,7 @@ def _logits_after(model: Transformer, source: Ids, prefix: Ids) -> Floats:
 
 
 def _sayable(model: Transformer) -> torch.Tensor:
-    """Which entries [V] may be said; beside the others' scores no difference would count."""
+    """Which entries [V] may be generated; the others' scores would hide differences."""
     if not model.config.output_bias:
         return torch.ones(model.config.vocab_size, dtype=torch.bool)
     return model.output_bias.detach() > NEVER / 2

@@ -1,4 +1,4 @@
-"""Making Triton model repositories out of bundles; needs neither torch nor onnx."""
+"""Makes Triton model repositories from bundles; needs neither torch nor onnx."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def publish(bundle: Path, repository: Path, force: bool = False) -> None:
 
     Args:
         bundle: a bundle.
-        repository: folder to make.
-        force: replace a repository that this wrote.
+        repository: folder to create.
+        force: replace a repository that this function wrote.
 
     Raises:
-        UsageError: `repository` exists and may not be replaced, or the bundle is not whole.
+        UsageError: `repository` exists and may not be replaced, or the bundle is incomplete.
     """
     check_folder(repository, force, _own_files)
     manifest = Manifest.load(bundle)
@@ -55,14 +55,14 @@ def publish(bundle: Path, repository: Path, force: bool = False) -> None:
 
 
 def repository_of(bundle: Path) -> Path | None:
-    """The repository that a bundle is part of; None: it is part of none."""
+    """The repository that contains a bundle, or None."""
     model = bundle.resolve().parent.parent
     is_part = (model / "config.pbtxt").is_file() and bundle.resolve() == model / "1" / "bundle"
     return model.parent if is_part else None
 
 
 def _own_files(repository: Path) -> list[str]:
-    """What `publish` wrote into a repository; see `replacement.OwnFiles`."""
+    """The files that `publish` wrote into a repository; see `replacement.OwnFiles`."""
     bundle = repository / TRANSLATE / "1" / "bundle"
     manifest = Manifest.load(bundle)
     of_bundle = [str((bundle / name).relative_to(repository)) for name in manifest.own_files]
@@ -70,11 +70,11 @@ def _own_files(repository: Path) -> list[str]:
 
 
 def repository_files(manifest: Manifest) -> dict[str, str]:
-    """The files of a repository but for the bundle, by their paths in it."""
+    """The files of a repository except the bundle, by their paths in it."""
     served = (TRANSLATE, STREAM, SCORE)
     return {
         **{f"{model}/config.pbtxt": config_text(model) for model in served},
-        # Triton wants a folder for each version.
+        # Triton requires a folder for each version.
         **{f"{model}/1/.gitkeep": "" for model in served if model != TRANSLATE},
         **{f"{graph}/config.pbtxt": _GRAPH_CONFIG.format(name=graph) for graph in GRAPHS},
         **{f"{graph}/1/model.py": _GRAPH_MODEL for graph in GRAPHS},

@@ -1,8 +1,8 @@
-"""Making a bundle's lexical shortlists out of parallel text.
+"""Makes a bundle's lexical shortlists from parallel text.
 
-For each target language and source token, a list has the target tokens that the source token was
-translated to most often. The list of the end symbol, which each source has, holds the most frequent
-tokens of the language.
+For each target language and source token, a list has the target tokens that the source token is
+most often translated to. The list of the end symbol, which every source has, contains the most
+frequent tokens of the language.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dragoman_export.word_translation import Links, Pair, count_links
 
 FILE_NAME = "shortlist.safetensors"
 EACH, FREQUENT = 50, 100
-"""Tokens of the list of a source token, and of a language."""
+"""Length of a source token's list, and of a language's list."""
 MOST_TOKENS = 100
-"""Of each side of a pair: the links of longer ones take much memory and say little."""
+"""Maximum length of each side of a pair: longer pairs need much memory and add little."""
 _FEWEST = 0.5
-"""Expected count below which a token is left out of a list."""
+"""Expected count below which a token is not listed."""
 _RARE = 20
-"""Expected count below which a source token may also be copied, as parts of names are."""
+"""Expected count below which a source token may also be copied, like parts of names."""
 
 Direction = tuple[str, str]
 Texts = tuple[Sequence[str], Sequence[str]]
@@ -48,21 +48,21 @@ def add_shortlist(
     force: bool = False,
     told: Callable[[], None] = lambda: None,
 ) -> Manifest:
-    """Write lexical shortlists into a bundle; all else stays as it is.
+    """Write lexical shortlists into a bundle; everything else stays.
 
     Args:
         bundle: folder of a bundle.
-        texts: of every direction of the model.
-        each: most tokens of the list of a source token.
-        frequent: tokens of the list that all sentences have.
-        force: replace the shortlists that are there.
+        texts: for every direction of the model.
+        each: maximum length of the list of a source token.
+        frequent: length of the list that applies to all sentences.
+        force: replace existing shortlists.
         told: called after each round of each direction.
 
     Returns:
         The bundle's manifest.
 
     Raises:
-        UsageError: the bundle is damaged, has shortlists already, or cannot be written; a direction
+        UsageError: the bundle is damaged, already has shortlists, or cannot be written; a direction
             has no text.
     """
     manifest = Manifest.load(bundle)
@@ -72,15 +72,15 @@ def add_shortlist(
     for direction in manifest.all_directions:
         if direction not in texts:
             raise UsageError(
-                f"no text is in both languages of {'-'.join(direction)}, which the model "
-                "translates: give one"
+                f"no text covers the model's direction {'-'.join(direction)}: "
+                "give one in both languages"
             )
     tags = manifest.special_ids.tags
     lists = _Lists(manifest, each, frequent)
     for (src, tgt), of_direction in texts.items():
         pairs = encode_pairs(tokenizer, *of_direction, tgt)
         if not pairs:
-            raise UsageError(f"the text of {src}-{tgt} has no pair that the model can read")
+            raise UsageError(f"the text of {src}-{tgt} has no pair that the model can encode")
         lists.add(list(tags).index(tgt) if tags else 0, pairs, told)
     with writing(bundle):
         partial = bundle / f"{FILE_NAME}.partial"
@@ -98,7 +98,7 @@ def add_shortlist(
 def encode_pairs(
     tokenizer: Tokenizer, sources: Sequence[str], targets: Sequence[str], language: str
 ) -> list[Pair]:
-    """Pairs as ids: sources without the tag, targets without the end symbol; no long ones."""
+    """Pairs as ids: sources without the tag, targets without the end symbol; without long pairs."""
     end = tokenizer.encode_source("", language)[-1:]
     encoded = zip(tokenizer.encode_all(sources), tokenizer.target.encode_all(targets), strict=True)
     return [
@@ -110,11 +110,11 @@ def encode_pairs(
 
 @dataclass(frozen=True)
 class Coverage:
-    """Of some sentences: means of how much of the vocabulary and of the translations is listed.
+    """How much of the vocabulary and of the translations the shortlists contain, on average.
 
     Attributes:
         computed: share of the output layer that is computed.
-        contained: share of the translations' tokens.
+        contained: share of the translations' tokens that are listed.
     """
 
     computed: float
@@ -122,7 +122,7 @@ class Coverage:
 
 
 def measure(bundle: Path, manifest: Manifest, texts: Texts, language: str) -> Coverage:
-    """What the shortlists of a bundle leave of sentences and their translations into a language."""
+    """Measure a bundle's shortlists on sentences and their translations into a language."""
     assert manifest.shortlist is not None
     shortlists = Shortlists(bundle / manifest.shortlist, manifest)
     tokenizer = manifest.open_tokenizer(bundle)
@@ -138,7 +138,7 @@ def measure(bundle: Path, manifest: Manifest, texts: Texts, language: str) -> Co
 
 
 class _Lists:
-    """Pairs of a row, which is an index of a language and a source id, and of a target id."""
+    """Pairs of a row, the index of a language and a source id, and of a target id."""
 
     def __init__(self, manifest: Manifest, each: int, frequent: int) -> None:
         self._manifest = manifest
@@ -147,7 +147,7 @@ class _Lists:
         self._ids: list[npt.NDArray[np.int64]] = []
 
     def add(self, language: int, pairs: Sequence[Pair], told: Callable[[], None]) -> None:
-        """Add the lists of a direction into a language."""
+        """Add the lists of one direction into a language."""
         sizes, end = self._manifest.dimensions, self._manifest.special_ids.end
         links = count_links(pairs, sizes.vocab_size, lambda done: told())
         src_ids, tgt_ids = _most_frequent(links, self._each, end)
@@ -162,7 +162,7 @@ class _Lists:
         self._ids.append(tgt_ids[known])
 
     def _copied(self, links: Links) -> npt.NDArray[np.int64]:
-        """Rare source tokens, which are target tokens too where the sides share a vocabulary."""
+        """Rare source tokens; they are also target tokens if the sides share a vocabulary."""
         sizes, special = self._manifest.dimensions, self._manifest.special_ids
         if sizes.src_vocab_size is not None:
             return np.zeros(0, np.int64)
@@ -171,7 +171,7 @@ class _Lists:
         return np.setdiff1d(np.flatnonzero(counts < _RARE), list(ids))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The tensors of the file: `tags` [L], `begins` [L x src_ids + 1] of the lists in `ids`."""
+        """The tensors of the file; `begins` [L x src_ids + 1] says where lists in `ids` start."""
         sizes, tags = self._manifest.dimensions, self._manifest.special_ids.tags
         rows = max(len(tags), 1) * sizes.src_ids
         keys = np.concatenate(self._rows) * sizes.vocab_size + np.concatenate(self._ids)

@@ -1,8 +1,9 @@
-"""Configurations under which Triton's own backends run a bundle's graphs.
+"""Configurations with which Triton's own backends run a bundle's graphs.
 
-For the models `encoder` and `decoder` in a container, whose Triton has those backends: a file each
-in `configs/`, chosen by `dragoman serve --config`. They are written through Triton's protobuf, and
-a test holds those in the project's repository to what this makes of the shipped model.
+They are for the models `encoder` and `decoder` in a container whose Triton has those backends: one
+file each in `configs/`, selected by `dragoman serve --config`. They are serialized through Triton's
+protobuf. A test compares those in the project's repository with what this module makes of the
+shipped model.
 
 Source: https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md
 """
@@ -17,9 +18,9 @@ from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
 
 GRAPHS = ("encoder", "decoder")
 PLAIN_PRECISION = "fp16"
-"""Of the plans that Triton's TensorRT backend loads."""
+"""Precision of the plans that Triton's TensorRT backend loads."""
 _FROM_VERSION = "../../translate/1/bundle"
-"""The bundle, from a model's version folder."""
+"""Path of the bundle from a model's version folder."""
 _MOST_AT_ONCE = 64
 _CAPABILITIES = ("8.0", "8.6", "8.9", "9.0", "10.0", "12.0")
 _TYPES = {"float32": pb.TYPE_FP32, "int64": pb.TYPE_INT64}
@@ -48,7 +49,7 @@ def _onnxruntime(manifest: Manifest, graph: str) -> pb.ModelConfig:
 
 def _tensorrt(manifest: Manifest, graph: str) -> pb.ModelConfig:
     lowered = cache_tensors(manifest.dimensions.decoder_layers)
-    # A plan's cache has one length, that of the longest translation.
+    # A plan's cache has a fixed length, that of the longest translation.
     config = _common(manifest, graph, "tensorrt", lowered, manifest.limits.max_target_tokens)
     for capability in _CAPABILITIES:
         file = plan_name(plain_name(graph), PLAIN_PRECISION, capability, "tensorrt")
@@ -63,10 +64,10 @@ def _common(
     lowered: set[str],
     cache_tokens: int = _DYNAMIC,
 ) -> pb.ModelConfig:
-    """What both backends are told; `lowered` tensors are in fp16.
+    """The common part of both backends' configurations; `lowered` tensors are in fp16.
 
-    Requests of the same shapes are put together: rows of a beam of one, since a wider one has more
-    rows than sources.
+    Requests of the same shapes are batched if the beam width is one: a wider beam has more rows
+    than sources.
     """
     entry = manifest.graphs[graph]
     config = pb.ModelConfig(name=graph, backend=backend, max_batch_size=_MOST_AT_ONCE)
@@ -92,7 +93,7 @@ def _tensor(
     cache_tokens: int,
     kind: type[pb.ModelInput | pb.ModelOutput],
 ) -> pb.ModelInput | pb.ModelOutput:
-    """The first dimension is the batch; a tensor without another one is given a size of one."""
+    """A tensor with the batch as first dimension; one without others gets a dimension of size 1."""
     data_type = pb.TYPE_FP16 if entry.name in lowered else _TYPES[entry.dtype]
     letters = {"C": cache_tokens}
     dims = [

@@ -1,4 +1,4 @@
-"""IBM model 1: which target tokens the tokens of a source are translated to.
+"""IBM model 1: the target tokens that a source token is translated to.
 
 Source: Brown et al. 1993, https://aclanthology.org/J93-2003, model 1.
 """
@@ -18,17 +18,17 @@ Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 ROUNDS = 5
-"""Of expectation maximisation, after which lists change little."""
+"""Rounds of expectation maximization; after these, lists change little."""
 _TOGETHER = 5000
-"""Pairs of a chunk, which bounds the memory of what is computed at once."""
+"""Pairs of a chunk; bounds the memory of a computation."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """How often tokens are expected to be translated to others, for N pairs of tokens.
+    """Expected number of times that tokens are translated to others, for N pairs of tokens.
 
     Attributes:
-        src_ids: [N], in rising order.
+        src_ids: [N], increasing.
         tgt_ids: [N].
         counts: [N].
     """
@@ -40,14 +40,14 @@ class Links:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """The links of some pairs: `links` [L] index the kinds of links, `begins` [T] target tokens."""
+    """The links of some pairs: `links` [L] index the distinct links, `begins` [T] target tokens."""
 
     links: npt.NDArray[np.int32]
     begins: Ids
 
     @property
     def lengths(self) -> Ids:
-        """[T], links of each target token."""
+        """Number of links of each target token [T]."""
         return np.diff(self.begins, append=len(self.links))
 
 
@@ -57,10 +57,9 @@ def count_links(
     """Expected counts of links between the tokens of sentence pairs.
 
     Args:
-        pairs: of one direction; a token that is part of each source takes the place of the empty
-            word.
-        tgt_size: how many target ids there are.
-        told: called after each round with how many are done.
+        pairs: of one direction; a token that every source has takes the role of the empty word.
+        tgt_size: number of target ids.
+        told: called after each round with the number of finished rounds.
 
     Returns:
         The counts of the last round.
@@ -80,7 +79,7 @@ def count_links(
 
 
 def _index(pairs: Sequence[Pair], tgt_size: int) -> tuple[Ids, list[_Chunk]]:
-    """All kinds of links, `src_id * tgt_size + tgt_id` in rising order, and those of the pairs."""
+    """Distinct links, `src_id * tgt_size + tgt_id` in increasing order, and those of the pairs."""
     found = []
     for begin in range(0, len(pairs), _TOGETHER):
         keys, lengths = _keys(pairs[begin : begin + _TOGETHER], tgt_size)
@@ -96,7 +95,7 @@ def _index(pairs: Sequence[Pair], tgt_size: int) -> tuple[Ids, list[_Chunk]]:
 
 
 def _keys(pairs: Sequence[Pair], tgt_size: int) -> tuple[Ids, Ids]:
-    """Every link of the pairs, one target token after the other, and how many each of them has."""
+    """Every link of the pairs, ordered by target token, and the number of links of each."""
     keys, lengths = [], []
     for src, tgt in pairs:
         rows = np.array(src, np.int64) * tgt_size

@@ -1,5 +1,5 @@
-"""The gateway: REST, a web page, keys, limits, a cache and documents before Triton.
+"""The gateway in front of Triton: REST APIs, a web page, keys, limits, a cache and documents.
 
-`core` holds what every protocol shares. Each protocol has a package that translates shapes and
-errors, and nothing else. `web` reads HTTP requests. `application` puts them together.
+`core` has what all protocols share. Each protocol has a package that only converts requests,
+answers and errors. `web` handles HTTP. `application` combines them.
 """

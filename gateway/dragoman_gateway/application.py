@@ -1,4 +1,4 @@
-"""The ASGI application: the protocols over one core."""
+"""The ASGI application: all protocols on top of one core."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from dragoman_gateway.web.request_spans import RequestSpans, Traced
 
 
 class GatewayApplication:
-    """The application of a gateway."""
+    """The ASGI application of a gateway."""
 
     def __init__(
         self, gateway: Gateway, log: AccessLog | None = None, spans: RequestSpans | None = None
     ) -> None:
-        """Put it together.
+        """Combine the parts.
 
         Args:
-            gateway: what all protocols share.
-            log: gets a line for each request; None: there is no log.
-            spans: makes spans of requests; None: nothing is traced.
+            gateway: the core that all protocols share.
+            log: gets a line for each request; None: no log.
+            spans: makes spans of requests; None: no tracing.
         """
         own = OwnProtocol(gateway)
         protocols: Sequence[ProtocolPackage] = (
@@ -58,7 +58,7 @@ class GatewayApplication:
             await self._observed(scope, receive, send)
 
     def refuse(self, method: str, path: str, error: GatewayError | None) -> Response:
-        """The answer to what came but cannot be read; see `Dispatcher.refuse`."""
+        """Returns the answer to a request that cannot be read; see `Dispatcher.refuse`."""
         return self._dispatcher.refuse(method, self._protection.without_prefix(path), error)
 
 

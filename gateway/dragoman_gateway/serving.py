@@ -1,4 +1,4 @@
-"""The gateway as a process: uvicorn with the application, from its start to its drain."""
+"""The gateway process: runs the application in uvicorn, from startup to graceful shutdown."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from dragoman_gateway.web.connections import BoundedConnection
 from dragoman_gateway.web.request_spans import RequestSpans
 
 DRAIN_S = 30
-"""The longest that requests in flight may take after SIGTERM."""
+"""Maximum time for requests in flight after SIGTERM."""
 _BEAT_S = 1
 _HEAD_S = 10.0
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 75
 _LAST_PORT = 65535
 _OTHER_FILES = 100
-"""That are open beside those of clients' connections."""
+"""Reserve for open files other than clients' connections."""
 
 
 def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     """Serve until SIGINT or SIGTERM; requests in flight finish first.
 
     Args:
-        settings: of the gateway.
-        heartbeat: file descriptor of a pipe that gets a byte when the gateway can be asked, and
-            then one each second; without it a line on stderr says when that is.
+        settings: settings of the gateway.
+        heartbeat: file descriptor of a pipe that gets a byte when the gateway is ready, and then
+            one each second; without it, a line on stderr says when the gateway is ready.
 
     Raises:
-        UsageError: nobody could listen there, or somebody does already.
+        UsageError: the address cannot be used, or is already in use.
     """
-    # It writes of every malformed form, and bytes of it.
+    # python_multipart logs every malformed form, with bytes of it.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     options = TraceOptions.of(settings.otlp, settings.trace_rate)
     gateway = Gateway(settings)
@@ -70,7 +70,7 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
         ws="none",
         lifespan="on",
         access_log=False,
-        log_level="error",  # strangers could fill a log with warnings
+        log_level="error",  # anonymous clients could fill the log with warnings
         proxy_headers=False,
         server_header=False,
         date_header=False,
@@ -87,7 +87,7 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Tells when it is ready, gives signs of life, and stops without an error."""
+    """Reports when it is ready, sends heartbeats, and exits cleanly."""
 
     def __init__(
         self,
@@ -118,7 +118,8 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        # uvicorn raises a signal once more when it has stopped, which is not an orderly end.
+        # uvicorn raises the signal again after it has stopped, so the process would not exit
+        # cleanly.
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop)
@@ -136,7 +137,7 @@ class _Server(uvicorn.Server):
 
 
 def _most_connections(settings: GatewaySettings) -> int:
-    """Those that this process may have, with files to spare for all else."""
+    """Returns the maximum number of connections, with a reserve of open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return max(1, min(settings.connections, hard - _OTHER_FILES))
@@ -145,7 +146,7 @@ def _most_connections(settings: GatewaySettings) -> int:
 async def _beat(descriptor: int) -> None:
     os.set_blocking(descriptor, False)
     while True:
-        with contextlib.suppress(OSError):  # nobody has looked for long, or the launcher has gone
+        with contextlib.suppress(OSError):  # the pipe is full, or the launcher has exited
             os.write(descriptor, b"\0")
         await asyncio.sleep(_BEAT_S)
 
@@ -155,17 +156,17 @@ def _say(line: str) -> None:
 
 
 def url_of(address: str, port: int) -> str:
-    """The URL at which this machine reaches an address."""
+    """Returns the URL at which this machine reaches an address."""
     if address in ("127.0.0.1", "::1", "0.0.0.0", "::"):  # noqa: S104
         return f"http://localhost:{port}"
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
 def _listen(address: str, port: int, flag: str) -> socket.socket:
-    """A socket that listens.
+    """Open a listening socket.
 
     Raises:
-        UsageError: nobody could listen there, or somebody does already.
+        UsageError: the address cannot be used, or is already in use.
     """
     if not 0 <= port <= _LAST_PORT:
         raise UsageError(f"{flag} {port}: give 1 to {_LAST_PORT}, or 0 for a free one")

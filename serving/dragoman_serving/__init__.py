@@ -1,1 +1,1 @@
-"""The decoding engine, the Triton models and the launcher. Never torch."""
+"""The decoding engine, the Triton models and the launcher. Nothing here imports torch."""

@@ -45,7 +45,7 @@ _CROWD = 16
 _ROUNDS = 2
 _MOST_RATIO = 1.5
 _PART_S = 5.0
-_REFUSED = "the version before it goes on"
+_REFUSED = "the previous version stays in use"
 
 
 def run(plan: Plan) -> Outcome:

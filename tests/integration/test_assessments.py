@@ -194,7 +194,7 @@ def test_score_is_asked_without_a_client_too(shipped: Served) -> None:
     assert "text_input has 2 texts and target_input 1" in refused["error"]
     status, refused = shipped.generate({**asked, "beam_width": 2}, model="score")
     assert status == 400
-    assert "beam_width: not taken by the model score" in refused["error"]
+    assert "beam_width: not supported by the model score" in refused["error"]
 
 
 def test_the_command_shows_what_was_thought(

@@ -59,10 +59,10 @@ def test_translations_come_with_it(shipped: Served, protocol: str) -> None:
 
 
 def test_a_stream_refuses_it_by_name(shipped: Served) -> None:
-    with pytest.raises(ValueError, match="return_attention: not taken in a stream"):
+    with pytest.raises(ValueError, match="return_attention: not supported in a stream"):
         list(shipped.grpc.translate_stream(TEXT, return_attention=True))
     (found,) = shipped.events(text_input=TEXT, return_attention=True)
-    assert "return_attention: not taken in a stream" in found["error"]
+    assert "return_attention: not supported in a stream" in found["error"]
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -42,8 +42,8 @@ def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -
     assert code == 0
     found = points(file)
     # A record of 40 requests a second has three times as many sentences in batches of three.
-    single = ["40/s recorded", "40/s poisson", "1 at once", "4 at once"]
-    triple = ["120/s recorded", "40/s poisson", "1 at once", "4 at once"]
+    single = ["40/s recorded", "40/s poisson", "concurrency 1", "concurrency 4"]
+    triple = ["120/s recorded", "40/s poisson", "concurrency 1", "concurrency 4"]
     assert [point.load for point in found] == single + triple
     assert [point.batch_size for point in found] == [1] * 4 + [3] * 4
     for point in found:
@@ -54,7 +54,7 @@ def test_closed_and_open_loops(shipped: Served, tmp_path: Path, protocol: str) -
         assert sum(window.tokens for window in point.windows) > 0
         assert point.server is not None
         told = dict(point.server.described())
-        assert "engine's process, most memory" in told
+        assert "engine process, peak memory" in told
         assert "output tokens/s" in told
     assert "<script>alert" not in page.read_text()
 
@@ -74,10 +74,10 @@ def test_an_objective_decides_the_exit_code(
     shipped: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert load_test(shipped, "--concurrency", "2", "--slo", "p50=60s", "--slo", "errors=0%") == 0
-    assert "p50=60s under 2 at once: met" in capsys.readouterr().out
+    assert "p50=60s under concurrency 2: met" in capsys.readouterr().out
     assert load_test(shipped, "--concurrency", "2", "--slo", "p50=0.001ms") == 1
     captured = capsys.readouterr()
-    assert "p50=0.001ms under 2 at once: MISSED" in captured.out
+    assert "p50=0.001ms under concurrency 2: MISSED" in captured.out
     assert "1 of 1 objectives were missed" in captured.err
 
 
@@ -113,7 +113,7 @@ def test_two_tests_are_compared(
     assert "both.html exists: give --force to replace it" in capsys.readouterr().err
     assert main([*command, "--force"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len([line for line in lines if line.startswith("1 at once")]) == 5
+    assert len([line for line in lines if line.startswith("concurrency 1")]) == 5
     assert "before and after" in page.read_text()
 
 
@@ -127,9 +127,9 @@ def test_two_tests_are_compared(
         (("--slo", "fast"), "objective 'fast': write it like"),
         (("--find-capacity",), "--find-capacity: give an objective"),
         (("--plan", "5/s"), "--plan: add --find-capacity"),
-        (("--price", "1"), "--price and --values are for a --plan"),
+        (("--price", "1"), "--price and --values: only with --plan"),
         (("--plan", "5/s", "--find-capacity", "--price", "0"), "--price 0: give more than 0"),
-        (("--plan", "many", "--find-capacity", "--slo", "p5=1s"), "--plan many: write it like"),
+        (("--plan", "many", "--find-capacity", "--slo", "p5=1s"), "--plan many: give a rate"),
         (("--windows", "0"), "--windows 0: give at least 1"),
         (("--window-s", "nan"), "--window-s nan: give more than 0"),
         (("--stream", "--batch-size", "2"), "--batch-size: a stream has one text"),
@@ -169,7 +169,7 @@ def test_a_server_without_metrics_is_measured_all_the_same(
 ) -> None:
     nowhere = ("--metrics-url", "http://127.0.0.1:1/metrics")
     assert load_test(shipped, "--concurrency", "1", *nowhere) == 0
-    assert "note: no figures of the server: http://127.0.0.1:1" in capsys.readouterr().out
+    assert "note: no server metrics: http://127.0.0.1:1" in capsys.readouterr().out
 
 
 def test_what_cannot_be_written_is_told(

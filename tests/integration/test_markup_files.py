@@ -172,7 +172,7 @@ def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:
         shipped.grpc.translate_file(page, target, form="html", target_language="de")
     with pytest.raises(ValueError, match="resume: a document with markup"):
         shipped.grpc.translate_file(page, target, form="html", resume=True)
-    with pytest.raises(ValueError, match="is to be read and to be written"):
+    with pytest.raises(ValueError, match="is both the input and the output"):
         shipped.grpc.translate_file(page, page, form="html", force=True)
 
 

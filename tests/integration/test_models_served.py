@@ -85,13 +85,13 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["no/such/model"], "no/such/model: there is no such folder, and a hub's names read"),
+        (["no/such/model"], "no/such/model: no such folder, and a hub's names have the form"),
         (["{0}", "{0}"], "two models are named "),
         (["{0}", "--pivot", "xx"], "--pivot xx: no model has this language; known: "),
         (["{0}", "--preload", "xx-yy"], "--preload xx-yy: neither a direction nor a model; models"),
         (["{0}", "--load", "any"], "--load: is for models of a repository; give --repository"),
         (["{0}", "--repository", "any"], "--repository any: give it or models, not both"),
-        (["any/model", "--offline"], "any/model: is to be fetched, which HF_HUB_OFFLINE or"),
+        (["any/model", "--offline"], "any/model: needs a download, which HF_HUB_OFFLINE or"),
     ],
 )
 def test_what_cannot_be_served_is_told_in_one_line(

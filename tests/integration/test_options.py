@@ -184,7 +184,7 @@ def test_the_command_line_asks_for_them(
     assert "temperature is 0.0" in capsys.readouterr().err
     for given, message in (
         ("only one", "is not valid JSON"),
-        ('{"tea": 1}', "the target term of 'tea' is no text"),
+        ('{"tea": 1}', "the target term of 'tea' is not text"),
     ):
         glossary.write_text(given, encoding="utf-8")
         assert main([*arguments, "--glossary", str(glossary)]) == 2

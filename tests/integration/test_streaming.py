@@ -74,8 +74,11 @@ def test_greedy_comes_token_by_token(shipped: Served) -> None:
     [
         ({"text_input": "a", "beam_width": 99}, "INVALID_ARGUMENT: beam_width is 99: give 1 to 8"),
         ({"text_input": ["a", "b"]}, "text_input has 2 texts: give one"),
-        ({"text_input": "a", "num_return_sequences": 2}, "num_return_sequences: not taken"),
-        ({"text_input": "a", "return_attention": True}, "return_attention: not taken in a stream"),
+        ({"text_input": "a", "num_return_sequences": 2}, "num_return_sequences: not supported"),
+        (
+            {"text_input": "a", "return_attention": True},
+            "return_attention: not supported in a stream",
+        ),
         ({"text_input": "a", "colour": 1}, "unknown option 'colour'"),
     ],
 )

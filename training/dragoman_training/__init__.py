@@ -1,1 +1,1 @@
-"""PyTorch: the model, its training, and the search that defines what a right translation is."""
+"""PyTorch: the model, its training, and the reference search that defines a correct translation."""

@@ -1,4 +1,4 @@
-"""The settings of a training run, and their resolved form beside every checkpoint."""
+"""The settings of a training run; the resolved settings are saved beside every checkpoint."""
 
 from __future__ import annotations
 
@@ -21,32 +21,35 @@ from dragoman_training.network.architecture import PRESETS, ModelConfig, Precisi
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """One parallel text, and how much of it to show.
+    """One parallel corpus, and how much of it an epoch shows.
 
-    A prefix `a/b` stands for the files `a/b.en` and `a/b.de` (plain, .gz or .xz), line N of one
-    beside line N of the other. Every ordered pair of its languages is learnt, unless `one_way`.
+    A prefix `a/b` stands for the files `a/b.en` and `a/b.de` (plain, .gz or .xz); line N of one is
+    the translation of line N of the other. The model is trained on every ordered pair of the
+    corpus's languages, unless `one_way` is set.
     """
 
     prefix: str
     languages: tuple[str, ...] = ()
-    """None named: all of `data.languages`."""
+    """Empty: all of `data.languages`."""
     one_way: bool = False
-    """Learn from the first language into the second, and not back."""
+    """Train only from the first language into the second."""
     weight: float = 1.0
-    """How often an epoch shows each pair: at 0.25, each epoch another quarter of them."""
+    """How often an epoch shows each pair; at 0.25, each epoch shows a different quarter of them."""
     max_pairs: int | None = None
-    """Take so many pairs, drawn from the whole text."""
+    """Use at most this many pairs, sampled from the whole corpus."""
     max_characters: int | None = None
-    """For `dragoman clean`: a limit of its own, below `cleaning.max_characters`."""
+    """For `dragoman clean`: this corpus's own limit, below `cleaning.max_characters`."""
     drop_matching: str | None = None
-    """For `dragoman clean`: a regular expression of what a faulty side holds."""
+    """For `dragoman clean`: drop pairs with a side that matches this regular expression."""
     drop_lines: str | None = None
-    """For `dragoman clean`: a file below `--data-dir` of numbers, from 1, of lines to drop."""
+    """For `dragoman clean`: a file below `--data-dir` that lists line numbers (from 1) to
+    drop."""
     strip_tags: bool = False
     """For `dragoman clean`: keep the text of lines with inline XML, as the server translates it."""
     altered_share: float | None = None
-    """`dragoman clean` makes this corpus: it alters so large a share of the pairs of the others in
-    these languages by rule (`text.alterations`). One way only: a rule may change a source alone."""
+    """`dragoman clean` generates this corpus: it takes this share of the pairs of the other corpora
+    in these languages and alters them by rule (`text.alterations`). Needs `one_way`, because a rule
+    may change only the source."""
 
     def __post_init__(self) -> None:
         where = f"the corpus {self.prefix!r}"
@@ -55,13 +58,13 @@ class CorpusConfig:
         if not 0.0 < self.weight < math.inf:
             raise UsageError(f"{where}: weight is {self.weight}: give a number above 0")
         if self.one_way and len(self.languages) > 2:
-            raise UsageError(f"{where}: one_way leads from one language into one other: name two")
+            raise UsageError(f"{where}: one_way needs exactly two languages: source and target")
         if self.altered_share is not None and not 0.0 < self.altered_share <= 1.0:
             raise UsageError(
                 f"{where}: altered_share is {self.altered_share}: give a share above 0, up to 1"
             )
         if self.altered_share is not None and not self.one_way:
-            raise UsageError(f"{where}: altered_share: such text is learnt one way; set one_way")
+            raise UsageError(f"{where}: altered_share needs one_way: set one_way = true")
         for name in ("max_pairs", "max_characters"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -69,43 +72,49 @@ class CorpusConfig:
         try:
             re.compile(self.drop_matching or "")
         except re.error as error:
-            raise UsageError(f"{where}: drop_matching is no regular expression: {error}") from error
+            raise UsageError(
+                f"{where}: drop_matching is not a regular expression: {error}"
+            ) from error
 
     @property
     def directions(self) -> tuple[tuple[str, ...], ...]:
-        """Source and target language of what it teaches."""
+        """Source and target language of each direction that the corpus trains."""
         return (self.languages,) if self.one_way else tuple(permutations(self.languages, 2))
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which text to learn from.
+    """Which text to train on.
 
-    In a file, a corpus that needs nothing but its prefix may be written as that string alone.
+    In a file, a corpus that needs only its prefix may be given as a string.
     """
 
     languages: tuple[str, ...] = ("en", "de")
     train: tuple[CorpusConfig, ...] = ()
     valid: tuple[CorpusConfig, ...] = ()
     temperature: float | None = None
-    """Instead of weights: an epoch has as many pairs as there are, of a corpus of n pairs in
-    proportion to n^(1/temperature). Source: Arivazhagan et al. 2019, https://arxiv.org/abs/1907.05019"""
+    """Replaces the weights: an epoch still has as many pairs as all corpora together, but a corpus
+    of n pairs contributes in proportion to n^(1/temperature). Source: Arivazhagan et al. 2019,
+    https://arxiv.org/abs/1907.05019"""
     max_length_tokens: int = 200
-    """Pairs with a longer side are left out."""
+    """Pairs with a longer side are skipped."""
     subword_dropout: float = 0.0
-    """Probability that a merge of pieces is left out, so that words are cut otherwise when a pair
-    is shown again. Source: Provilkov et al. 2020, https://aclanthology.org/2020.acl-main.170"""
+    """BPE-dropout: probability that a merge is skipped, so that a pair is split into different
+    subword tokens each time it is shown. Source: Provilkov et al. 2020,
+    https://aclanthology.org/2020.acl-main.170"""
     subword_dropout_on: Literal["source", "both"] = "source"
-    """Which sides it is done to. On both the model must learn to say words in any pieces."""
+    """Sides that get BPE-dropout. With both, the model must also generate words in rare splits."""
     subword_drawings: int = 4
-    """So many ways of cutting are drawn of each pair, which then take turns."""
+    """Number of random splits made of each pair; the epochs take them in turn."""
     joined_share: float = 0.0
-    """Share of examples made by joining two, so that the model has seen more than short lines.
-    Source: Kondo et al. 2021, https://aclanthology.org/2021.acl-srw.15"""
+    """Share of examples that are two pairs joined, so that the model is not trained on short lines
+    only. Source: Kondo et al. 2021, https://aclanthology.org/2021.acl-srw.15"""
 
     def __post_init__(self) -> None:
         if len(self.languages) < 2 or len(set(self.languages)) < len(self.languages):
-            raise UsageError(f"data.languages is {list(self.languages)}: give two or more, once")
+            raise UsageError(
+                f"data.languages is {list(self.languages)}: give two or more, each once"
+            )
         if self.temperature is not None and not self.temperature > 0.0:
             raise UsageError(f"data.temperature is {self.temperature}: give a number above 0")
         if not 0.0 <= self.joined_share <= 1.0:
@@ -125,7 +134,7 @@ class DataConfig:
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
-        """Source and target language of all that is learnt, in the order of the languages."""
+        """Source and target language of all trained directions, in the order of the languages."""
         pairs = permutations(self.languages, 2)
         return tuple(
             pair
@@ -148,12 +157,12 @@ class CleaningConfig:
     """Which pairs `dragoman clean` drops."""
 
     held_out: tuple[CorpusConfig, ...] = ()
-    """Test sets: none of their sentences may be learnt from, nor one of `data.valid`."""
+    """Test sets. Pairs with a sentence of these or of `data.valid` are dropped."""
     max_characters: int = 1000
     max_length_ratio: float = 2.5
-    """Longer side over shorter side in characters, each with ten more."""
+    """Longer side over shorter side in characters, after adding ten to each."""
     detect_languages: bool = True
-    """Drop pairs of which a side is surely in another language than its file says."""
+    """Drop pairs with a side that is clearly not in the language that its file says."""
 
     def __post_init__(self) -> None:
         if self.max_characters < 1:
@@ -164,7 +173,7 @@ class CleaningConfig:
 
 @dataclass(frozen=True)
 class VocabularyConfig:
-    """How to learn the joint SentencePiece vocabulary (BPE with byte fallback)."""
+    """How to train the joint SentencePiece vocabulary (BPE with byte fallback)."""
 
     size: int = 8000
     character_coverage: float = 0.9998
@@ -172,30 +181,30 @@ class VocabularyConfig:
 
 @dataclass(frozen=True)
 class OptimisationConfig:
-    """Optimiser, schedule and bookkeeping; defaults are the paper's where it gives them."""
+    """Optimizer, schedule and bookkeeping; the defaults are the paper's where it gives them."""
 
     steps: int = 100_000
     batch_tokens: int = 25_000
-    """Tokens in a step, padding included, on whichever side is longer."""
+    """Tokens in a step, padding included, on the longer side."""
     part_tokens: int | None = None
-    """Tokens that go through the model at a time; a step adds up the gradients of its parts. None:
-    the whole step at once, or of several processes' each its share; never more than the step."""
+    """Tokens in one forward and backward pass; a step accumulates the gradients of its parts. None:
+    the whole step at once, divided among the processes if there are several."""
     warmup_steps: int = 4000
     peak_learning_rate: float | None = None
     """None: the paper's E^-0.5 * warmup_steps^-0.5."""
     cooldown_steps: int = 0
-    """Last steps, over which the learning rate falls linearly to zero."""
+    """Number of last steps, over which the learning rate falls linearly to zero."""
     label_smoothing: float = 0.1
     clip_norm: float = 1.0
     optimizer: Literal["adam", "muon"] = "adam"
     """The paper's Adam, or Muon for the matrices within layers (`steps.optimizer`)."""
     precision: Precision = "auto"
-    """What products are computed in: bf16 where the device computes it, else fp32, unless it is
-    said. The weights are fp32, and fp16's loss is scaled."""
+    """What matrix products are computed in. auto: bf16 if the device supports it, else fp32. The
+    weights are always fp32; with fp16 the loss is scaled."""
     tf32: bool = False
     """Round fp32's products to TF32 on GPUs that have it."""
     compile: bool = False
-    """Let torch.compile make kernels of the model, for batches of any shape."""
+    """Compile the model with torch.compile, for batches of any shape."""
     seed: int = 1
     log_every_steps: int = 50
     validate_every_steps: int = 1000
@@ -204,17 +213,19 @@ class OptimisationConfig:
     average_last: int = 5
     """How many of the last checkpoints the final model averages."""
     average_best: int | None = None
-    """Instead: how many of the best validations' models it averages, by `stop_on`."""
+    """Average this many of the best validated models instead, ranked by `stop_on`."""
     start_share: float = 0.0
-    """Share of the weights of `--start-from` in the final model, if it has the same sizes and
-    vocabulary: less of what the run brings, and less of what it costs elsewhere."""
+    """Share of the weights of `--start-from` in the final model, which must have the same sizes and
+    vocabulary. A larger share gives less of the run's gains and less of its losses on other
+    text."""
     valid_bleu_sentences: int = 0
-    """Sentences of each held-out corpus and direction that a validation translates, greedily."""
+    """Sentences of each held-out corpus and direction that a validation translates by greedy
+    search."""
     stop_on: Literal["loss", "bleu"] = "loss"
-    """What of a validation says whether the model got better."""
+    """Which validation result decides whether the model improved."""
     stop_after_validations: int | None = None
-    """End the run when so many in a row were no better than the best; its model becomes the final
-    one."""
+    """Stop the run after this many validations in a row without a new best; the best model becomes
+    the final one."""
 
     def __post_init__(self) -> None:
         at_least_zero = ("cooldown_steps", "seed", "valid_bleu_sentences")
@@ -242,46 +253,46 @@ class OptimisationConfig:
 
 @dataclass(frozen=True)
 class AlignmentConfig:
-    """Guided alignment: one cross-attention head is trained on links of words.
+    """Guided alignment: one cross-attention head is trained on word alignments.
 
     Source: Garg et al. 2019, https://arxiv.org/abs/1909.02074
     """
 
     weight: float | None = None
-    """Of the head's loss beside that of the translation, such as 0.05; None: no head is guided."""
+    """Weight of the head's loss beside the translation loss, such as 0.05; None: no guided head."""
     layer: int | None = None
-    """Of the decoder, from 0; None: the last but one."""
+    """Decoder layer, from 0; None: the last but one."""
     head: int = 0
-    """Of the layer, from 0."""
+    """Head in that layer, from 0."""
 
     def __post_init__(self) -> None:
         if self.weight is not None and not 0.0 < self.weight < math.inf:
             raise UsageError(f"alignment.weight is {self.weight}: give a number above 0")
 
     def layer_of(self, decoder_layers: int) -> int:
-        """The layer of the guided head, in a decoder of so many."""
+        """Index of the guided head's layer in a decoder with this many layers."""
         return max(0, decoder_layers - 2) if self.layer is None else self.layer
 
 
 @dataclass(frozen=True)
 class ImportConfig:
-    """What is known of a model that was trained elsewhere."""
+    """What is known about a model that was trained elsewhere."""
 
     name: str
-    """The folder or the hub's name that it comes from."""
+    """The folder, or the name on the hub, that it was imported from."""
     directions: tuple[tuple[str, ...], ...]
-    """Source and target language of what it has learnt."""
+    """Source and target language of each direction that it translates."""
     tags: dict[str, str]
-    """By which entry of its vocabulary each target language is asked for; none: it has one."""
+    """The vocabulary entry that selects each target language; empty if there is only one."""
     max_tokens: int
-    """Of a sentence, on either side."""
+    """Maximum length of a sentence, on either side."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides a training run, or what was imported instead of one.
+    """Everything that defines a training run or an imported model.
 
-    A run that trains an imported model further has both.
+    A run that fine-tunes an imported model has both.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -294,12 +305,12 @@ class RunConfig:
 
     @property
     def directions(self) -> tuple[tuple[str, ...], ...]:
-        """Source and target language of all that the model knows."""
+        """Source and target language of every direction that the model translates."""
         return self.imported.directions if self.imported else self.data.directions
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """All that the model knows; a run may train fewer of an imported model's."""
+        """All languages of the model; a fine-tuning run may train fewer of them."""
         if self.imported is None:
             return self.data.languages
         sources, targets = zip(*self.imported.directions, strict=True)
@@ -307,14 +318,14 @@ class RunConfig:
 
     @property
     def limits(self) -> Limits:
-        """What a request may ask of the model, unless an export says otherwise."""
+        """Default limits of a request; an export may set others."""
         if self.imported is None:
             return Limits()
         most = self.imported.max_tokens
         return Limits(max_source_tokens=most, max_target_tokens=most)
 
     def to_json(self) -> str:
-        """The resolved settings, as `from_json` reads them."""
+        """The resolved settings, in the form that `from_json` reads."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
@@ -322,7 +333,7 @@ class RunConfig:
         """Read what `to_json` wrote.
 
         Raises:
-            UsageError: the file is missing, is not JSON, or holds what is not known here.
+            UsageError: the file is missing, is not JSON, or has unknown keys.
         """
         settings = read_json(path)
         if isinstance(settings, dict):
@@ -333,16 +344,16 @@ class RunConfig:
 def resolve(
     path: Path | None, words: Sequence[str], data: Mapping[str, Any] | None = None
 ) -> RunConfig:
-    """Join a TOML file, `--set` words and the model's preset into one configuration.
+    """Merge a TOML file, `--set` words and the model's preset into one configuration.
 
     Args:
         path: a TOML file with the tables `model`, `data`, `vocabulary`, `training`, `cleaning` and
             `alignment`, or None.
-        words: `name=value` words, which win over everything.
-        data: settings of the table `data`, which win over the file's.
+        words: `name=value` words, which override everything else.
+        data: settings of the table `data`, which override the file's.
 
     Raises:
-        UsageError: an unknown key or preset, or a value that makes no sense, by name.
+        UsageError: an unknown key or preset, or an invalid value; the message names it.
     """
     where = str(path) if path else "settings"
     return complete(given_settings(read_toml(path) if path else {}, words, data, where), where)
@@ -354,30 +365,30 @@ def given_settings(
     data: Mapping[str, Any] | None = None,
     where: str = "settings",
 ) -> dict[str, Any]:
-    """What a user gives, by table, before defaults and the model's preset are filled in.
+    """The settings that the user gave, by table, without defaults and the model's preset.
 
     Args:
         base: the settings of a file.
         words: as `resolve`.
         data: as `resolve`.
-        where: the file to name in errors.
+        where: name of the file for error messages.
 
     Raises:
-        UsageError: a word that leads nowhere.
+        UsageError: a word names an unknown setting.
     """
     settings = copy.deepcopy(dict(base))
     if data:
         settings["data"] = {**_table(settings, "data", where), **data}
-    _change_corpora(settings, _as_table)  # so that words reach into each
+    _change_corpora(settings, _as_table)  # so that `--set` can address each corpus
     override(settings, words)
     return settings
 
 
 def complete(given: Mapping[str, Any], where: str = "settings") -> RunConfig:
-    """Make a configuration of what `given_settings` returns.
+    """Build a configuration from what `given_settings` returns.
 
     Raises:
-        UsageError: as `resolve`.
+        UsageError: see `resolve`.
     """
     settings = copy.deepcopy(dict(given))
     model = dict(_table(settings, "model", where))
@@ -397,12 +408,12 @@ def complete(given: Mapping[str, Any], where: str = "settings") -> RunConfig:
 
 
 def _in_directions(data: DataConfig, directions: Sequence[tuple[str, ...]]) -> DataConfig:
-    """The corpora in the directions of an imported model, each of them one-way.
+    """Split the corpora into one-way corpora, one for each direction of an imported model.
 
-    One-way, because the vocabularies of its sources and its targets may differ.
+    One-way, because the source and target vocabularies may differ.
 
     Raises:
-        UsageError: no corpus to train on is in one of its directions.
+        UsageError: no corpus matches one of the model's directions.
     """
 
     def divided(corpora: Sequence[CorpusConfig]) -> tuple[CorpusConfig, ...]:
@@ -416,7 +427,7 @@ def _in_directions(data: DataConfig, directions: Sequence[tuple[str, ...]]) -> D
     train = divided(data.train)
     if data.train and not train:
         known = ", ".join(map("-".join, directions))
-        raise UsageError(f"data.train: no corpus is in a direction that the model knows: {known}")
+        raise UsageError(f"data.train: no corpus is in a direction of the model: {known}")
     taught = {language for corpus in train for language in corpus.languages}
     languages = tuple(language for language in data.languages if language in taught)
     return replace(
@@ -432,7 +443,7 @@ def _table(settings: Mapping[str, Any], name: str, where: str) -> Mapping[str, A
 
 
 def _check_run(config: RunConfig) -> None:
-    """What a run needs, but not its checkpoints, which former versions may have made without."""
+    """Check what a run needs; checkpoints of earlier versions may lack some of it."""
     training = config.training
     if training.cooldown_steps > training.steps:
         raise UsageError(
@@ -447,15 +458,15 @@ def _check_run(config: RunConfig) -> None:
         )
     for name, usual in (("src_vocab_size", None), ("own_output", False), ("output_bias", False)):
         if getattr(config.model, name) != usual and config.imported is None:
-            raise UsageError(f"model.{name}: only imported models have it: see --start-from")
+            raise UsageError(f"model.{name}: only imported models have this; see --start-from")
     for name in ("stop_after_validations", "average_best"):
         if getattr(training, name) is not None and not config.data.valid:
-            raise UsageError(f"training.{name}: give text in data.valid, which is empty")
+            raise UsageError(f"training.{name}: give a corpus in data.valid, which is empty")
     _check_alignment(config)
 
 
 def _check_alignment(config: RunConfig) -> None:
-    """What a run with a guided head needs."""
+    """Check what a run with a guided head needs."""
     alignment, model = config.alignment, config.model
     if alignment.weight is None:
         return
@@ -468,13 +479,13 @@ def _check_alignment(config: RunConfig) -> None:
             raise UsageError(f"alignment.{name} is {number}: give a number from 0 to {count - 1}")
     if config.data.subword_dropout:
         raise UsageError(
-            f"data.subword_dropout is {config.data.subword_dropout}: links are of words that are "
-            "cut as always; set it to 0, or give no alignment.weight"
+            f"data.subword_dropout is {config.data.subword_dropout}: word alignments need the "
+            "fixed segmentation; set it to 0, or remove alignment.weight"
         )
 
 
 def _spell_out_corpora(settings: dict[str, Any]) -> None:
-    """Write each corpus as a table with its languages, in place."""
+    """Replace each corpus by a table with its languages, in place."""
     data = settings.get("data", {})
     if not isinstance(data, Mapping):
         return  # refused by name when the configuration is made
@@ -494,7 +505,7 @@ def _as_table(corpus: Any) -> Any:
 
 
 def _change_corpora(settings: dict[str, Any], change: Callable[[Any], Any]) -> None:
-    """Put something else in the place of each corpus, wherever they are listed."""
+    """Replace each corpus, wherever corpora are listed, by the result of `change`."""
     for table, keys in (("data", ("train", "valid")), ("cleaning", ("held_out",))):
         values = settings.get(table)
         for key in keys:

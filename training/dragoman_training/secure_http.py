@@ -1,4 +1,4 @@
-"""Requests over HTTPS; plain HTTP reaches this machine alone, redirects included."""
+"""Requests over HTTPS; plain HTTP is allowed to loopback only, redirects included."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import IO
 from urllib.parse import urlsplit
 
 Hop = tuple[str, Message]
-"""A URL that answered by a redirect, and the headers of that answer."""
+"""A URL that answered with a redirect, and the headers of that response."""
 
 
 def is_secure(url: str) -> bool:
-    """Whether nobody on the way can change what a URL gives: it is HTTPS, or leads to loopback.
+    """Whether nobody can tamper with what the URL returns: it uses HTTPS or leads to loopback.
 
     Raises:
-        ValueError: it is no URL.
+        ValueError: it is not a URL.
     """
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname))
@@ -27,15 +27,15 @@ def is_secure(url: str) -> bool:
 def open_url(
     request: urllib.request.Request, timeout_s: float, hops: list[Hop] | None = None
 ) -> http.client.HTTPResponse:
-    """Send a request, and follow redirects, as long as they are secure.
+    """Send a request, and follow redirects while they are secure.
 
     Args:
         request: what to send.
-        timeout_s: of the connection, and of each read.
-        hops: gets the redirects that were followed.
+        timeout_s: for the connection, and for each read.
+        hops: receives the redirects that were followed.
 
     Raises:
-        urllib.error.URLError: as `urllib.request.urlopen`, or a URL is not secure.
+        urllib.error.URLError: as `urllib.request.urlopen`, or if a URL is not secure.
     """
     if not is_secure(request.full_url):
         raise urllib.error.URLError("it is not https://")
@@ -45,7 +45,7 @@ def open_url(
 
 
 class _SecureRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses what leaves HTTPS, also to loopback, where a stranger must not send anyone."""
+    """Refuses redirects away from HTTPS, even to loopback: no server may redirect us there."""
 
     def __init__(self, hops: list[Hop]) -> None:
         self._hops = hops
@@ -64,7 +64,7 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
         self._hops.append((request.full_url, headers))
         following = super().redirect_request(request, file, code, reason, headers, url)  # type: ignore[arg-type]
         if following is not None and _server(url) != _server(request.full_url):
-            following.headers.pop("Authorization", None)  # no other server may learn it
+            following.headers.pop("Authorization", None)  # another server must not see it
         return following
 
 

@@ -1,4 +1,4 @@
-"""One try to bring a file over HTTPS, which goes on where the one before it broke off."""
+"""One attempt to download a file over HTTPS; it resumes where the last attempt broke off."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ PIECE_BYTES = 1 << 20
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 
 Watch = Callable[[int, int | None], None]
-"""Told how many bytes are there, and how many there will be."""
+"""Called with the number of bytes so far and the total, if it is known."""
 Accept = Callable[[list[Hop]], int | None]
-"""Looks at the answers to a request, the last of which sends the file, before any of it comes. It
-returns the file's size, if it knows better than the length that the last answer states."""
+"""Checks the responses to a request before any of the file is read; the last of them sends the
+file. It returns the file's size, if it knows that better than the last response's length header."""
 
 
 class Refused(Exception):
     """The server answered with an error."""
 
     def __init__(self, code: int, reason: str, headers: Message) -> None:
-        """Keep the answer."""
+        """Keep the response."""
         super().__init__(f"{code} {reason}")
         self.code, self.headers = code, headers
 
 
 class Unreachable(Exception):
-    """No answer came; the message says why."""
+    """No response came; the message says why."""
 
 
 class BrokenOff(Exception):
@@ -41,19 +41,19 @@ class BrokenOff(Exception):
 
 @dataclass(frozen=True)
 class PartialFile:
-    """What has come of a file, and beside it of which version of the file that is."""
+    """The part of a file downloaded so far, and beside it the version of the file it belongs to."""
 
     path: Path
     version: Path
 
     @property
     def size_bytes(self) -> int:
-        """How much is there that can be gone on with."""
+        """Number of bytes that can be resumed from."""
         return self.path.stat().st_size if self.path.exists() and self.known_version else 0
 
     @property
     def known_version(self) -> str:
-        """Of which file on the server there are bytes; empty where that is damaged."""
+        """Version of the file that the bytes belong to; empty if it is unknown or damaged."""
         try:
             known = self.version.read_text(encoding="ascii")
         except (OSError, ValueError):
@@ -61,7 +61,7 @@ class PartialFile:
         return known if known.isprintable() else ""
 
     def remember_version(self, headers: Message) -> None:
-        """Keep what tells the file on the server from another one; without it, one begins anew."""
+        """Save what identifies this version of the file; without it, the next attempt restarts."""
         tag = headers.get("ETag")
         known = tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
         if known and known.isascii():
@@ -78,18 +78,18 @@ def transfer(
     accept: Accept,
     watch: Watch,
 ) -> None:
-    """Get the bytes of a file that are missing, in one try.
+    """Download the missing bytes of a file, in one attempt.
 
     Args:
-        url: of the file; it is secure.
-        partial: what is there, and gets the rest.
-        timeout_s: of the connection, and of each read.
-        headers: of the request; `Authorization` does not go to other hosts.
+        url: of the file; must be secure.
+        partial: the part downloaded so far; the rest is appended to it.
+        timeout_s: for the connection, and for each read.
+        headers: of the request; `Authorization` is not sent to other hosts.
         accept: see `Accept`.
         watch: see `Watch`.
 
     Raises:
-        Refused, Unreachable, BrokenOff: the try failed.
+        Refused, Unreachable, BrokenOff: the attempt failed.
         OSError: the disk cannot be written.
     """
     there = partial.size_bytes
@@ -131,7 +131,7 @@ def transfer(
 def _receive(
     response: http.client.HTTPResponse, path: Path, there: int, size: int | None, watch: Watch
 ) -> int:
-    """Append to what is there, as long as something comes."""
+    """Append to the file until the stream ends."""
     with path.open("r+b" if there else "wb") as file:
         file.seek(there)
         while True:

@@ -1,6 +1,6 @@
 """Client of the Dragoman translation service, over gRPC or HTTP.
 
-Begin with `Translator`, or `AsyncTranslator` under asyncio; README.md has examples.
+Start with `Translator`, or with `AsyncTranslator` under asyncio; README.md has examples.
 """
 
 from dragoman_client.assessment import Attention, SoftAlignment, TokenScores, WordAlignment

@@ -1,4 +1,4 @@
-"""How a client gets past what stands before a server: headers, and certificates for TLS."""
+"""Credentials of a client: headers, and certificates for TLS."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _VALUE = re.compile(r"[\x20-\x7e]*")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Access:
-    """What goes with every request.
+    """Headers and certificates that the client uses for every request.
 
     Args:
         token: sent as `Authorization: Bearer ...`.
-        headers: more headers of HTTP, or metadata of gRPC.
-        ca_file: certificates, in PEM, of those who may vouch for the server; None: the system's.
-        certificate_file: the client's own certificate, in PEM, where the server asks for one.
-        key_file: its private key, in PEM.
+        headers: additional HTTP headers or gRPC metadata.
+        ca_file: CA certificates to trust, in PEM; None: the system's.
+        certificate_file: the client certificate, in PEM, if the server requires one.
+        key_file: the private key of the client certificate, in PEM.
 
     Raises:
-        ValueError: a header that cannot be sent, a certificate without a key or the reverse, or a
-            file that cannot be read.
+        ValueError: a header cannot be sent, only one of certificate and key is given, or a file
+            cannot be read.
     """
 
     token: str | None = dataclasses.field(default=None, repr=False)
@@ -38,9 +38,9 @@ class Access:
     key_file: FilePath | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked before a connection is made."""
+        """Validate headers and files before a connection is opened."""
         for name, value in self.all_headers.items():
-            # Neither is shown: a value may be a secret.
+            # The message does not show the value: it may be a secret.
             if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
                 raise ValueError(f"header {name!r}: names and values are plain ASCII in one line")
         if (self.certificate_file is None) != (self.key_file is None):
@@ -50,7 +50,7 @@ class Access:
 
     @property
     def all_headers(self) -> dict[str, str]:
-        """Headers by their names in lower case, as gRPC wants them."""
+        """Headers with names in lower case, as gRPC requires."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
@@ -58,14 +58,14 @@ class Access:
 
     @property
     def wants_tls(self) -> bool:
-        """Whether something here makes sense with TLS alone."""
+        """Whether any of these settings requires TLS."""
         return self.ca_file is not None or self.certificate_file is not None
 
     def tls_context(self) -> ssl.SSLContext:
-        """For connections of Python's own.
+        """Returns a context for connections of Python's `ssl`.
 
         Raises:
-            ValueError: a file does not hold what it should.
+            ValueError: a file has the wrong content.
         """
         try:
             context = ssl.create_default_context(cafile=self.ca_file)

@@ -1,4 +1,4 @@
-"""Where a URL leads."""
+"""Parsing of server URLs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from urllib.parse import SplitResult, urlsplit
 from dragoman_client.access import Access
 
 _PORTS = {"grpc": 8001, "grpcs": 443, "http": 8000, "https": 443}
-"""Usual ones: Triton's, or a proxy's with TLS."""
+"""Default ports: Triton's, or those of a proxy with TLS."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """A server, and how it is spoken to.
+    """The address of a server, with its protocol.
 
     Attributes:
-        is_grpc: by gRPC, else by HTTP.
-        tls: whether with TLS.
+        is_grpc: whether the protocol is gRPC; else HTTP.
+        tls: whether to use TLS.
         authority: host and port.
-        path: of a proxy, before Triton's own, without a slash at its end.
+        path: path prefix at a proxy, before Triton's own paths, without a trailing slash.
     """
 
     is_grpc: bool
@@ -34,16 +34,16 @@ class Address:
 
 
 def read_url(url: str, access: Access) -> Address:
-    """What a URL says.
+    """Parse a URL.
 
     Args:
-        url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; the
-            usual port where none is given. Without a scheme, `host` and `host:8001` are gRPC, and
-            other ports HTTP.
-        access: what goes with every request.
+        url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; without
+            a port, the default port. Without a scheme, `host` and `host:8001` are gRPC, and other
+            ports HTTP.
+        access: the client's credentials.
 
     Raises:
-        ValueError: a URL that names no server, or certificates that it has no use for.
+        ValueError: the URL names no server, or certificates are given for a URL without TLS.
     """
     try:
         parts = urlsplit(url if "://" in url else f"//{url}")
@@ -72,6 +72,6 @@ def read_url(url: str, access: Access) -> Address:
 
 
 def _has_more_than_an_address(parts: SplitResult) -> bool:
-    """Whether a URL says something that no transport would heed."""
+    """Whether a URL has parts that the transports would ignore."""
     path_on_grpc = parts.scheme.startswith("grpc") and parts.path not in ("", "/")
     return bool(path_on_grpc or parts.query or parts.fragment or "@" in parts.netloc)

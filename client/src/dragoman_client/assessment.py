@@ -1,4 +1,4 @@
-"""What the model thinks of a translation, as the server says it and as objects."""
+"""Scores, alignments and attention of a translation: parsed from the server's JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy.typing as npt
 Weights = npt.NDArray[np.float32]
 
 _DIGITS = 6
-"""Of a weight, as the server has it."""
+"""Decimal places of a weight, as in the server's output."""
 _LAYERS_AND_HEADS = 2
-"""Dimensions of weights before those of tokens."""
+"""Number of dimensions of the weights before the token dimensions."""
 _LINKS = re.compile(r"(\d+-\d+( \d+-\d+)*)?", re.ASCII)
 
 
@@ -26,8 +26,9 @@ class TokenScores:
     """Log-probabilities of a translation's tokens.
 
     Attributes:
-        tokens: entries of the model's vocabulary, "</s>" after each sentence that ended by itself.
-        log_probs: theirs.
+        tokens: entries of the model's vocabulary, with "</s>" after each sentence that the token
+            limit did not cut.
+        log_probs: their log-probabilities.
     """
 
     tokens: tuple[str, ...]
@@ -35,10 +36,10 @@ class TokenScores:
 
     @classmethod
     def parse(cls, answer: str) -> TokenScores:
-        """Read what the server answers.
+        """Parse the server's answer.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the answer does not have this form.
         """
         found = _object(answer, "token scores")
         tokens, log_probs = _strings(found, "tokens"), _numbers(found.get("log_probs"))
@@ -49,25 +50,25 @@ class TokenScores:
 
 @dataclasses.dataclass(frozen=True)
 class WordAlignment:
-    """Which words of a text a translation's words come from.
+    """Links between the words of a text and of its translation.
 
     Attributes:
-        links: pairs of a word of the text and one of the translation, counted from 0, as
-            `str.split` cuts them; `str()` writes them as Moses does, such as "0-0 1-2".
+        links: pairs of a source word and a target word, as indices from 0 into the result of
+            `str.split`; `str()` writes them in Moses' format, such as "0-0 1-2".
     """
 
     links: tuple[tuple[int, int], ...]
 
     def __str__(self) -> str:
-        """In Moses' form."""
+        """The links in Moses' format."""
         return " ".join(f"{source}-{target}" for source, target in self.links)
 
     @classmethod
     def parse(cls, answer: str) -> WordAlignment:
-        """Read what the server answers.
+        """Parse the server's answer.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the answer does not have this form.
         """
         if _LINKS.fullmatch(answer) is None:
             raise ValueError(f"alignments {answer[:50]!r} are no pairs of words")
@@ -77,13 +78,13 @@ class WordAlignment:
 
 @dataclasses.dataclass(frozen=True)
 class SoftAlignment:
-    """How much each piece of a translation looked at each piece of its text.
+    """Attention weights between the subword tokens of a translation and of its text.
 
     Attributes:
-        source: pieces of the text, entries of the model's vocabulary.
-        target: those of the translation.
-        weights: a row for each of the translation's pieces, with a weight for each of the text's;
-            what a row lacks to one went to the text's special symbols.
+        source: tokens of the text, entries of the model's vocabulary.
+        target: tokens of the translation.
+        weights: a row for each target token, with a weight for each source token. A row may sum
+            to less than one; the rest belongs to the special tokens of the source.
     """
 
     source: tuple[str, ...]
@@ -92,10 +93,10 @@ class SoftAlignment:
 
     @classmethod
     def parse(cls, answer: str) -> SoftAlignment:
-        """Read what the server answers.
+        """Parse the server's answer.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the answer does not have this form.
         """
         found = _object(answer, "alignments")
         source, target = _strings(found, "source"), _strings(found, "target")
@@ -110,16 +111,15 @@ class SoftAlignment:
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """What every head of every layer looked at, from 0 to 1.
+    """Attention weights of every head of every layer, from 0 to 1.
 
     Attributes:
-        source: the S tokens of the text, with the language's tag and the end symbol.
-        read: the T tokens that the decoder read, one a step, the start symbol first.
-        said: the T tokens that it said in these steps.
-        encoder: weights [L, H, S, S] of the encoder's self-attention, float32: rows look, columns
-            are looked at.
-        decoder: those of the decoder's, [L, H, T, T]: steps look at what was read.
-        cross: those of the decoder's attention to the encoder, [L, H, T, S].
+        source: the S tokens of the text, with the language tag and the end-of-sequence token.
+        read: the T input tokens of the decoder, one for each step, beginning with the start token.
+        said: the T tokens that the decoder generated in these steps.
+        encoder: weights [L, H, S, S] of the encoder's self-attention, float32: queries by keys.
+        decoder: weights [L, H, T, T] of the decoder's self-attention.
+        cross: weights [L, H, T, S] of the cross-attention.
     """
 
     source: tuple[str, ...]
@@ -130,7 +130,7 @@ class Attention:
     cross: Weights = dataclasses.field(compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether all tokens and all weights are the same."""
+        """Whether all tokens and all weights are equal."""
         if not isinstance(other, Attention):
             return NotImplemented
         fields = dataclasses.fields(self)
@@ -138,10 +138,10 @@ class Attention:
 
     @classmethod
     def parse(cls, answer: str) -> Attention:
-        """Read what the server answers.
+        """Parse the server's answer.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the answer does not have this form.
         """
         found = _object(answer, "attention")
         source, read, said = (_strings(found, name) for name in ("source", "read", "said"))
@@ -152,7 +152,7 @@ class Attention:
         return cls(source, read, said, *weights)
 
     def as_json(self) -> dict[str, Any]:
-        """As it stands in a line of JSON: texts, and weights as nested lists."""
+        """Returns a value for JSON: lists of tokens, and weights as nested lists."""
         weights = {name: getattr(self, name) for name in ("encoder", "decoder", "cross")}
         texts = {name: getattr(self, name) for name in ("source", "read", "said")}
         return texts | {
@@ -164,16 +164,16 @@ Alignments = WordAlignment | SoftAlignment
 
 
 def parse_alignments(answer: str, form: str) -> Alignments:
-    """Read alignments in the form that was asked for.
+    """Parse alignments in the requested form.
 
     Raises:
-        ValueError: they are something else.
+        ValueError: the answer does not have this form.
     """
     return SoftAlignment.parse(answer) if form == "soft" else WordAlignment.parse(answer)
 
 
 def alignments_as_json(alignments: Alignments) -> Any:
-    """As it stands in a line of JSON: Moses' pairs, or an object."""
+    """Returns a value for JSON: a string in Moses' format, or an object."""
     if isinstance(alignments, WordAlignment):
         return str(alignments)
     return dataclasses.asdict(alignments)
@@ -185,7 +185,7 @@ def _object(answer: str, what: str) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError(f"{what} are nested too deep") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{what} are not an object of JSON")
+        raise ValueError(f"{what} are not a JSON object")
     return found
 
 
@@ -201,8 +201,8 @@ def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weigh
     try:
         weights = np.array(found.get(name), np.float32)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: no weights of layers and heads") from error
-    if queries == keys == 0 and weights.ndim > _LAYERS_AND_HEADS:  # of an empty text
+        raise ValueError(f"{name}: not weights by layer and head") from error
+    if queries == keys == 0 and weights.ndim > _LAYERS_AND_HEADS:  # an empty text
         weights = weights.reshape(*weights.shape[:_LAYERS_AND_HEADS], 0, 0)
     if weights.shape[2:] != (queries, keys) or not all(weights.shape[:_LAYERS_AND_HEADS]):
         raise ValueError(f"{name}: weights {list(weights.shape)} for {queries} by {keys} tokens")
@@ -215,7 +215,7 @@ def _numbers(values: Any) -> tuple[float, ...]:
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise ValueError("numbers are missing")
     if not all(type(value) in (int, float) for value in values):
-        raise ValueError("some numbers are none")
+        raise ValueError("some values are not numbers")
     try:
         numbers = tuple(map(float, values))
     except OverflowError as error:

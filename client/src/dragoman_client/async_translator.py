@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""The asyncio client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dragoman_client.transport import AsyncTransport
 class AsyncTranslator(Exchange):
     """A connection to a Dragoman server; any number of tasks of one event loop may share it.
 
-    Options of a translation are keyword arguments, see `OptionArguments`.
+    The options of a translation are keyword arguments; see `OptionArguments`.
     """
 
     _name = "AsyncTranslator"
@@ -48,7 +48,7 @@ class AsyncTranslator(Exchange):
         compression: Compression | None = None,
         transport: AsyncTransport | None = None,
     ) -> None:
-        """Prepare a connection, which the first request makes; see `Translator`."""
+        """Prepare a connection; the first request opens it. See `Translator`."""
         settings = ClientSettings.of(
             timeout_s,
             retries,
@@ -93,10 +93,10 @@ class AsyncTranslator(Exchange):
     ) -> FileProgress:
         """Translate a file line by line into another one; see `Translator.translate_file`.
 
-        Files block, so that a thread of its own reads, asks and writes, over a connection of its
-        own to the translator's URL. `tell` and `refuse` are called in the event loop. Cancelling
-        the task stops the thread after the line that it is at, and waits for that; it can be
-        resumed.
+        File I/O blocks, so a separate thread reads, translates and writes, over its own connection
+        to the translator's URL. `tell` and `refuse` are called in the event loop. Cancelling the
+        task stops the thread after the current line and waits until it has stopped; the
+        translation can be resumed.
         """
         self._check_open()
         if self._is_handed_in:
@@ -143,11 +143,11 @@ class AsyncTranslator(Exchange):
 
 
 class _StoppedError(Exception):
-    """Nobody waits for the file any more."""
+    """The task that waited for the file was cancelled."""
 
 
 class _TaskPool:
-    """Requests in tasks of the event loop; see `exchange.Pool`."""
+    """Runs requests in tasks of the event loop; see `exchange.Pool`."""
 
     def __init__(self, concurrency: int) -> None:
         self.capacity = concurrency

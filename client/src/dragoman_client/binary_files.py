@@ -1,4 +1,4 @@
-"""Files that are no text, by how they begin."""
+"""Detection of binary files by their first bytes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _BEGINS = (
 
 
 def check_not_binary(begin: bytes, name: str) -> None:
-    """Refuse a file that is no text.
+    """Refuse a binary file.
 
     Args:
-        begin: its first bytes.
-        name: of the file, for the message.
+        begin: first bytes of the file.
+        name: name of the file, for the message.
 
     Raises:
-        ValueError: it is not; the message says what it is.
+        ValueError: the file is binary; the message names its type.
     """
     for signature, kind in _BEGINS:
         if begin.startswith(signature):
-            raise ValueError(f"{name} is {kind}: save what is in it as text, HTML or XML")
+            raise ValueError(f"{name} is {kind}: save its content as text, HTML or XML")

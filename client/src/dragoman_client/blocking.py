@@ -1,6 +1,6 @@
-"""Coroutines without an event loop: they block instead of suspending.
+"""Runs coroutines without an event loop: they block instead of suspending.
 
-`Translator` runs the coroutines of `Exchange` by these functions, in its caller's thread.
+`Translator` uses this to run the coroutines of `Exchange` in its caller's thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 def run(awaitable: Awaitable[_Result]) -> _Result:
-    """The result of what never suspends."""
+    """Returns the result of an awaitable that never suspends."""
     try:
         next(awaitable.__await__())
     except StopIteration as end:
@@ -37,7 +37,7 @@ def run(awaitable: Awaitable[_Result]) -> _Result:
 
 
 def run_each(parts: AsyncGenerator[_Result, None]) -> Generator[_Result, None, None]:
-    """The values of an asynchronous generator that never suspends."""
+    """Yields the values of an asynchronous generator that never suspends."""
     try:
         while True:
             try:
@@ -50,7 +50,7 @@ def run_each(parts: AsyncGenerator[_Result, None]) -> Generator[_Result, None, N
 
 
 def awaitable(block: Callable[..., _Result]) -> Callable[..., Coroutine[Any, Any, _Result]]:
-    """A function that blocks, as one that is awaited."""
+    """Wraps a blocking function as a coroutine function."""
 
     async def call(*values: Any, **more: Any) -> _Result:
         return block(*values, **more)
@@ -59,17 +59,17 @@ def awaitable(block: Callable[..., _Result]) -> Callable[..., Coroutine[Any, Any
 
 
 class ThreadPool:
-    """Requests in threads; see `exchange.Pool`."""
+    """Runs requests in threads; see `exchange.Pool`."""
 
     def __init__(self, concurrency: int) -> None:
-        """Start no thread yet."""
-        # Twice the threads, so that a slow first request does not leave the others idle.
+        """Make a pool; it starts threads when they are needed."""
+        # Twice the number of threads, so that a slow first request does not idle the others.
         self.capacity = 1 if concurrency == 1 else 2 * concurrency
         self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-client")
 
     def begin(self, send: Callable[..., Any], *values: Any) -> Future[list[Translation]]:
         """See `exchange.Pool`."""
-        # In the caller's context, which holds its trace.
+        # Uses the caller's context, which holds its trace.
         return self._executor.submit(copy_context().run, lambda: run(send(*values)))
 
     async def result(self, begun: Future[list[Translation]]) -> list[Translation]:
@@ -78,15 +78,15 @@ class ThreadPool:
 
     async def stop(self, begun: Iterable[Future[list[Translation]]]) -> None:
         """See `exchange.Pool`."""
-        # No wait: after an error nobody wants the answers that are still to come.
+        # Does not wait: after an error the remaining answers are not needed.
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class AwaitableTransport:
-    """A `Transport` as an `AsyncTransport`, whose methods block."""
+    """Wraps a `Transport` as an `AsyncTransport` whose methods block."""
 
     def __init__(self, transport: Transport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self._transport = transport
 
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:

@@ -1,4 +1,4 @@
-"""Documents with markup through a translator: the texts in them, and nothing else, are replaced."""
+"""Translates documents with markup: replaces the texts in them, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_client.request import Translation
 
 MarkupFormat = Literal["html", "xml", "xliff"]
-"""`xml` is all XML: XHTML, DocBook, SVG, RESX, strings of Android, Qt's ts and TMX too."""
+"""`xml` stands for all XML, such as XHTML, DocBook, SVG, RESX, Android strings, Qt ts and TMX."""
 FORMATS: Final = get_args(MarkupFormat)
 
 _CHUNK_BYTES = 1 << 16
 _BATCH_CHARACTERS = 8000
-"""Of the texts of a request, about."""
+"""Approximate total length of the texts in a request."""
 _HELD_BYTES = 1 << 20
-"""Of a document, about, that wait for their texts' translations."""
+"""Approximate size of the part of a document that waits for its translations."""
 ENDINGS: Final[Mapping[str, MarkupFormat]] = {
     **dict.fromkeys((".html", ".htm"), "html"),
     **dict.fromkeys((".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx"), "xml"),
     **dict.fromkeys((".dita", ".docbook", ".dbk"), "xml"),
     **dict.fromkeys((".xliff", ".xlf", ".xlf2", ".sdlxliff"), "xliff"),
 }
-"""Formats by how the name of a file ends."""
+"""Formats by file extension."""
 _UTF_16_BEGINS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 _HTML_BEGIN = re.compile(
     rb"(?:\s|<!--.*?-->)*<(?:!doctype html|(?:html|head|title|meta|body|main|header|nav|section|"
@@ -47,28 +47,28 @@ _HTML_BEGIN = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 OF_ONE_TEXT: Final = re.compile(r"(?:markup of )?text (\d+)")
-"""How the server's message begins if one text is refused, and not the request."""
+"""The beginning of the server's message if it refuses one text rather than the request."""
 
 Translate = Callable[[Sequence[str], Sequence[Markup]], Sequence[Translation]]
 """Translates texts with their markup; raises `InvalidRequest` if one is refused."""
 Refuse = Callable[[int, InvalidRequest], None]
-"""Is told the number of a refused text, counted from 1, and why; the text stays as it is."""
+"""Called with the number of a refused text, from 1, and the error; the text is not changed."""
 
 
 class Reader(Protocol):
     """Reads a document in chunks."""
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
-        """Read on."""
+        """Read the next chunk."""
         ...
 
     def close(self) -> list[Raw | Segment]:
-        """What is left."""
+        """Returns the remaining parts."""
         ...
 
 
 def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
-    """The format of a file, by its name or else by how it begins; None: it has no markup."""
+    """Returns the format of a file by its name or else its first bytes; None: no markup."""
     if (found := ENDINGS.get(Path(name).suffix.lower())) is not None:
         return found
     begin = head.removeprefix(codecs.BOM_UTF8)
@@ -80,13 +80,13 @@ def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
 
 
 def open_reader(form: MarkupFormat, options: Mapping[str, Any]) -> Reader:
-    """A reader of documents.
+    """Open a reader of documents.
 
     Args:
-        form: of the document.
-        options: of its translation, of which the languages count: what is in another one than the
-            source language stays as it is, and a file with translations beside its texts is to
-            name the target language.
+        form: format of the document.
+        options: options of the translation. The reader uses the languages: text in another
+            language than the source language is not translated, and a bilingual file must have
+            the target language.
     """
     source, target = options.get("source_language"), options.get("target_language")
     if form == "html":
@@ -95,15 +95,15 @@ def open_reader(form: MarkupFormat, options: Mapping[str, Any]) -> Reader:
 
 
 def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segment]:
-    """The parts of a document, as it is read.
+    """Read a document and yield its parts.
 
     Args:
-        reader: of the document.
+        reader: reader of the document.
         file: the document.
-        name: of the file, for messages.
+        name: name of the file, for messages.
 
     Raises:
-        ValueError: it is not of the format; the message says where.
+        ValueError: the document does not have the format; the message says where.
     """
     chunk = file.read(_CHUNK_BYTES)
     check_begin(chunk, name)
@@ -114,10 +114,10 @@ def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segmen
 
 
 def check_begin(begin: bytes, name: str) -> None:
-    """Refuse a file that is no document with markup, by its first bytes.
+    """Refuse a file whose first bytes are not those of a document with markup.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the file is binary.
     """
     check_not_binary(begin, name)
     if b"\0" in begin and not begin.startswith(_UTF_16_BEGINS):
@@ -127,7 +127,7 @@ def check_begin(begin: bytes, name: str) -> None:
 def _named(
     read: Callable[[bytes], list[Raw | Segment]], chunk: bytes, name: str
 ) -> list[Raw | Segment]:
-    """Read on; an error names the file."""
+    """Read the next chunk; an error names the file."""
     try:
         parts = read(chunk)
         for part in parts:
@@ -139,10 +139,10 @@ def _named(
 
 
 def check_encoding(segment: Segment) -> None:
-    """Refuse a text with bytes that are not of the document's encoding.
+    """Refuse a text with bytes that are not valid in the document's encoding.
 
     Raises:
-        ValueError: it has some.
+        ValueError: the text has such bytes.
     """
     if "\ufffd" not in segment.text:
         return
@@ -161,10 +161,11 @@ class Excerpt:
     """Parts of a document that are translated together.
 
     Attributes:
-        parts: in the document's order.
-        segments: of the parts, and of the tags in them; a tag's are before its text's.
-        size: characters of the segments' texts.
-        held_bytes: of the parts.
+        parts: the parts in document order.
+        segments: segments of the parts and of the tags in them; the attributes of a tag come
+            before the text that contains it.
+        size: total number of characters of the segments.
+        held_bytes: total size of the parts.
     """
 
     parts: list[Raw | Segment] = field(default_factory=list)
@@ -174,7 +175,7 @@ class Excerpt:
 
     @classmethod
     def of(cls, parts: Iterable[Raw | Segment]) -> Self:
-        """An excerpt of some parts."""
+        """Make an excerpt of some parts."""
         found = cls()
         for part in parts:
             found.add(part)
@@ -190,10 +191,10 @@ class Excerpt:
             self.held_bytes += len(part.content)
 
     def written(self, answers: Iterable[Translation | None]) -> bytes:
-        """The excerpt with translations.
+        """Returns the excerpt with its translations.
 
         Args:
-            answers: translations of the segments; None: a segment stays as it is.
+            answers: translations of the segments; None: a segment is not changed.
         """
         remaining = iter(answers)
 
@@ -216,14 +217,14 @@ class Excerpt:
 
 
 def read_text(text: str, reader: Reader) -> Excerpt:
-    """A text with markup, whole.
+    """Read a text with markup as one excerpt.
 
     Args:
-        text: with its tags.
-        reader: of UTF-8, for this text alone.
+        text: the text with its tags.
+        reader: a new reader for UTF-8.
 
     Raises:
-        ValueError: it is not of the reader's format.
+        ValueError: the text does not have the reader's format.
     """
     return Excerpt.of(reader.feed(text.encode("utf-8", "replace")) + reader.close())
 
@@ -239,11 +240,11 @@ def translate_parts(
     """Translate a document, in constant memory.
 
     Args:
-        parts: of the document.
-        translate: asks for translations; several threads call it.
-        concurrency: requests under way at once.
-        refuse: is told of texts that are refused.
-        tell: is told how many texts are done.
+        parts: parts of the document.
+        translate: translates texts; several threads call it.
+        concurrency: number of concurrent requests.
+        refuse: called for each refused text.
+        tell: called with the number of finished texts.
 
     Yields:
         The document with its translations, in order.
@@ -284,29 +285,29 @@ def translate_document(
     refuse: Refuse,
     tell: Callable[[int, int], None],
 ) -> int:
-    """Translate a file into another one, which is there once it is whole.
+    """Translate a file into another one, which appears when it is complete.
 
     Args:
-        source: the file.
-        target: the other one.
-        form: of both.
+        source: the file to read.
+        target: the file to write.
+        form: format of both.
         options: see `open_reader`.
-        translate: asks for translations.
-        force: replace a target that is there.
-        refuse: is told of texts that are refused.
-        tell: is told how many texts are done, and of how many.
+        translate: translates texts.
+        force: replace an existing target.
+        refuse: called for each refused text.
+        tell: called with the number of finished texts and the total.
 
     Returns:
-        How many texts it has.
+        The number of texts in the file.
 
     Raises:
         FileExistsError: the target exists.
         OSError: a file cannot be read or written.
-        ValueError: the source is not of the format.
+        ValueError: the source does not have the format.
     """
     if target.exists():
         if target.samefile(source):
-            raise ValueError(f"{source}: is to be read and to be written")
+            raise ValueError(f"{source}: is both the input and the output")
         if not force:
             message = "exists, give force=True to replace it"
             raise FileExistsError(errno.EEXIST, message, str(target))
@@ -334,7 +335,7 @@ def translate_document(
 
 
 def excerpts_of(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
-    """A document in excerpts, each with the texts of one request."""
+    """Split a document into excerpts, each with the texts of one request."""
     window = Excerpt()
     for part in parts:
         window.add(part)
@@ -349,7 +350,7 @@ def excerpts_of(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
 
 
 def _translated(window: Excerpt, translate: Translate) -> list[Translation | InvalidRequest]:
-    """Translations of a window's segments; if one is refused, each is asked for by itself."""
+    """Translate a window's segments together; if one is refused, translate each by itself."""
     segments = window.segments
     if not segments:
         return []

@@ -1,5 +1,5 @@
-# ruff: noqa: RUF001  the quotation marks of several languages
-"""Running text, such as a book: paragraphs instead of lines, and a layout that is kept."""
+# ruff: noqa: RUF001  quotation marks of several languages
+"""Running text, such as a book: split into paragraphs, with its layout kept."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _CLOSING = "[\"'”’»“)\\]]*"
 _BEST_ENDS = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
-        rf".*[.!?…:]{_CLOSING}[^\S\n]*\n",  # a line, and with it a sentence
-        rf".*\w{{4}}[.!?…]{_CLOSING}\s+(?=\S)",  # a sentence, and not just "Dr."
+        rf".*[.!?…:]{_CLOSING}[^\S\n]*\n",  # the end of a line and of a sentence
+        rf".*\w{{4}}[.!?…]{_CLOSING}\s+(?=\S)",  # the end of a sentence, not just "Dr."
         r".*\n",
         r".*\s",
     )
 )
-"""Where a paragraph that is too long is parted, the best first."""
+"""Where to split a paragraph that is too long, the best place first."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,26 @@ class Document:
     """A text of any length; its translation has the same paragraphs, lines and white space.
 
     Attributes:
-        most_characters: of a paragraph that is sent whole; a longer one is parted at the end of a
-            line or a sentence.
+        most_characters: maximum length of a paragraph; a longer one is split at the end of a line
+            or a sentence.
 
     Raises:
-        ValueError: no characters at all.
+        ValueError: the maximum is below 1.
     """
 
     most_characters: int = 4000
 
     def __post_init__(self) -> None:
-        """Check the number."""
+        """Validate the maximum."""
         if self.most_characters < 1:
             raise ValueError(f"most_characters is {self.most_characters}: give at least 1")
 
     def read(self, line: str) -> str:
-        """A paragraph without the white space around it; see `LineFormat`."""
+        """Returns a paragraph without surrounding white space; see `LineFormat`."""
         return line.strip()
 
     def write(self, line: str, translation: Translation) -> str:
-        """The translation between the same white space; what was refused stays as it was."""
+        """Returns the translation with the same white space; a refused paragraph is unchanged."""
         text = line.strip()
         if translation.finish_reason == "refused":
             return line
@@ -61,19 +61,19 @@ class Document:
         return line[:begin] + translation.text + line[begin + len(text) :]
 
     def paragraphs(self, file: BinaryIO, name: str) -> Iterator[str]:
-        """Paragraphs with the blank lines behind them; joined, they are the text.
+        """Yield paragraphs with the blank lines after them; joined, they are the text.
 
         Args:
-            file: in UTF-8; a byte order mark is left out.
-            name: of the file, for messages.
+            file: a file in UTF-8; a byte order mark is skipped.
+            name: name of the file, for messages.
 
         Raises:
-            ValueError: it is not UTF-8.
+            ValueError: the file is not UTF-8.
         """
         text, chunks = "", decoded(file, name)
         is_whole = False
         while text or not is_whole:
-            # So much that a paragraph which is not too long lies before the end of it.
+            # Read enough that a paragraph of the maximum length ends within the text.
             while not is_whole and len(text) <= 2 * self.most_characters:
                 chunk = next(chunks, None)
                 is_whole = chunk is None
@@ -84,17 +84,17 @@ class Document:
             text = text[end:]
 
     def with_sentences(self, options: OptionArguments) -> OptionArguments:
-        """Options under which the layout is kept.
+        """Returns the options with sentence splitting, which keeps the layout.
 
         Raises:
-            ValueError: they say that texts are not to be cut into sentences.
+            ValueError: the options switch sentence splitting off.
         """
         if options.get("split_sentences") is False:
-            raise ValueError("split_sentences is False: a document is cut into sentences")
+            raise ValueError("split_sentences is False: a document is split into sentences")
         return {**options, "split_sentences": True}
 
     def _end(self, text: str) -> int:
-        """Where the first paragraph ends, with the blank lines behind it."""
+        """Returns the end of the first paragraph, including the blank lines after it."""
         blank_lines = _BLANK_LINES.search(text, 0, 2 * self.most_characters)
         if blank_lines and blank_lines.start() <= self.most_characters:
             return blank_lines.end()
@@ -108,19 +108,19 @@ class Document:
 
 
 def line_end(form: LineFormat) -> str:
-    """What is written behind each line, or paragraph, of a format."""
+    """Returns the string to write after each line or paragraph of a format."""
     return "" if isinstance(form, Document) else "\n"
 
 
 def decoded(file: BinaryIO, name: str) -> Iterator[str]:
-    """A text file in chunks; a byte order mark is left out.
+    """Decode a text file in chunks; a byte order mark is skipped.
 
     Args:
-        file: in UTF-8.
-        name: of the file, for messages.
+        file: a file in UTF-8.
+        name: name of the file, for messages.
 
     Raises:
-        ValueError: it is not UTF-8.
+        ValueError: the file is not UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     read_bytes = 0

@@ -1,11 +1,11 @@
-"""What a translation can fail with, and which status of the server means what.
+"""The client's exceptions, and their mapping from the server's statuses.
 
-TranslationError          catch this one to catch all
+TranslationError          base class: catches all of them
 ├── InvalidRequest        the server refused the input: fix the request
-├── AccessDenied          the server, or a proxy, wants another token or certificate
-├── ServerUnavailable     cannot connect, overloaded, starting or going down: try again later
+├── AccessDenied          the server, or a proxy, requires another token or certificate
+├── ServerUnavailable     cannot connect, overloaded, starting or shutting down: retry later
 ├── DeadlineExceeded      no answer in time
-└── ServerError           everything else: a fault on the server's side
+└── ServerError           any other error on the server's side
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 
 
 class TranslationError(Exception):
-    """Base of every error that a request to the server can end in."""
+    """Base class of all errors of a request to the server."""
 
 
 class InvalidRequest(TranslationError):
@@ -22,18 +22,18 @@ class InvalidRequest(TranslationError):
 
 
 class AccessDenied(TranslationError):
-    """A token or a certificate is missing, or not the right one."""
+    """A token or a certificate is missing or wrong."""
 
 
 class ServerUnavailable(TranslationError):
-    """Nothing answers, or what answers is overloaded, starting or going down.
+    """Nothing answers, or the server is overloaded, starting or shutting down.
 
     Attributes:
-        retry_after_s: how long the server asks to wait before the next try; None: it does not say.
+        retry_after_s: how long the server asks to wait before the next attempt; None: unknown.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        """Keep the message, and how long to wait."""
+        """Store the message, and how long to wait."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
@@ -43,7 +43,7 @@ class DeadlineExceeded(TranslationError):
 
 
 class ServerError(TranslationError):
-    """The server failed, or answered what no translation server answers."""
+    """The server failed, or its answer is not that of a translation server."""
 
 
 _KINDS: dict[str, type[TranslationError]] = {
@@ -64,18 +64,20 @@ _KINDS: dict[str, type[TranslationError]] = {
     "499": DeadlineExceeded,
     "504": DeadlineExceeded,
 }
-"""Statuses of gRPC and HTTP as tritonclient spells them; all others are a `ServerError`.
+"""gRPC and HTTP statuses as tritonclient spells them; all others are a `ServerError`.
 
-Those that Triton does not send itself (401, 403, 408, 413, 429, 502, 504) come from proxies before
-it.
+Triton itself does not send 401, 403, 408, 413, 429, 502 and 504; they come from proxies in front
+of it.
 """
 
 
 _NAMED_STATUS = re.compile(r"(INVALID_ARGUMENT|UNAVAILABLE|CANCELLED|INTERNAL): ")
-"""Dragoman's server begins messages with it: in streams, and over HTTP, Triton loses the status."""
+"""Dragoman's server begins its messages with the status, since Triton drops the status in streams
+and over HTTP.
+"""
 
 _UNKNOWN_MODEL = "Request for unknown model: "
-"""Triton's message for as long as it loads its models, and while it stops."""
+"""Triton's message while it loads its models, and while it shuts down."""
 
 _RETRY_AFTER = re.compile(r"try again in (\d+(?:\.\d+)?) s\b")
 
@@ -83,13 +85,13 @@ _RETRY_AFTER = re.compile(r"try again in (\d+(?:\.\d+)?) s\b")
 def from_status(
     status: str | None, message: str | None, retry_after: str | None = None
 ) -> TranslationError:
-    """The error that a status of the server stands for.
+    """Returns the exception for a status of the server.
 
     Args:
-        status: `StatusCode.X` of gRPC, or a code of HTTP in digits; None: there was none.
-        message: of the server. A status at its beginning, as in `UNAVAILABLE: busy`, is cut off
-            and replaces `status`.
-        retry_after: the header of that name, in seconds; otherwise the message may tell them.
+        status: gRPC's `StatusCode.X`, or an HTTP status in digits; None: there was none.
+        message: the server's message. If it begins with a status, as in `UNAVAILABLE: busy`, that
+            status is removed and replaces `status`.
+        retry_after: the header `Retry-After`, in seconds; without it the message may have them.
     """
     message = message or f"no message, status {status}"
     if named := _NAMED_STATUS.match(message):

@@ -1,4 +1,4 @@
-"""Lines of a stream of server-sent events, and the parts of an answer in them."""
+"""Reads a stream of server-sent events: its lines, and the parts of the answer in them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dragoman_client.errors import ServerError
 from dragoman_client.request import ENDED_EARLY, Part, is_last
 
 MOST_LINE_BYTES = 384 << 20
-"""More than any event of a server takes: 64 MiB of text, with six bytes of JSON for each of it."""
+"""More than any event of a server: 64 MiB of text, at up to six bytes of JSON per byte."""
 
 
 async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
-    """The lines of a stream, as they come.
+    """Split a stream into lines.
 
     Args:
-        chunks: the stream, cut anywhere.
+        chunks: the stream, in arbitrary chunks.
 
     Yields:
-        Lines without their ends; last what stands behind the last end, if there is something.
+        Lines without line ends; finally the text after the last line end, if there is any.
 
     Raises:
         ServerError: a line is longer than `MOST_LINE_BYTES`.
@@ -41,11 +41,11 @@ async def split_lines(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, Non
 async def read_parts(
     chunks: AsyncGenerator[bytes, None], read: Callable[[bytes], Part | None]
 ) -> AsyncGenerator[Part, None]:
-    """The parts of an answer, as they come, to its last one.
+    """Yield the parts of an answer up to its last one.
 
     Args:
-        chunks: the stream, cut anywhere; it is closed at the end.
-        read: the part in a line; None if it has none.
+        chunks: the stream, in arbitrary chunks; closed at the end.
+        read: returns the part in a line, or None.
 
     Raises:
         ServerError: the stream ends before the last part, or a line is too long.

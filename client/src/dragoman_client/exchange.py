@@ -1,8 +1,8 @@
-"""Requests to a server and their answers, written once for both clients.
+"""Requests to a server and their answers, shared by both clients.
 
-`Exchange` does no I/O of its own. It awaits a transport, a sleep and a pool of requests. Those of
-`AsyncTranslator` are asyncio's. Those of `Translator` block instead of suspending, so that
-`blocking.run` can drive the coroutines without an event loop.
+`Exchange` does no I/O itself. It awaits a transport, a sleep function and a pool of requests. In
+`AsyncTranslator` these use asyncio. In `Translator` they block instead of suspending, so that
+`blocking.run` can run the coroutines without an event loop.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ from dragoman_client.version import __version__, series, work_together
 Texts = Iterable[str] | AsyncIterable[str]
 _Answer = TypeVar("_Answer")
 _OF_ANOTHER_VERSION = re.compile("unknown option|unexpected inference input|the answer lacks")
-"""Errors that fitting versions do not make, since the client checks options before it sends them.
+"""Errors that do not occur between compatible versions: the client checks options beforehand.
 
-The second one is Triton's.
+The second message is Triton's.
 """
 _VERSION_TIMEOUT_S = 2.0
 
 
 class Pool(Protocol):
-    """Runs requests beside each other.
+    """Runs requests concurrently.
 
     Attributes:
-        capacity: most requests whose results were not fetched.
+        capacity: maximum number of requests whose results have not been fetched.
     """
 
     capacity: int
 
     def begin(self, send: Callable[..., Any], *values: Any) -> Any:
-        """Begin what such a call of a coroutine function does; it has a method `done`."""
+        """Start a call of a coroutine function; the returned object has a method `done`."""
 
     async def result(self, begun: Any) -> list[Translation]:
-        """Wait for it."""
+        """Wait for the result."""
         ...
 
     async def stop(self, begun: Iterable[Any]) -> None:
-        """Cancel those whose results nobody will fetch; nothing is begun after that."""
+        """Cancel the requests whose results are not needed; `begin` is not called again."""
 
 
 class Exchange:
-    """A connection to a server; see `Translator`, whose methods these are."""
+    """A connection to a server, with the methods of `Translator`."""
 
     _name: ClassVar[str] = "Translator"
 
@@ -88,13 +88,13 @@ class Exchange:
         sleep: Callable[[float], Awaitable[object]],
         open_pool: Callable[[int], Pool],
     ) -> None:
-        """Keep what does the I/O.
+        """Store the objects that do the I/O.
 
         Args:
-            transport: the way to the server.
-            settings: the client's.
-            sleep: waits for so many seconds.
-            open_pool: makes a pool that runs so many requests at once.
+            transport: connection to the server.
+            settings: the client's settings.
+            sleep: waits for the given number of seconds.
+            open_pool: makes a pool that runs the given number of concurrent requests.
         """
         self._transport, self._settings = transport, settings
         self._open_pool = open_pool
@@ -104,20 +104,20 @@ class Exchange:
         self._closed = False
 
     def _check_open(self) -> None:
-        """Refuse work after `close`."""
+        """Raise `RuntimeError` after `close`."""
         if self._closed:
             raise RuntimeError(f"this {self._name} is closed")
 
     async def close(self) -> None:
-        """Let go of the connections; the translator is of no use any more.
+        """Close the connections; the translator cannot be used afterwards.
 
-        Waits for the end of gRPC streams that were left early.
+        Waits for the end of gRPC streams that were abandoned early.
         """
         self._closed = True
         await self._transport.close()
 
     async def is_ready(self) -> bool:
-        """Whether the server can translate now; False as well where nothing answers."""
+        """Whether the server can translate now; also False if nothing answers."""
         return (await self.health()).ready
 
     async def health(self) -> Health:
@@ -156,8 +156,8 @@ class Exchange:
     ) -> Translation | list[Translation]:
         """Translate a text, or several in one request; see `Translator.translate`.
 
-        Cancelling the task gives the translation up; over HTTP the server learns of it only for
-        streams, and else goes on to the deadline.
+        Cancelling the task cancels the translation. Over HTTP, Triton notices this only for
+        streams; it continues other requests until their deadline.
         """
         self._check_open()
         if isinstance(texts, str):
@@ -183,7 +183,7 @@ class Exchange:
         targets: str | Sequence[str],
         **options: Unpack[ScoringArguments],
     ) -> PairScore | list[PairScore]:
-        """Ask what the model thinks of given translations; see `Translator.score`."""
+        """Score given translations with the model; see `Translator.score`."""
         self._check_open()
         checked = check_pairs(texts, targets, options)
         if isinstance(texts, str):
@@ -193,13 +193,13 @@ class Exchange:
     def translate_stream(
         self, text: str, **options: Unpack[OptionArguments]
     ) -> AsyncGenerator[Translation, None]:
-        """Translate a text whose translation can be read as it grows.
+        """Translate a text and stream the growing translation.
 
         See `Translator.translate_stream`.
         """
         self._check_open()
-        # Not a generator itself, so that wrong arguments are reported here and not at the first
-        # part; `translate_batches` likewise.
+        # Not itself a generator, so that wrong arguments raise here and not at the first part.
+        # The same holds for `translate_batches`.
         checked = check(options, STREAM)
         return self._parts(build_inputs([text], checked), checked)
 
@@ -222,9 +222,10 @@ class Exchange:
         async def begin(timeout_s: float) -> tuple[Part, AsyncGenerator[Part, None]]:
             parts = self._transport.stream(inputs, timeout_s)
             async for part in parts:
-                # The first one comes at once, without text; the request can still be sent again.
+                # The first part comes at once and has no text; until there is text, the request
+                # can be retried.
                 if has_text(part) or is_last(part):
-                    return part, parts  # what fails later has been read in part
+                    return part, parts  # no retries from here on: the caller has read a part
             raise ServerError(ENDED_EARLY)
 
         begin_s = time.monotonic()
@@ -237,7 +238,7 @@ class Exchange:
     async def _batches(
         self, texts: Texts, batch_size: int, concurrency: int, options: Mapping[str, Any]
     ) -> AsyncGenerator[Translation, None]:
-        """Keep requests under way and hand out their answers in order."""
+        """Run concurrent requests and yield their answers in order."""
         pool = self._open_pool(concurrency)
         capacity, under_way = pool.capacity, deque[Any]()
         batches = _batches_of(texts, batch_size)
@@ -246,7 +247,7 @@ class Exchange:
                 if len(under_way) < capacity and not (under_way and under_way[0].done()):
                     begun = await anext(batches, None)
                     if begun is None:
-                        capacity = 0  # only the answers are left
+                        capacity = 0  # no more requests, only answers
                     else:
                         index, batch = begun
                         under_way.append(pool.begin(self._send, batch, options, index))
@@ -262,7 +263,7 @@ class Exchange:
     async def _send(
         self, texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
     ) -> list[Translation]:
-        """One request."""
+        """Send one request."""
         inputs = build_inputs(texts, options, first_index)
         send = functools.partial(self._transport.infer, inputs)
         return await self._request(
@@ -272,7 +273,7 @@ class Exchange:
     async def _score(
         self, texts: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]
     ) -> list[PairScore]:
-        """One request."""
+        """Send one request."""
         inputs = pair_inputs(texts, targets, options)
         send = functools.partial(self._transport.infer, inputs, model=SCORE)
         return await self._request(
@@ -282,7 +283,7 @@ class Exchange:
     async def _request(
         self, send: Callable[[float], Awaitable[Part]], read: Callable[[Part, float], _Answer]
     ) -> _Answer:
-        """Send, and read the answer and how many seconds it took with its retries."""
+        """Send a request with retries; `read` gets the answer and the elapsed seconds."""
 
         async def answer() -> _Answer:
             begin_s = time.monotonic()
@@ -292,7 +293,7 @@ class Exchange:
         return await self._explained(answer())
 
     async def _explained(self, answer: Awaitable[_Answer]) -> _Answer:
-        """Wait for an answer; an error that versions may explain names them."""
+        """Await an answer; if an error may come from incompatible versions, its message says so."""
         try:
             return await answer
         except (InvalidRequest, ServerError) as error:
@@ -301,7 +302,7 @@ class Exchange:
             raise
 
     async def _other_version(self) -> str | None:
-        """What to install if the server's version does not fit."""
+        """Says which client to install if the server's version is not compatible."""
         timeout_s = min(self._settings.timeout_s, _VERSION_TIMEOUT_S)
         try:
             server = (await self._info(timeout_s)).version
@@ -316,7 +317,7 @@ class Exchange:
 
 
 def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Translation:
-    """A part of an answer; what was asked for beside the text comes with the last one."""
+    """Parse a part of an answer; only the last part has the optional outputs."""
     asked = options if is_last(part) else {}
     (found,) = read_outputs(part, 1, time.monotonic() - begin_s, asked)
     delta = part.get("delta")
@@ -324,7 +325,7 @@ def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Transl
 
 
 async def _batches_of(texts: Texts, size: int) -> AsyncGenerator[tuple[int, list[str]], None]:
-    """Lists of texts, each with the index of its first."""
+    """Yields lists of texts, each with the index of its first text."""
     index, batch = 0, list[str]()
     async for text in _each(texts):
         batch.append(text)

@@ -1,10 +1,10 @@
-"""A file, line by line, into another one; after an interruption it goes on where it stopped.
+"""Translates a file line by line into another file, and can resume after an interruption.
 
-Of a document (`Document`) the lines are paragraphs.
+The lines of a document (`Document`) are its paragraphs.
 
-What is written goes into `NAME.partial`, which gets its name when it is whole. Beside it stands
-`NAME.partial.json`, with a digest of the input, its format and the options, so that nothing else is
-added to it.
+The output is written to `NAME.partial`, which is renamed when it is complete. `NAME.partial.json`
+next to it has a digest of the input, the format and the options, so that only the same translation
+is resumed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class FileProgress:
-    """How far a file is translated.
+    """Progress of the translation of a file.
 
     Attributes:
-        lines: written, those of earlier runs included.
-        of: all there are.
-        resumed_at: lines that were there when this run began.
-        refused: lines that the server refused, and that were left empty.
-        cut: translations of this run that the limit of tokens cut.
+        lines: number of written lines, including those of earlier runs.
+        of: number of all lines.
+        resumed_at: number of lines already written when this run began.
+        refused: number of lines that the server refused; they were left empty.
+        cut: number of translations of this run that the token limit cut.
     """
 
     lines: int
@@ -75,15 +75,16 @@ def translate_file(
     Raises:
         FileExistsError: the target exists, or was begun.
         OSError: a file cannot be read or written.
-        TranslationError: a request failed; what was written stays, to be resumed.
-        ValueError: the source is not of the format, or what is there is of another translation.
+        TranslationError: a request failed; the output so far is kept and can be resumed.
+        ValueError: the source does not have the format, or the output so far belongs to another
+            translation.
     """
     if resume and force:
         raise ValueError("resume and force: give one of them")
     if not source.is_file():
-        source.stat()  # which says that it is not there
-        raise ValueError(f"{source}: not a file, and only a file can be read once more")
-    # All lines are looked at before one is sent: a mended source could not be resumed.
+        source.stat()  # raises if it does not exist
+        raise ValueError(f"{source}: not a regular file; the input is read twice")
+    # All lines are checked before the first is sent: a corrected source could not be resumed.
     digest, count = _digest(source), sum(1 for _ in read_lines(source, form))
     if isinstance(form, Document):
         options = form.with_sentences(options)
@@ -105,7 +106,7 @@ def translate_file(
         with contextlib.closing(lines):
             for line, translation in translate_lines(
                 translator,
-                # A source that grows meanwhile is noticed by one line too many.
+                # One more line, to notice a source that grows meanwhile.
                 itertools.islice(lines, count - output.lines + 1),
                 batch_size=batch_size,
                 concurrency=concurrency,
@@ -119,23 +120,23 @@ def translate_file(
                 )
                 tell(progress)
         if progress.lines != count:
-            raise ValueError(f"{source}: has changed meanwhile: it had {count} lines")
+            raise ValueError(f"{source}: changed during the translation: it had {count} lines")
         output.finish()
     return progress
 
 
 def read_lines(source: Path, form: LineFormat, skip: int = 0) -> Generator[Line, None, None]:
-    """Lines of a file in UTF-8, without their ends, each with its text.
+    """Yield the lines of a file in UTF-8, without line ends, each with its text.
 
     Args:
         source: the file.
-        form: of its lines.
-        skip: lines that are passed over.
+        form: format of its lines.
+        skip: number of lines to skip.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: the file is no text, or a line is not UTF-8, or not of the format; the message
-            names it.
+        OSError: the file cannot be read.
+        ValueError: the file is binary, or a line is not UTF-8 or does not have the format; the
+            message names the line.
     """
     with source.open("rb") as file:
         check_not_binary(file.peek(), str(source))
@@ -143,9 +144,9 @@ def read_lines(source: Path, form: LineFormat, skip: int = 0) -> Generator[Line,
 
 
 def lines_of(file: BinaryIO, form: LineFormat, name: str, skip: int = 0) -> Iterator[Line]:
-    """As `read_lines`, of what is open already.
+    """`read_lines` for an open file.
 
-    Only a line feed ends a line: Python's text mode would also split at what UTF-8 text may hold.
+    Only a line feed ends a line; Python's text mode would also split at other characters.
     """
     if isinstance(form, Document):
         for paragraph in itertools.islice(form.paragraphs(file, name), skip, None):
@@ -161,15 +162,15 @@ def lines_of(file: BinaryIO, form: LineFormat, name: str, skip: int = 0) -> Iter
 
 
 def line_of(raw: bytes, form: LineFormat, is_first: bool) -> Line:
-    """A line without its end, and its text.
+    """Parse a line.
 
     Args:
-        raw: the line as it is in a file.
-        form: of the line.
-        is_first: whether it is the file's first, which may begin with a byte order mark.
+        raw: the line in the file, with its end.
+        form: format of the line.
+        is_first: whether it is the first line, which may begin with a byte order mark.
 
     Raises:
-        ValueError: it is not UTF-8, or not of the format.
+        ValueError: the line is not UTF-8, or does not have the format.
     """
     content = raw.removeprefix(codecs.BOM_UTF8) if is_first else raw
     try:
@@ -192,7 +193,7 @@ def _check_absent(target: Path) -> None:
 
 
 def _lock(file: BinaryIO, path: Path) -> None:
-    """Keep other runs away, until the file is closed."""
+    """Lock the file against other runs until it is closed."""
     try:
         import fcntl
     except ImportError:
@@ -204,11 +205,11 @@ def _lock(file: BinaryIO, path: Path) -> None:
 
 
 class _PartialFile:
-    """What is written before it is whole; nobody else writes to it meanwhile.
+    """The incomplete output, locked against other runs.
 
     Attributes:
-        path: where it is.
-        lines: whole ones that an earlier run has written.
+        path: path of the partial file.
+        lines: number of complete lines that an earlier run wrote.
         refused: how many of them were refused.
     """
 
@@ -234,27 +235,29 @@ class _PartialFile:
         force: bool,
         by_line: bool = True,
     ) -> Iterator[Self]:
-        """Make it, or find what was written before.
+        """Create the partial file, or open the one of an earlier run.
 
         Args:
-            source: what is translated.
-            target: its name when it is whole.
-            asked: of what it is a translation.
-            resume: add to what is there.
-            force: replace what is there.
-            by_line: what is written are lines, which can be counted; else each is noted.
+            source: the file to translate.
+            target: name of the output when it is complete.
+            asked: digest, format and options of this translation.
+            resume: continue an existing partial file.
+            force: replace an existing partial file.
+            by_line: whether the output consists of lines, which can be counted; otherwise the note
+                counts what was written.
 
         Raises:
-            FileExistsError: it was begun, or the target exists.
-            OSError: it cannot be written.
-            ValueError: what is there is of another translation, or somebody writes to it.
+            FileExistsError: the partial file or the target exists.
+            OSError: the file cannot be written.
+            ValueError: the partial file belongs to another translation, or another run is writing
+                it.
         """
         path = target.with_name(target.name + ".partial")
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
         for taken in (target, path, path.with_name(path.name + ".json")):
             if taken.exists() and taken.samefile(source):
-                raise ValueError(f"{source}: is to be read and to be written")
+                raise ValueError(f"{source}: is both the input and the output")
         begun = path.exists() and path.stat().st_size > 0
         if begun and not (resume or force):
             message = "exists, give resume=True to continue it or force=True to replace it"
@@ -273,7 +276,7 @@ class _PartialFile:
             yield output
 
     def write(self, line: str) -> None:
-        """Add a line with its end, or a paragraph, at once."""
+        """Append a line with its end, or a paragraph, and flush."""
         written = line.encode()
         self._file.write(written)
         self._file.flush()
@@ -283,7 +286,7 @@ class _PartialFile:
             self._write_note()
 
     def keep_refused(self, refused: int) -> None:
-        """Note how many lines were refused, for the next run."""
+        """Save how many lines were refused, for the next run."""
         self.refused = refused
         self._write_note()
 
@@ -298,13 +301,13 @@ class _PartialFile:
         self._new_note.write_text(json.dumps(note, sort_keys=True), encoding="utf-8")
         os.replace(
             self._new_note, self._note
-        )  # a note that is half written would lose what was done
+        )  # atomic: a half-written note would lose the progress
 
     def finish(self) -> None:
-        """Give it its name.
+        """Rename the complete output.
 
         Raises:
-            FileExistsError: meanwhile another file has it.
+            FileExistsError: another file has appeared under that name.
         """
         if not self._replaces:
             _check_absent(self._target)
@@ -313,14 +316,14 @@ class _PartialFile:
         self._note.unlink(missing_ok=True)
 
     def _go_on(self, asked: Mapping[str, object]) -> None:
-        """See what is there, and cut off a line whose end was not written."""
+        """Read the state of the earlier run, and truncate an incomplete last line."""
         try:
             note = json.loads(self._note.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             note = None
         if not isinstance(note, dict) or note.get("asked") != json.loads(json.dumps(asked)):
             raise ValueError(
-                f"{self.path}: begun with another input, format or options: force replaces it"
+                f"{self.path}: begun with another input, format or options: use force to replace it"
             )
         self.refused, self._replaces = note.get("refused", 0), note.get("replaces", False)
         if not self._replaces:
@@ -328,7 +331,7 @@ class _PartialFile:
         if not self._by_line:
             self._written, self._written_bytes = note["written"]
             if self.path.stat().st_size < self._written_bytes:
-                raise ValueError(f"{self.path}: lacks what was written: force replaces it")
+                raise ValueError(f"{self.path}: shorter than recorded: use force to replace it")
             self.lines = self._written
             self._file.truncate(self._written_bytes)
             return

@@ -1,4 +1,4 @@
-"""Glossaries as CSV, TSV and JSON: read and written in one place, for commands and the gateway."""
+"""Reads and writes glossaries as CSV, TSV and JSON, for the commands and the gateway."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 from dragoman_client.access import FilePath
 
 GlossaryForm = Literal["csv", "tsv", "json"]
-"""`csv` and `tsv` have a source term and a target term a line, `json` is an object of them."""
+"""`csv` and `tsv` have a source and a target term on each line; `json` is an object of terms."""
 
 _ENDINGS: Mapping[str, GlossaryForm] = {
     ".csv": "csv",
@@ -22,7 +22,7 @@ _ENDINGS: Mapping[str, GlossaryForm] = {
 }
 _SIDES = 2
 _WITH_LANGUAGES = 4
-"""Columns of DeepL's CSV, whose last two name the languages."""
+"""Columns of DeepL's CSV; the last two are the languages."""
 _LINE_NUMBERS = {"csv": "line", "tsv": "line", "json": "entry"}
 
 
@@ -30,15 +30,15 @@ def read_glossary(file: FilePath, form: GlossaryForm | None = None) -> dict[str,
     """Read a glossary from a file.
 
     Args:
-        file: in UTF-8.
-        form: None: as the file's ending says, or else its content.
+        file: a file in UTF-8.
+        form: the format; None: according to the file's extension, or else its content.
 
     Returns:
-        Target terms by source term, without white space around them, in the order of the file.
+        Target terms by source term, without surrounding white space, in the order of the file.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not of the form; the message names the file and the line.
+        ValueError: the file does not have the format; the message names the file and the line.
     """
     path = Path(file)
     form = form or _ENDINGS.get(path.suffix.lower())
@@ -49,18 +49,19 @@ def read_glossary(file: FilePath, form: GlossaryForm | None = None) -> dict[str,
 
 
 def parse_glossary(content: str | bytes, form: GlossaryForm | None = None) -> dict[str, str]:
-    """Read a glossary.
+    """Parse a glossary.
 
     Args:
-        content: a text, or its UTF-8, with a byte order mark or without.
-        form: None: JSON if it begins with a brace, TSV if its first line has a tab, else CSV.
+        content: text or its UTF-8 bytes, with or without a byte order mark.
+        form: the format; None: JSON if the content begins with a brace, TSV if the first line has
+            a tab, else CSV.
 
     Returns:
-        Target terms by source term, without white space around them, in the order of the content.
+        Target terms by source term, without surrounding white space, in the order of the content.
 
     Raises:
-        ValueError: the content is not of the form, a term is empty, or a source term has two target
-            terms; the message names the line.
+        ValueError: the content does not have the format, a term is empty, or a source term has two
+            target terms; the message names the line.
     """
     text = _decoded(content).removeprefix("\ufeff")
     form = form or _form_of(text)
@@ -79,11 +80,11 @@ def parse_glossary(content: str | bytes, form: GlossaryForm | None = None) -> di
 
 
 def format_glossary(terms: Mapping[str, str], form: GlossaryForm) -> str:
-    """Write a glossary, as `parse_glossary` reads it.
+    """Format a glossary so that `parse_glossary` can read it.
 
     Args:
-        terms: target terms by source term, without white space around them.
-        form: how; a tab or a line break in a term becomes a space in TSV.
+        terms: target terms by source term, without surrounding white space.
+        form: the format; in TSV, a tab or a line break in a term becomes a space.
     """
     if form == "json":
         return json.dumps(dict(terms), ensure_ascii=False, indent=1) + "\n"
@@ -121,7 +122,7 @@ def _tsv_rows(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, str, str]]:
-    # Spreadsheets of most of Europe write semicolons.
+    # Spreadsheets in most of Europe use semicolons.
     first = text.lstrip().partition("\n")[0]
     reader = csv.reader(
         io.StringIO(text, newline=""),
@@ -135,7 +136,7 @@ def _csv_rows(text: str) -> Iterator[tuple[int, str, str]]:
             if len(columns) not in (_SIDES, _WITH_LANGUAGES):
                 raise ValueError(
                     f"line {reader.line_num}: not a source term, a comma and a target term; "
-                    "a term with a comma stands in quotation marks"
+                    "put a term with a comma in quotation marks"
                 )
             yield reader.line_num, columns[0], columns[1]
     except csv.Error as error:
@@ -151,7 +152,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, str, str]]:
         raise ValueError('is not an object of terms, such as {"tea": "Tee"}')
     for number, (source, target) in enumerate(cast("list[tuple[str, Any]]", found), start=1):
         if not isinstance(target, str):
-            raise ValueError(f"entry {number}: the target term of {source[:50]!r} is no text")
+            raise ValueError(f"entry {number}: the target term of {source[:50]!r} is not text")
         yield number, source, target
 
 

@@ -1,11 +1,11 @@
-"""Calls that end so that the server outlives a client that leaves early.
+"""Calls that do not crash the server if the caller abandons them early.
 
-A call that is cancelled can end Triton 24.10: by signal 11, or by a heap that is damaged. A stream
-can at any time, before its first message and after it; so a stream is never cancelled. A call with
-one answer can if it is cancelled while it is being answered; so only one that takes long is
-cancelled, for which that moment is hit once in some hundred thousand times. Whoever leaves a call
-is not kept waiting; it is read to its end in the background, which the server's deadline bounds.
-gRPC's own deadline is a cancellation too, so it comes well after the server's.
+A cancelled call can crash Triton 24.10, with signal 11 or a corrupted heap. For a stream this can
+happen at any time, before and after its first message, so a stream is never cancelled. For a call
+with one answer it can happen while the server is answering, so only long calls are cancelled; for
+these, about one cancellation in several hundred thousand hits that moment. A caller that abandons
+a call does not wait: the call is read to its end in the background, at most until the server's
+deadline. gRPC's own deadline also cancels, so it is set well after the server's.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from typing import Any
 from dragoman_client.errors import DeadlineExceeded
 
 DEADLINE_GRACE_S = 3.0
-"""How much later than the server's deadline gRPC's own is; a hung server is waited for so long."""
+"""Time between the server's deadline and gRPC's; the extra wait for a server that hangs."""
 _ANSWER_GRACE_S = 0.1
-"""For the server's answer that its deadline has passed to arrive."""
+"""Time for the server's answer that its deadline has passed to arrive."""
 _LOOK_S = 0.05
-_TOO_LATE = "the answer did not come to its end in time"
+_TOO_LATE = "the answer was not complete in time"
 _End = Exception | None
-"""How a stream ended: by an error of gRPC's, or by itself."""
+"""How a stream ended: with a gRPC error, or None for its regular end."""
 
 
 class StreamReader:
     """Reads a call to its end, in a thread.
 
-    The thread is no daemon: a process that ends breaks its connections, which cancels too.
+    The thread is not a daemon: the exit of the process would close its connections, which cancels
+    the call.
     """
 
     def __init__(self, call: Any, timeout_s: float, close: Callable[[], None]) -> None:
-        """Begin to read.
+        """Start reading.
 
         Args:
-            call: of `grpc`.
+            call: a call of `grpc`.
             timeout_s: how long `next` waits, for all messages together.
             close: called when the call has ended.
         """
@@ -49,10 +50,10 @@ class StreamReader:
         threading.Thread(target=self._read, name="dragoman-stream").start()
 
     async def next(self) -> Any:
-        """The next message; None at the end. It blocks: see `blocking`.
+        """Returns the next message, or None at the end. Blocks; see `blocking`.
 
         Raises:
-            DeadlineExceeded: it did not come in time.
+            DeadlineExceeded: the message did not arrive in time.
             grpc.RpcError: the call failed.
         """
         try:
@@ -68,7 +69,7 @@ class StreamReader:
         try:
             for message in self._call:
                 self._came.put((message, None))
-        except Exception as error:  # whatever it was, the reader must hear of it
+        except Exception as error:  # passed on to the reader, whatever it is
             end = error
         finally:
             self._came.put((None, end))
@@ -79,18 +80,18 @@ class AsyncStreamReader:
     """Reads a call of `grpc.aio` to its end, in a task; see `StreamReader`."""
 
     def __init__(self, call: Any, timeout_s: float) -> None:
-        """Begin to read, in the running event loop."""
+        """Start reading, in the running event loop."""
         self._call = call
         self._deadline_s = time.monotonic() + timeout_s
         self._came: asyncio.Queue[tuple[Any, _End]] = asyncio.Queue()
         self.reading = asyncio.create_task(self._read())
-        """Ends with the call; must not be cancelled, which would cancel the call."""
+        """Ends with the call. Must not be cancelled: that would cancel the call."""
 
     async def next(self) -> Any:
         """See `StreamReader`."""
         try:
             left_s = self._deadline_s - time.monotonic()
-            # `wait_for` of Python 3.11 ignores a cancellation that comes with the message.
+            # Python 3.11's `wait_for` ignores a cancellation that arrives with the message.
             async with asyncio.timeout(left_s):
                 message, error = await self._came.get()
         except TimeoutError:
@@ -104,60 +105,59 @@ class AsyncStreamReader:
         try:
             async for message in self._call:
                 self._came.put_nowait((message, None))
-        except Exception as error:  # whatever it was, the reader must hear of it
+        except Exception as error:  # passed on to the reader, whatever it is
             end = error
         finally:
             self._came.put_nowait((None, end))
 
 
 class OpenStreams:
-    """The streams of an asynchronous channel, which must outlive them."""
+    """The open streams of an asynchronous channel, which must not be closed before they end."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without streams."""
         self._reading: set[asyncio.Task[None]] = set()
 
     def read(self, call: Any, timeout_s: float) -> AsyncStreamReader:
-        """Begin to read a call."""
+        """Start reading a call."""
         reader = AsyncStreamReader(call, timeout_s)
         self._reading.add(reader.reading)
         reader.reading.add_done_callback(self._reading.discard)
         return reader
 
     async def wait(self) -> None:
-        """Until all calls have ended, those that were left early among them."""
+        """Wait until all calls have ended, including abandoned ones."""
         if self._reading:
-            # Not `gather`: if this is cancelled, the reading must go on.
+            # Not `gather`: if this is cancelled, reading must continue.
             await asyncio.wait(self._reading)
 
 
 class OpenCalls:
-    """The calls with one answer of an asynchronous channel, which must outlive them."""
+    """The open unary calls of an asynchronous channel, which must not be closed before they end."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without calls."""
         self._open: dict[Any, asyncio.Future[None]] = {}
 
     async def answer(self, call: Any, timeout_s: float, takes_long: bool) -> Any:
-        """The answer of a call of `grpc.aio`.
+        """Wait for the answer of a call of `grpc.aio`.
 
         Args:
-            call: that has just begun.
+            call: a call that has just begun.
             timeout_s: how long the server may take.
-            takes_long: whether it is cancelled when nobody waits for it any more.
+            takes_long: whether to cancel the call if this task is cancelled.
 
         Raises:
-            DeadlineExceeded: it did not come in time.
+            DeadlineExceeded: the answer did not arrive in time.
             grpc.RpcError: the call failed.
         """
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
-        self._open[call] = ended  # a call that nobody holds is cancelled
+        self._open[call] = ended  # gRPC cancels a call without references
         call.add_done_callback(self._end)
         timer = loop.call_later(timeout_s + _ANSWER_GRACE_S, _expire, ended)
         try:
-            # Not the call itself, which would be cancelled with this task; nor a task of its own,
-            # which costs more.
+            # Awaiting the call itself would cancel it with this task; a separate task costs more.
             await ended
         except asyncio.CancelledError:
             if takes_long:
@@ -168,13 +168,13 @@ class OpenCalls:
         return await call
 
     async def wait(self) -> None:
-        """Until all calls have ended, those that were left early among them."""
+        """Wait until all calls have ended, including abandoned ones."""
         while self._open:
             await asyncio.sleep(_LOOK_S)
 
     def _end(self, call: Any) -> None:
         ended = self._open.pop(call)
-        if not ended.done():  # as it is if nobody waits for it any more
+        if not ended.done():  # it is done if the caller was cancelled
             ended.set_result(None)
 
 

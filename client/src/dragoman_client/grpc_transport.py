@@ -1,6 +1,7 @@
-"""Triton over gRPC, for threads and for asyncio.
+"""Transports to Triton over gRPC, for threads and for asyncio.
 
-gRPC is imported where it is needed: it is heavy, and a client over HTTP does without it.
+gRPC is imported only where it is needed: the import is slow, and a client over HTTP does not need
+it.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from dragoman_client.tensors import Array
 from dragoman_client.trace_context import trace_headers
 
 _LONG_BYTES = 20_000
-"""Of a request that takes long, half a second or more: it is worth to be cancelled, and safe."""
+"""Requests of at least this size take half a second or more: worth cancelling, and safe."""
 _MOST_AT_ONCE = 256
-"""Requests on an asynchronous connection; far more at once, and servers reset some of them."""
+"""Maximum concurrent requests on an asynchronous connection; servers reset some of far more."""
 
 
 class GrpcTransport(abc.ABC):
-    """What is called over gRPC, and how answers are read; see `AsyncTransport`."""
+    """The part of a gRPC transport that does not depend on asyncio; see `AsyncTransport`."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
-        """Prepare a channel, without a connection yet.
+        """Prepare a channel; it is not connected yet.
 
         Args:
-            address: of the server.
-            settings: the client's.
+            address: address of the server.
+            settings: the client's settings.
 
         Raises:
-            ValueError: a file of `access` does not hold what it should.
+            ValueError: a file of `access` has the wrong content.
         """
         self._address, self._settings = address, settings
         self._metadata = tuple(settings.access.all_headers.items())
@@ -79,7 +80,7 @@ class GrpcTransport(abc.ABC):
         return bool((await self._ask("ModelReady", request, self._settings.timeout_s)).ready)
 
     async def _ask(self, method: str, request: Any, timeout_s: float) -> Any:
-        """Call a method and translate its exception."""
+        """Call a method and convert its exception."""
         import grpc
 
         try:
@@ -88,28 +89,28 @@ class GrpcTransport(abc.ABC):
             raise grpc_wire.call_error(self._address, error) from error
 
     def _open(self, grpc: Any) -> tuple[Any, Any]:
-        """A channel of `grpc` or `grpc.aio`, and Triton's service on it."""
+        """Open a channel of `grpc` or `grpc.aio`, with a stub of Triton's service."""
         from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
         channel = grpc_wire.open_channel(grpc, self._address, self._settings.access)
         return channel, GRPCInferenceServiceStub(channel)
 
     def _more(self) -> dict[str, Any]:
-        """What goes with a call, beside its request and its time."""
+        """Arguments of a call besides its request and timeout."""
         metadata = (*self._metadata, *trace_headers().items())
         return {"metadata": metadata, "compression": self._compression}
 
     @abc.abstractmethod
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
-        """The answer of a method of Triton's service."""
+        """Call a method of Triton's service and return its answer."""
 
     @abc.abstractmethod
     async def _begin_stream(self, write: Callable[[float], Any], timeout_s: float) -> Any:
-        """Send a request, written for the time that is left, and return the answer's reader."""
+        """Send the request that `write` makes for the remaining time; return the reader."""
 
 
 class BlockingGrpcTransport(GrpcTransport):
-    """One channel, which all threads share, and one of its own for each stream; see `blocking`."""
+    """All threads share one channel; each stream has its own channel. See `blocking`."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """See `GrpcTransport`."""
@@ -119,11 +120,11 @@ class BlockingGrpcTransport(GrpcTransport):
         self._channel, self._service = self._open(grpc)
 
     async def close(self) -> None:
-        """Close the channel; requests under way end at once, but for streams."""
+        """Close the channel; running requests end at once, except streams."""
         self._channel.close()
 
     async def _call(self, method: str, request: Any, timeout_s: float) -> Any:
-        # Only a server that hangs is waited for so long. A future, which could be left before,
+        # The extra time passes only if the server hangs. A future could stop waiting earlier, but
         # costs half a millisecond.
         late_s = timeout_s + DEADLINE_GRACE_S
         return getattr(self._service, method)(request, timeout=late_s, **self._more())
@@ -132,8 +133,8 @@ class BlockingGrpcTransport(GrpcTransport):
         import grpc
 
         request = write(timeout_s)
-        # A channel of its own, which may outlive this transport: see `StreamReader`. Channels to
-        # one address share connections.
+        # The stream has its own channel, which may outlive this transport: see `StreamReader`.
+        # Channels to the same address share connections.
         channel, service = self._open(grpc)
         try:
             call = service.ModelStreamInfer(
@@ -146,13 +147,13 @@ class BlockingGrpcTransport(GrpcTransport):
 
 
 class AsyncioGrpcTransport(GrpcTransport):
-    """One channel, which is made in the event loop that uses it."""
+    """One channel, opened in the event loop that uses it."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """See `GrpcTransport`."""
         super().__init__(address, settings)
         if address.tls:
-            settings.access.tls_context()  # else a wrong file would be reported by a request
+            settings.access.tls_context()  # otherwise a wrong file would fail only in a request
         self._channel: Any = None
         self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
         self._streams, self._calls = OpenStreams(), OpenCalls()
@@ -168,7 +169,7 @@ class AsyncioGrpcTransport(GrpcTransport):
             self._slots.release()
 
     async def close(self) -> None:
-        """Close the channel, once calls that were left early have ended; see `grpc_streams`."""
+        """Close the channel after abandoned calls have ended; see `grpc_streams`."""
         await self._streams.wait()
         await self._calls.wait()
         if self._channel is not None:
@@ -193,13 +194,13 @@ class AsyncioGrpcTransport(GrpcTransport):
         return reader
 
     async def _take_slot(self, timeout_s: float) -> float:
-        """Wait until so few requests are under way that another may be; the time that is left."""
+        """Wait for a slot for another concurrent request; returns the remaining time."""
         if not self._slots.locked():
-            await self._slots.acquire()  # at once: a timeout would cost more
+            await self._slots.acquire()  # returns at once; a timeout would be slower
             return timeout_s
         deadline_s = time.monotonic() + timeout_s
         try:
-            # `wait_for` of Python 3.11 ignores a cancellation that comes with the slot.
+            # Python 3.11's `wait_for` ignores a cancellation that arrives together with the slot.
             async with asyncio.timeout(timeout_s):
                 await self._slots.acquire()
         except TimeoutError:
@@ -208,7 +209,7 @@ class AsyncioGrpcTransport(GrpcTransport):
 
     @property
     def _opened(self) -> Any:
-        """Triton's service."""
+        """The stub of Triton's service."""
         if self._channel is None:
             import grpc.aio
 

@@ -1,6 +1,7 @@
-"""What requests and answers look like over gRPC: Triton's messages.
+"""Requests and answers as Triton's gRPC messages.
 
-gRPC is imported where it is needed: it is heavy, and a client over HTTP does without it.
+gRPC is imported only where it is needed: the import is slow, and a client over HTTP does not need
+it.
 """
 
 from __future__ import annotations
@@ -30,42 +31,42 @@ _MAX_INT32 = 2**31 - 1
 _CHANNEL_ARGUMENTS = [
     ("grpc.max_send_message_length", _MAX_INT32),
     ("grpc.max_receive_message_length", _MAX_INT32),
-    # By default gRPC waits up to two minutes before it looks again for a server that was away.
+    # By default gRPC waits up to two minutes before it tries to reconnect to a server.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
 _NOT_WRITTEN = "Internal error from Core"
-"""What grpc.aio says if the server ends a call while its request is being written; the server's own
-status is lost then."""
+"""grpc.aio's message if the server ends a call while the client is writing the request; the
+server's own status is lost then."""
 _NO_GRPC = re.compile("failed to connect .*(Socket closed|Failed parsing HTTP/2|reset by peer)")
-"""What gRPC reports where something listens that does not speak it."""
+"""gRPC's message if the server at the address does not speak gRPC."""
 _DAMAGED = (
     *(AttributeError, IndexError, KeyError, TypeError, ValueError, struct.error),
     InferenceServerException,
 )
-"""What tritonclient raises over an answer that is damaged."""
+"""Exceptions that tritonclient raises for a malformed answer."""
 
 
 def open_channel(
     grpc: Any, address: Address, access: Access, more: tuple[tuple[str, int], ...] = ()
 ) -> Any:
-    """A channel, which connects with its first request.
+    """Open a channel, which connects with its first request.
 
     Args:
-        grpc: the module, or its `aio`.
-        address: of the server.
-        access: what goes with every request.
-        more: further arguments of the channel.
+        grpc: the module `grpc` or `grpc.aio`.
+        address: address of the server.
+        access: the client's credentials.
+        more: additional arguments of the channel.
 
     Raises:
-        ValueError: a file of `access` does not hold what it should.
+        ValueError: a file of `access` has the wrong content.
     """
     arguments = [*_CHANNEL_ARGUMENTS, *more]
     if not address.tls:
         return grpc.insecure_channel(address.authority, arguments)
     import grpc as library
 
-    access.tls_context()  # gRPC would report a wrong file at the first request only
+    access.tls_context()  # checks the files: gRPC would do so only at the first request
     credentials = library.ssl_channel_credentials(
         root_certificates=_read(access.ca_file),
         private_key=_read(access.key_file),
@@ -75,7 +76,7 @@ def open_channel(
 
 
 def compression_of(name: str | None) -> Any:
-    """The constant of gRPC for "gzip" or "deflate"."""
+    """Returns gRPC's constant for "gzip" or "deflate"."""
     import grpc
 
     kinds = {"gzip": grpc.Compression.Gzip, "deflate": grpc.Compression.Deflate}
@@ -83,7 +84,7 @@ def compression_of(name: str | None) -> Any:
 
 
 def infer_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Any:
-    """A message of tensors, with the server's deadline."""
+    """Returns a request message with tensors and the server's deadline."""
     from tritonclient.grpc import service_pb2
 
     request = service_pb2.ModelInferRequest(model_name=model)
@@ -96,10 +97,10 @@ def infer_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> 
 
 
 def read_response(response: Any) -> dict[str, Array | None]:
-    """The outputs of an answer.
+    """Parse the outputs of an answer.
 
     Raises:
-        ServerError: they are not what they say they are.
+        ServerError: the outputs do not have their declared type or shape.
     """
     try:
         raw = response.raw_output_contents
@@ -114,15 +115,15 @@ def read_response(response: Any) -> dict[str, Array | None]:
 
 
 def stream_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> Any:
-    """As `infer_request`, of tensors [1, N] that a stream takes as [N]."""
+    """`infer_request` for a stream, which takes tensors of shape [N] instead of [1, N]."""
     return infer_request(model, {name: v[0] for name, v in inputs.items()}, timeout_s)
 
 
 def read_stream_response(message: Any) -> Part:
-    """A message of a stream, whose outputs are [1], as `translate` would answer it.
+    """Parse a message of a stream; outputs of shape [1] become [1, 1], as from `translate`.
 
     Raises:
-        TranslationError: it is an error, or not what it should be.
+        TranslationError: the message is an error or malformed.
     """
     if message.error_message:
         raise from_status(None, message.error_message)
@@ -131,10 +132,10 @@ def read_stream_response(message: Any) -> Part:
 
 
 def call_error(address: Address, error: Any) -> TranslationError:
-    """What a call that failed stands for.
+    """Returns the client's exception for a failed call.
 
     Args:
-        address: of the server.
+        address: address of the server.
         error: `grpc.RpcError` of a call, or `grpc.aio.AioRpcError`.
     """
     message = error.details()
@@ -147,7 +148,7 @@ def call_error(address: Address, error: Any) -> TranslationError:
 
 
 def stream_error(address: Address, error: Any) -> TranslationError:
-    """As `call_error`, of a stream, which proxies may not publish: it can crash Triton 24.10."""
+    """`call_error` for a stream; proxies may block streams, since they can crash Triton 24.10."""
     if error.code().name != "UNIMPLEMENTED":
         return call_error(address, error)
     return ServerError(
@@ -157,7 +158,7 @@ def stream_error(address: Address, error: Any) -> TranslationError:
 
 
 def _raw(values: Array) -> bytes:
-    """Elements as Triton has them: of texts each with its length before it."""
+    """Serializes the elements in Triton's format: each text is preceded by its length."""
     if values.dtype != object:
         return values.tobytes()
     parts: list[bytes] = []
@@ -167,7 +168,7 @@ def _raw(values: Array) -> bytes:
 
 
 def _array(datatype: str, shape: tuple[int, ...], content: bytes) -> Array:
-    """What `_raw` has written."""
+    """The inverse of `_raw`."""
     if datatype != "BYTES":
         return np.frombuffer(content, triton_to_np_dtype(datatype)).reshape(shape)
     texts: list[bytes] = []
@@ -185,7 +186,7 @@ def _array(datatype: str, shape: tuple[int, ...], content: bytes) -> Array:
 
 
 def _read_contents(response: Any) -> dict[str, Array | None]:
-    """The outputs of an answer that holds them as lists, not as bytes."""
+    """Parse an answer that has its outputs as lists, not as raw bytes."""
     from tritonclient.grpc import InferResult
 
     result = InferResult(response)

@@ -1,4 +1,4 @@
-"""Whether a server can translate."""
+"""The health of a server."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Health:
-    """Whether a server can translate now; true where it can.
+    """Whether a server can translate now; usable as a bool.
 
     Attributes:
-        ready: whether it can.
-        reason: why not; None if it can.
+        ready: whether the server can translate.
+        reason: why it cannot; None if it can.
     """
 
     ready: bool
     reason: str | None = None
 
     def __bool__(self) -> bool:
-        """Whether it can."""
+        """Whether the server can translate."""
         return self.ready
 
     @classmethod
     def of(cls, ready: bool) -> Health:
-        """What the server says of its model."""
+        """Returns the health for the readiness of the server's model."""
         return cls(ready, None if ready else "the model is not ready")

@@ -19,7 +19,7 @@ from dragoman_client.trace_context import trace_headers
 
 _CHUNK_BYTES = 1 << 16
 _LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""How a connection ends that the other side closes, with TLS and without."""
+"""Exceptions when the other side closes the connection, with TLS and without."""
 
 
 class HttpAnswer(NamedTuple):
@@ -31,26 +31,26 @@ class HttpAnswer(NamedTuple):
 
 
 Check = Callable[[int, str | None, bytes], None]
-"""Raises what an answer with another status than 200 means."""
+"""Raises the exception for an answer whose status is not 200."""
 
 
 class HttpConnections(abc.ABC):
-    """Sends requests; knows nothing of what they mean.
+    """Sends requests over HTTP, without interpreting them.
 
     Attributes:
         authority: host and port of the server.
-        timeout_s: the client's, for requests that have none of their own.
+        timeout_s: the client's timeout, for requests without their own.
     """
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Prepare an empty pool of connections.
 
         Args:
-            address: of the server.
-            settings: the client's.
+            address: address of the server.
+            settings: the client's settings.
 
         Raises:
-            ValueError: a file of `access` does not hold what it should.
+            ValueError: a file of `access` has the wrong content.
         """
         self.authority, self.timeout_s = address.authority, settings.timeout_s
         self._address, self._path = address, address.path
@@ -61,20 +61,20 @@ class HttpConnections(abc.ABC):
     async def ask(
         self, method: str, path: str, timeout_s: float, body: bytes | None = None
     ) -> HttpAnswer:
-        """The answer to a request; the path is below that of the URL."""
+        """Send a request and return the answer; `path` is relative to the path of the URL."""
 
     async def ask_first(self, path: str, timeout_s: float) -> HttpAnswer:
-        """The answer to a GET that requests need before they are sent."""
+        """Send a GET whose answer other requests wait for."""
         return await self.ask("GET", path, timeout_s)
 
     @abc.abstractmethod
     def chunks(
         self, path: str, timeout_s: float, body: bytes, check: Check
     ) -> AsyncGenerator[bytes, None]:
-        """The answer to a POST, as it comes.
+        """Send a POST and yield the answer as it arrives.
 
         Raises:
-            TranslationError: it has another status than 200; see `check`.
+            TranslationError: the status is not 200; see `check`.
         """
 
     @abc.abstractmethod
@@ -95,7 +95,7 @@ class BlockingConnections(HttpConnections):
         self._closed = False
 
     async def close(self) -> None:
-        """Close the connections that are not in use; the others close as their answers come."""
+        """Close the idle connections; the others close when their answers have arrived."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
@@ -113,13 +113,13 @@ class BlockingConnections(HttpConnections):
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if reused and isinstance(error, _LOST):
-                    # The server had closed a connection that lay idle. Asking again is harmless:
-                    # a translation changes nothing. It ends, as a new connection is not reused.
+                    # The server had closed an idle connection. Retrying is safe: a translation
+                    # changes nothing. The loop ends, since a new connection is not a reused one.
                     continue
                 with self._failures(timeout_s):
                     raise
             except BaseException:
-                # An interrupted connection still has an answer to come, which nobody may read.
+                # The answer to this request may still arrive: the connection must not be reused.
                 connection.close()
                 raise
             self._idle.append(connection)
@@ -146,7 +146,7 @@ class BlockingConnections(HttpConnections):
 
     @contextlib.contextmanager
     def _failures(self, timeout_s: float) -> Iterator[None]:
-        """What a broken connection, or one to something that speaks no HTTP, means."""
+        """Convert the exceptions of a broken connection, or of a server that is not HTTP."""
         try:
             yield
         except TimeoutError as error:
@@ -166,7 +166,7 @@ class BlockingConnections(HttpConnections):
         return {**self._headers, **trace_headers()}
 
     def _connection(self, timeout_s: float) -> tuple[http.client.HTTPConnection, bool]:
-        """A connection for this thread alone, and whether it was used before."""
+        """Returns a connection for this thread only, and whether it was used before."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -183,7 +183,7 @@ class BlockingConnections(HttpConnections):
 
 
 class AsyncioConnections(HttpConnections):
-    """aiohttp's pool of connections, which is made in the event loop that uses it."""
+    """aiohttp's connection pool, opened in the event loop that uses it."""
 
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """See `HttpConnections`."""
@@ -193,7 +193,7 @@ class AsyncioConnections(HttpConnections):
         self._first: asyncio.Task[HttpAnswer] | None = None
 
     async def ask_first(self, path: str, timeout_s: float) -> HttpAnswer:
-        """See `HttpConnections`; thousands of requests that begin at once share the answer."""
+        """See `HttpConnections`; requests that start at the same time share the answer."""
         if self._first is None or self._first.done():
             self._first = asyncio.create_task(self.ask("GET", path, self.timeout_s))
             self._first.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -233,7 +233,7 @@ class AsyncioConnections(HttpConnections):
     async def _response(
         self, method: str, path: str, timeout_s: float, body: bytes | None
     ) -> AsyncGenerator[Any, None]:
-        """An answer; raises what a broken connection, or one to something else, means."""
+        """Open an answer; converts exceptions, as `BlockingConnections._failures`."""
         import aiohttp
 
         if self._session is None:
@@ -259,11 +259,11 @@ class AsyncioConnections(HttpConnections):
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._tls or True),
             headers=self._headers,
-            # By default it asks for compressed answers, which cost the server time.
+            # By default aiohttp requests compressed answers, which cost the server time.
             skip_auto_headers=("Accept-Encoding",),
         )
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """What is wrong with whose certificate, in words."""
+    """Returns a readable reason for a TLS error."""
     return str(getattr(error, "verify_message", None) or error.reason or error)

@@ -1,4 +1,4 @@
-"""A server over HTTP: Triton, or a gateway. It is asked once which of them it is."""
+"""The transport over HTTP to Triton or a gateway; it asks the server once which of them it is."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _LEAST_S = 1e-3
 
 
 class HttpTransport:
-    """What the server at an address turns out to be; see `AsyncTransport`."""
+    """Forwards to the transport that fits the server; see `AsyncTransport`."""
 
     def __init__(self, connections: HttpConnections) -> None:
-        """Ask nothing yet."""
+        """Store the connections; the first request asks the server."""
         self._connections = connections
         self._found: AsyncTransport | None = None
 
@@ -54,12 +54,12 @@ class HttpTransport:
         await self._connections.close()
 
     async def _transport(self, timeout_s: float) -> tuple[AsyncTransport, float]:
-        """What speaks to the server, and how much of the time is left.
+        """Returns the transport to the server, and the remaining time.
 
-        Threads that begin at once each ask; none of them waits for another's answer.
+        Threads that start at the same time each ask the server; they do not wait for each other.
 
         Raises:
-            TranslationError: the server could not be asked.
+            TranslationError: the server did not answer.
         """
         if self._found is not None:
             return self._found, timeout_s
@@ -74,7 +74,7 @@ class TritonTransport:
     """Triton's generate extension; see `AsyncTransport`."""
 
     def __init__(self, connections: HttpConnections) -> None:
-        """Keep the connections."""
+        """Store the connections."""
         self._connections = connections
 
     async def infer(

@@ -1,7 +1,7 @@
-"""What requests and answers look like over HTTP: JSON, by Triton's generate extension.
+"""Requests and answers over HTTP: the JSON of Triton's generate extension.
 
-Triton's other way over HTTP, `/infer`, is not used: a request of 100 bytes to it ends Triton 24.10,
-so that proxies refuse it.
+Triton's `/infer` is not used: a request of 100 bytes to it can crash Triton 24.10, so proxies block
+it.
 
 Source: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """
@@ -24,20 +24,20 @@ from dragoman_client.tensors import Array
 JSON_HEADERS = {"content-type": "application/json"}
 RETRY_AFTER = "Retry-After"
 _SETTINGS = re.compile(r"\0\0.\x04|\\+x00\\+x00(\\+x..|.)\\+x04", re.DOTALL)
-"""How a server of gRPC begins: HTTP/2's frame SETTINGS, as it is or as exceptions quote it."""
+"""How a gRPC server begins its answer: the HTTP/2 SETTINGS frame, raw or quoted in an exception."""
 _OF_TRITON = frozenset(("id", "model_name", "model_version"))
-"""What stands in an answer beside the outputs."""
+"""Members of an answer that are not outputs."""
 
 
 def generate_body(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
-    """The body of a request.
+    """Returns the body of a request.
 
     Args:
         inputs: tensors by name, [1, values].
         timeout_s: the server's deadline.
 
     Returns:
-        A JSON object: a value where a tensor has one, else a list.
+        A JSON object; a tensor with one element is a single value, another tensor a list.
     """
     values = {name: _plain(tensor.reshape(-1).tolist()) for name, tensor in inputs.items()}
     values["timeout"] = microseconds(timeout_s)
@@ -45,14 +45,14 @@ def generate_body(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
 
 
 def check_protocol(address: Address, error: Exception) -> None:
-    """See that an answer that is no HTTP is not gRPC.
+    """Check whether an answer that is not HTTP is gRPC.
 
     Args:
-        address: of the server.
-        error: of `http.client` or aiohttp, which quotes the answer.
+        address: address of the server.
+        error: exception of `http.client` or aiohttp, which quotes the answer.
 
     Raises:
-        ServerError: it is.
+        ServerError: the answer is gRPC.
     """
     if _SETTINGS.search(str(error)):
         raise ServerError(
@@ -63,19 +63,19 @@ def check_protocol(address: Address, error: Exception) -> None:
 def read_answer(
     authority: str, status: int, retry_after: str | None, body: bytes
 ) -> dict[str, Array | None]:
-    """The outputs in an answer.
+    """Parse the outputs in an answer.
 
     Args:
-        authority: of the server, for messages.
-        status: of the answer.
-        retry_after: the header of that name.
+        authority: host and port of the server, for messages.
+        status: HTTP status of the answer.
+        retry_after: its header `Retry-After`.
         body: its body.
 
     Returns:
-        Objects [1, values] by name; strings are UTF-8 bytes.
+        Object arrays [1, values] by name; strings are UTF-8 bytes.
 
     Raises:
-        TranslationError: the server refused, or it is no answer of Triton's.
+        TranslationError: the server refused the request, or the answer is not Triton's.
     """
     check_status(status, retry_after, body)
     try:
@@ -86,17 +86,17 @@ def read_answer(
 
 
 def check_status(status: int, retry_after: str | None, body: bytes) -> None:
-    """Refuse an answer with another status than 200.
+    """Raise the error of an answer whose status is not 200.
 
     Raises:
-        TranslationError: what the status stands for, with the message in the body.
+        TranslationError: the exception for the status, with the message in the body.
     """
     if status != http.HTTPStatus.OK:
         raise from_status(str(status), refusal_message(body), retry_after)
 
 
 def event_part(line: bytes) -> Part | None:
-    """The outputs in a line of server-sent events, as `translate` would answer them.
+    """Parse the outputs in a line of server-sent events, in the form of `translate`.
 
     Raises:
         TranslationError: see `read_event`.
@@ -108,10 +108,10 @@ def event_part(line: bytes) -> Part | None:
 
 
 def read_event(line: bytes) -> dict[str, Any] | None:
-    """The outputs in a line of server-sent events; None if it brings nothing.
+    """Parse the outputs in a line of server-sent events; None if the line has none.
 
     Raises:
-        TranslationError: it is an error, or not an answer of Triton.
+        TranslationError: the event is an error, or not Triton's.
     """
     if not line.startswith(b"data:"):
         return None
@@ -131,16 +131,16 @@ def read_ready(status: int, body: bytes) -> bool:
     """Whether a model is ready.
 
     Raises:
-        TranslationError: somebody else answered, such as a proxy that wants a token.
+        TranslationError: something else answered, such as a proxy that requires a token.
     """
     if status == http.HTTPStatus.BAD_REQUEST:
-        return False  # Triton's answer for a model that is not
+        return False  # Triton's status for a model that is not ready
     check_status(status, None, body)
     return True
 
 
 def refusal_message(body: bytes) -> str:
-    """The message in the body of a refusal: Triton's JSON, or the text of a proxy."""
+    """Returns the message in the body of an error: Triton's JSON, or the text of a proxy."""
     try:
         return str(json.loads(body.removeprefix(b"data:"))["error"])
     except (KeyError, TypeError, ValueError):
@@ -148,13 +148,13 @@ def refusal_message(body: bytes) -> str:
 
 
 def _plain(values: list[Any]) -> Any:
-    """What stands in JSON for the elements of a tensor."""
+    """Converts the elements of a tensor to a JSON value."""
     found = [v.decode("utf-8") if isinstance(v, bytes) else v for v in values]
     return found[0] if len(found) == 1 else found
 
 
 def _column(value: Any) -> Array:
-    """A tensor [1, values] from JSON, where one element has no list around it."""
+    """Makes a tensor [1, values] from a JSON value or a list of them."""
     values = value if isinstance(value, list) else [value]
     column = np.empty((1, len(values)), np.object_)
     column[0, :] = [v.encode("utf-8") if isinstance(v, str) else v for v in values]

@@ -1,6 +1,6 @@
-"""Files of which each line holds a text: plain lines, JSON objects, columns between tabs.
+"""Files with a text on each line: plain lines, JSON objects, or tab-separated columns.
 
-What is written is always one line, so that lines can be counted.
+The output for a line is always one line, so that lines can be counted.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dragoman_client.request import Translation
 
 
 class LineFormat(Protocol):
-    """How a line is read, and how it is written with its translation."""
+    """Reads a line, and writes it with its translation."""
 
     def read(self, line: str) -> str:
-        """The text of a line.
+        """Returns the text of a line.
 
         Raises:
-            ValueError: the line is not of this format.
+            ValueError: the line does not have this format.
         """
 
     def write(self, line: str, translation: Translation) -> str:
-        """A line with its translation."""
+        """Returns a line with its translation."""
 
 
 @dataclass(frozen=True)
 class PlainLines:
-    """A text on each line; its translation on each line."""
+    """The input has a text on each line, the output its translation."""
 
     def read(self, line: str) -> str:
         """See `LineFormat`."""
@@ -45,7 +45,7 @@ class PlainLines:
 
 @dataclass(frozen=True)
 class PlainLinesToJson:
-    """A text on each line; an object on each line with all that is known of it."""
+    """The input has a text on each line, the output a JSON object with all results."""
 
     def read(self, line: str) -> str:
         """See `LineFormat`."""
@@ -58,13 +58,13 @@ class PlainLinesToJson:
 
 @dataclass(frozen=True)
 class JsonLines:
-    """A JSON object on each line; the same object with its translation.
+    """The input has a JSON object on each line, the output the same object with its translation.
 
-    Whatever else an object holds, such as an id, stays; `translation`, `output_tokens` and
+    Other members of an object, such as an id, are kept; `translation`, `output_tokens` and
     `finish_reason` are added.
 
     Attributes:
-        field: which member holds the text.
+        field: name of the member with the text.
     """
 
     field: str = "text"
@@ -75,7 +75,7 @@ class JsonLines:
         text = found.get(self.field)
         if not isinstance(text, str):
             raise ValueError(f"no text under {self.field!r}")
-        _json(found)  # so that what cannot be written is told before it is translated
+        _json(found)  # fails before the translation if the object cannot be written
         return text
 
     def write(self, line: str, translation: Translation) -> str:
@@ -83,7 +83,7 @@ class JsonLines:
         return self.write_with(line, answer_as_json(translation))
 
     def write_with(self, line: str, members: Mapping[str, Any]) -> str:
-        """A line with more members."""
+        """Returns a line with additional members."""
         return _json({**self._object(line), **members})
 
     def _object(self, line: str) -> dict[str, Any]:
@@ -100,19 +100,19 @@ class JsonLines:
 
 @dataclass(frozen=True)
 class TabColumns:
-    """Columns between tabs; the same columns and, behind them, the translation.
+    """The input has tab-separated columns; the output appends the translation as a column.
 
     Attributes:
-        column: which one holds the text, counted from 1.
+        column: number of the column with the text, from 1.
 
     Raises:
-        ValueError: a column before the first.
+        ValueError: the column is below 1.
     """
 
     column: int = 1
 
     def __post_init__(self) -> None:
-        """Check the column."""
+        """Validate the column."""
         if self.column < 1:
             raise ValueError(f"column {self.column}: columns are counted from 1")
 
@@ -132,12 +132,12 @@ class TabColumns:
 
 
 def _in_one_line(translation: Translation) -> str:
-    """A translation in one line, whatever it holds."""
+    """Returns a translation with line breaks replaced by spaces."""
     return translation.text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
 def answer_as_json(translation: Translation) -> dict[str, Any]:
-    """What is known of a translation, by name, as it stands in a line of JSON."""
+    """Returns the results of a translation as members of a JSON object."""
     found: dict[str, Any] = {
         "translation": translation.text,
         "output_tokens": translation.output_tokens,
@@ -158,7 +158,7 @@ def answer_as_json(translation: Translation) -> dict[str, Any]:
 
 
 def requested_as_json(found: Translation | PairScore) -> dict[str, Any]:
-    """What a request asked for beside scores, by name, as it stands in a line of JSON."""
+    """Returns the requested outputs other than scores as members of a JSON object."""
     requested: dict[str, Any] = {}
     if found.token_scores is not None:
         requested["token_scores"] = dataclasses.asdict(found.token_scores)
@@ -179,5 +179,5 @@ def _json(values: dict[str, Any]) -> str:
     try:
         written.encode()
     except UnicodeEncodeError:
-        raise ValueError("a string holds half of a character (a lone surrogate)") from None
+        raise ValueError("a string has half of a character (a lone surrogate)") from None
     return written

@@ -1,4 +1,4 @@
-"""Many lines through a translator, in order; a line that is refused does not cost the others."""
+"""Translates many lines in order; a refused line does not affect the others."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from dragoman_client.errors import InvalidRequest, TranslationError
 from dragoman_client.request import Translation
 
 REFUSED = Translation("", 0, "refused")
-"""What stands for the translation of a line that the server refused."""
+"""The result for a line that the server refused."""
 _TEXT_REFUSED = re.compile(r"text \d+ ")
-"""How the server begins when one text, and not an option, is at fault."""
+"""The beginning of the server's message if it refuses one text rather than an option."""
 
 
 def is_of_text(error: TranslationError) -> bool:
-    """Whether one text, and not an option, is at fault."""
+    """Whether the server refused one text rather than an option."""
     return _TEXT_REFUSED.match(str(error)) is not None
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line, and the text in it that is translated."""
+    """A line, and the text in it to translate."""
 
     line: str
     text: str
 
 
 class BatchTranslator(Protocol):
-    """What is asked of a translator; see `Translator`."""
+    """The method that this module needs of a translator; see `Translator`."""
 
     def translate_batches(
         self,
@@ -43,11 +43,11 @@ class BatchTranslator(Protocol):
         concurrency: int = ...,
         **options: Unpack[OptionArguments],
     ) -> Iterator[Translation]:
-        """Any number of texts, in order."""
+        """Translate any number of texts in order."""
 
 
 Refuse = Callable[[int, InvalidRequest], None]
-"""Is told the number of a refused line, counted from 1, and why."""
+"""Called with the number of a refused line, from 1, and the error."""
 
 
 def translate_lines(
@@ -59,21 +59,21 @@ def translate_lines(
     options: OptionArguments,
     refuse: Refuse | None,
 ) -> Iterator[tuple[Line, Translation]]:
-    """Each line with its translation; a refused one has `REFUSED`.
+    """Yield each line with its translation, or with `REFUSED`.
 
     Args:
         translator: the client.
-        lines: read only a little ahead of what has been handed out.
-        batch_size: lines in a request.
-        concurrency: requests under way at once.
-        options: of the translation.
-        refuse: is told of refused lines; None: a refusal is an error.
+        lines: the lines, of which only a few are read ahead of the results.
+        batch_size: number of lines in a request.
+        concurrency: number of concurrent requests.
+        options: options of the translation.
+        refuse: called for each refused line; None: a refusal is raised as an error.
 
     Raises:
         TranslationError: a request failed.
     """
     incoming = iter(lines)
-    waiting: collections.deque[Line] = collections.deque()  # read, but to be sent again
+    waiting: collections.deque[Line] = collections.deque()  # read, but to be retried
     unanswered: collections.deque[Line] = collections.deque()
     answered = 0
 
@@ -95,7 +95,7 @@ def translate_lines(
                 raise
         else:
             return
-        # One text of the first batch without an answer was refused: ask for each by itself.
+        # One text of the first unanswered batch was refused: translate each text by itself.
         waiting.extendleft(reversed(unanswered))
         unanswered.clear()
         for _ in range(min(batch_size, len(waiting))):
@@ -111,7 +111,7 @@ def _translate_alone(
     number: int,
     refuse: Refuse,
 ) -> Translation:
-    """A line's translation."""
+    """Translate one line in its own request."""
     try:
         return next(translator.translate_batches([line.text], concurrency=1, **options))
     except InvalidRequest as error:

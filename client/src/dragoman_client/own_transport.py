@@ -1,4 +1,4 @@
-"""A gateway, by its own API `/api/v1`."""
+"""The transport to a gateway, over its own API `/api/v1`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dragoman_client.tensors import Array
 class OwnTransport:
     """The API `/api/v1` of a gateway; see `AsyncTransport`.
 
-    A request has no deadline on the wire: the gateway cancels what nobody waits for any more.
+    Requests do not carry a deadline: the gateway cancels a request when its client disconnects.
     """
 
     def __init__(self, connections: HttpConnections) -> None:
-        """Keep the connections."""
+        """Store the connections."""
         self._connections = connections
 
     async def infer(

@@ -1,6 +1,6 @@
-"""What requests and answers of a gateway's API `/api/v1` look like: JSON, and events.
+"""Requests and answers of a gateway's API `/api/v1`: JSON and server-sent events.
 
-docs/api.md describes it.
+docs/api.md describes the API.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STREAM_PATH = "/api/v1/translate/stream"
 SCORE_PATH = "/api/v1/score"
 
 _PRODUCT = "dragoman"
-"""As the gateway names itself in its answer to `INFO_PATH`."""
+"""The gateway's `product` in its answer to `INFO_PATH`."""
 _BUSY = (
     http.HTTPStatus.TOO_MANY_REQUESTS,
     http.HTTPStatus.BAD_GATEWAY,
@@ -59,26 +59,27 @@ _KINDS: Mapping[str, type[TranslationError]] = {
     "wrong_media_type": InvalidRequest,
     "wrong_method": InvalidRequest,
 }
-"""Codes of errors; all others are a `ServerError`."""
+"""Exceptions by error code; all other codes are a `ServerError`."""
 _FAULTS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading something else raises."""
+"""Exceptions from parsing an answer of another form."""
 
 
 def is_own(status: int, retry_after: str | None, body: bytes) -> bool:
-    """Whether the answer to `INFO_PATH` is a gateway's.
+    """Whether the answer to `INFO_PATH` comes from a gateway.
 
     Args:
-        status: of the answer.
-        retry_after: the header of that name.
+        status: HTTP status of the answer.
+        retry_after: its header `Retry-After`.
         body: its body.
 
     Returns:
-        True as well for an error in its shape; False: something else answers there, such as Triton.
+        True also for an error in the gateway's format; False if another server, such as Triton,
+        answered.
 
     Raises:
-        TranslationError: a proxy answers that nobody behind it could.
+        TranslationError: a proxy answered that the server behind it is not available.
     """
-    with contextlib.suppress(*_FAULTS):  # then it is no JSON of a gateway
+    with contextlib.suppress(*_FAULTS):  # then it is not a gateway's JSON
         found = json.loads(body)
         if found.get("product") == _PRODUCT:
             return True
@@ -90,11 +91,11 @@ def is_own(status: int, retry_after: str | None, body: bytes) -> bool:
 
 
 def request_body(inputs: Mapping[str, Array], streamed: bool = False) -> bytes:
-    """The body of a request: a JSON object.
+    """Returns the body of a request: a JSON object.
 
     Args:
         inputs: tensors by name, [1, values].
-        streamed: whether it has one text, not a list.
+        streamed: whether the body has a single text instead of a list.
     """
     values: dict[str, Any] = {}
     for name, tensor in inputs.items():
@@ -111,26 +112,26 @@ def request_body(inputs: Mapping[str, Array], streamed: bool = False) -> bytes:
 
 
 def check_status(status: int, retry_after: str | None, body: bytes) -> None:
-    """Refuse an answer with another status than 200.
+    """Raise the error of an answer whose status is not 200.
 
     Raises:
-        TranslationError: what the error stands for, with the message in the body.
+        TranslationError: the exception for the error in the body.
     """
     if status == http.HTTPStatus.OK:
         return
     try:
         error = json.loads(body)["error"]
         raise of_error(error, retry_after)
-    except _FAULTS:  # of something before the gateway
+    except _FAULTS:  # from a proxy in front of the gateway
         raise from_status(str(status), refusal_message(body), retry_after) from None
 
 
 def of_error(error: Mapping[str, Any], retry_after: str | None = None) -> TranslationError:
-    """The exception that an error of the gateway stands for.
+    """Returns the exception for an error of the gateway.
 
     Args:
-        error: its `code`, `message`, and perhaps `retry_after_s`.
-        retry_after: the header of that name, where the error does not say.
+        error: the error's `code`, `message` and optional `retry_after_s`.
+        retry_after: the header `Retry-After`, used if the error has no `retry_after_s`.
     """
     kind = _KINDS.get(error["code"], ServerError)
     if kind is not ServerUnavailable:
@@ -144,7 +145,7 @@ def of_error(error: Mapping[str, Any], retry_after: str | None = None) -> Transl
 def read_translations(
     authority: str, status: int, retry_after: str | None, body: bytes
 ) -> dict[str, Array | None]:
-    """The outputs in an answer; see `http_wire.read_answer`."""
+    """Parse the outputs in an answer; see `http_wire.read_answer`."""
     check_status(status, retry_after, body)
     return _outputs_of(authority, body, "translations")
 
@@ -152,7 +153,7 @@ def read_translations(
 def read_scores(
     authority: str, status: int, retry_after: str | None, body: bytes
 ) -> dict[str, Array | None]:
-    """The outputs in an answer; see `http_wire.read_answer`."""
+    """Parse the outputs in an answer; see `http_wire.read_answer`."""
     check_status(status, retry_after, body)
     return _outputs_of(authority, body, "scores")
 
@@ -160,14 +161,14 @@ def read_scores(
 def read_info(
     authority: str, status: int, retry_after: str | None, body: bytes
 ) -> dict[str, Array | None]:
-    """What a gateway says of the server behind it, as the model `info` does.
+    """Parse a gateway's information about its server, into the output of the model `info`.
 
     Raises:
-        TranslationError: the gateway refused, or it is no answer of one.
+        TranslationError: the gateway refused the request, or the answer is not a gateway's.
     """
     check_status(status, retry_after, body)
     try:
-        # The metrics of the engine stay behind the gateway.
+        # A gateway does not expose the engine's metrics.
         found = {"metrics_port": None, **json.loads(body)}
     except _FAULTS as error:
         raise _no_answer(authority, error) from error
@@ -178,7 +179,7 @@ def read_ready(status: int, retry_after: str | None, body: bytes) -> bool:
     """Whether the server can translate now.
 
     Raises:
-        TranslationError: it cannot be asked.
+        TranslationError: the gateway did not answer.
     """
     check_status(status, retry_after, body)
     return True
@@ -188,19 +189,19 @@ class EventReader:
     """Reads the lines of a stream of server-sent events."""
 
     def __init__(self, authority: str) -> None:
-        """Begin.
+        """Start before the first line.
 
         Args:
-            authority: of the server, for messages.
+            authority: host and port of the server, for messages.
         """
         self._authority = authority
         self._is_error = False
 
     def part(self, line: bytes) -> Part | None:
-        """The part of an answer in a line; None if it brings none.
+        """Returns the part of an answer in a line; None if the line has none.
 
         Raises:
-            TranslationError: it is an error, or no event of a gateway.
+            TranslationError: the event is an error, or not an event of a gateway.
         """
         line = line.rstrip(b"\r")
         if line.startswith(b"event:"):
@@ -228,7 +229,7 @@ def _no_answer(authority: str, error: Exception) -> ServerError:
 
 
 def _outputs(answers: Iterable[dict[str, Any]]) -> dict[str, Array | None]:
-    """Answers as the outputs of a model; a translation's alternatives come after it."""
+    """Converts answers to outputs of a model; a translation's alternatives follow it."""
     rows = [_row(one) for answer in answers for one in (answer, *answer.get("alternatives", ()))]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: _column([row.get(name, _ABSENT.get(name)) for row in rows]) for name in names}
@@ -241,7 +242,7 @@ _ABSENT = {
     "delta": "",
     "via": "",
 }
-"""Outputs of one translation that others lack."""
+"""Defaults of the outputs that only some translations have."""
 _WRITTEN = {
     "text": "text_output",
     "output_tokens": "output_tokens",
@@ -254,13 +255,13 @@ _WRITTEN = {
     "via": "via",
     "delta": "delta",
 }
-"""Outputs by the fields of an answer."""
+"""Names of the outputs by field of an answer."""
 
 
 def _row(answer: dict[str, Any]) -> dict[str, Any]:
     row = {output: answer[field] for field, output in _WRITTEN.items() if field in answer}
     if "detected_probability" in row:
-        row.setdefault("detected_language", "")  # of a text without any
+        row.setdefault("detected_language", "")  # none was detected
     if answer.get("warnings"):
         row["warnings"] = ",".join(answer["warnings"])
     for name in ("token_scores", "attention", "alignments", "codes"):

@@ -1,4 +1,4 @@
-"""What is asked and answered of given translations: the tensors of Triton's model `score`."""
+"""Scoring of given translations: the tensors of Triton's model `score`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dragoman_client.tensors import Array, text_tensor
 
 @dataclasses.dataclass(frozen=True)
 class PairScore:
-    """What the model thinks of a given translation.
+    """The model's scores for a given translation.
 
     Attributes:
-        score: the sum of the tokens' log-probabilities over the length penalty.
-        confidence: the log-probability of a token on average, the end symbol included.
-        token_scores: as those of `Translation`, like what follows.
+        score: the sum of the tokens' log-probabilities, divided by the length penalty.
+        confidence: mean log-probability of the tokens, including the end-of-sequence token.
+        token_scores: the tokens and their log-probabilities.
         alignments: links between words, or the weights behind them.
-        elapsed_s: with retries.
+        elapsed_s: duration of the request, with retries.
         attention: the weights of every head.
         bundle: identity of the bundle that scored.
     """
@@ -39,7 +39,7 @@ class PairScore:
 
     @property
     def perplexity(self) -> float:
-        """Of the translation, by token."""
+        """Per-token perplexity of the translation."""
         try:
             return math.exp(-self.confidence)
         except OverflowError:
@@ -49,11 +49,11 @@ class PairScore:
 def check_pairs(
     texts: str | Sequence[str], targets: str | Sequence[str], options: ScoringArguments
 ) -> dict[str, Any]:
-    """Check the arguments of a client, and return the options by name.
+    """Validate the arguments of a client, and return the options by name.
 
     Raises:
-        TypeError: something that is no text, or an option of another type.
-        ValueError: an option out of range, or not a translation for each text.
+        TypeError: a text is not a `str`, or an option has the wrong type.
+        ValueError: an option is out of range, or there are more or fewer targets than texts.
     """
     for name, given in (("texts", texts), ("targets", targets)):
         if not isinstance(given, Sequence) or isinstance(given, bytes | bytearray):
@@ -69,11 +69,11 @@ def check_pairs(
 def pair_inputs(
     texts: Sequence[str], targets: Sequence[str], options: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """The model's input tensors, as `build_inputs` writes them, with `target_input`.
+    """Returns the input tensors of `build_inputs`, with `target_input`.
 
     Raises:
-        TypeError: a text that is no `str`.
-        ValueError: a text that UTF-8 cannot write.
+        TypeError: a text is not a `str`.
+        ValueError: a text cannot be encoded in UTF-8.
     """
     encoded = text_tensor(targets, "target")
     return {**build_inputs(texts, options), "target_input": encoded}
@@ -82,12 +82,12 @@ def pair_inputs(
 def read_scores(
     outputs: Mapping[str, Array | None], count: int, elapsed_s: float, options: Mapping[str, Any]
 ) -> list[PairScore]:
-    """Read the model's answer; see `request.read_outputs`.
+    """Parse the model's answer; see `request.read_outputs`.
 
     Raises:
-        ServerError: a tensor is missing, of another length, or not what it should hold.
+        ServerError: a tensor is missing, or has the wrong length or content.
     """
-    # Scores and confidences are always in the answer.
+    # The answer always has scores and confidences.
     told = {**options, "return_scores": True, "return_confidence": True}
     found = read_assessments(outputs, count, told, SCORE)
     return [PairScore(elapsed_s=elapsed_s, **one) for one in found]

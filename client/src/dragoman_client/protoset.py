@@ -1,6 +1,6 @@
-"""`python -m dragoman_client.protoset`: Triton's gRPC service as grpcurl wants it described.
+"""`python -m dragoman_client.protoset`: a description of Triton's gRPC service for grpcurl.
 
-Triton has no reflection, by which such programs otherwise ask for a service's description.
+Triton does not support gRPC reflection, from which grpcurl would otherwise get the description.
 
 Source: https://github.com/fullstorydev/grpcurl#protoset-files
 """
@@ -11,7 +11,7 @@ import sys
 
 
 def protoset() -> bytes:
-    """A `FileDescriptorSet`, serialised, of the files that tritonclient was built from."""
+    """Returns the serialized `FileDescriptorSet` of tritonclient's proto files."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from tritonclient.grpc import model_config_pb2, service_pb2
 

@@ -1,4 +1,4 @@
-"""What is asked and what is answered, as tensors and as objects."""
+"""Translation requests and answers: conversion between objects and tensors."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from dragoman_client.errors import ServerError
 from dragoman_client.tensors import Array, option_tensors, text_tensor
 
 ALWAYS: Final = tuple(one.name for one in OUTPUTS.values() if TRANSLATE in one.always)
-"""Names of the tensors that every translation comes with, each of shape [1, N]."""
+"""Names of the tensors in every answer, each of shape [1, N]."""
 
 Part = Mapping[str, Array | None]
-"""Outputs by name, each of shape [1, 1]: a part of an answer that comes as a stream."""
+"""One part of a streamed answer: outputs by name, each of shape [1, 1]."""
 
 ENDED_EARLY: Final = "the answer ended before its last part"
 _NO_OPTIONS: Mapping[str, Any] = {}
 _LAST = (b"stop", b"length")
-"""Reasons to end, in the last part of a stream."""
+"""The values of `finish_reason` in the last part of a stream."""
 
 
 def microseconds(seconds: float) -> int:
-    """A deadline in the unit that Triton takes; requests carry it, so the server stops as well."""
+    """A timeout in Triton's unit; requests carry it, so that the server stops as well."""
     return max(1, int(seconds * 1e6))
 
 
 def is_last(part: Part) -> bool:
-    """Whether a part of a stream is its last one."""
+    """Whether this is the last part of a stream."""
     reasons = part.get("finish_reason")
     return reasons is not None and bool(reasons.size) and reasons[0, 0] in _LAST
 
 
 def has_text(part: Part) -> bool:
-    """Whether a part of a stream has text."""
+    """Whether this part of a stream has text."""
     texts = part.get("text_output")
     return texts is None or any(texts.reshape(-1))
 
@@ -49,28 +49,28 @@ class Translation:
 
     Attributes:
         text: the translation.
-        output_tokens: how many tokens it has.
-        finish_reason: "stop", or "length" where the limit of tokens cut it.
-        score: the sum of the tokens' log-probabilities over the length penalty; like what follows
-            `elapsed_s`, None unless an option asked for it.
-        alternatives: further translations of the text, best first, where `num_return_sequences`
-            asked for them.
-        elapsed_s: from sending its request to reading its answer, or as far as it is read, retries
-            included; does not count when translations are compared.
+        output_tokens: number of tokens.
+        finish_reason: "stop", or "length" if the token limit cut the translation.
+        score: the sum of the tokens' log-probabilities, divided by the length penalty. None
+            unless an option requested it, like the fields after `elapsed_s`.
+        alternatives: more translations of the text, best first, if `num_return_sequences`
+            requested them.
+        elapsed_s: time from sending the request to reading this answer, or this part of it, with
+            retries; ignored when translations are compared.
         token_scores: the tokens and their log-probabilities.
         alignments: links between words, or the weights behind them.
-        confidence: the log-probability of a token on average, the end symbol included.
+        confidence: mean log-probability of the tokens, including the end-of-sequence token.
         attention: the weights of every head.
-        bundle: identity of the bundle that translated; of both, with a comma, through a pivot
-            language.
-        detected_language: that of the text, with a `source_language` of "auto"; None as well for a
-            text without any.
-        detected_probability: of that language, from 0 to 1.
-        warnings: of "repetition", "short", "long", "untranslated", what its sentences' translations
-            are; docs/options.md has the rules.
-        codes: where the codes of the text's markup are.
-        via: the pivot language, such as "en"; None: the translation is a direct one.
-        delta: in a stream, what this part adds to the text of the one before.
+        bundle: identity of the bundle that translated; with a pivot language both, separated by a
+            comma.
+        detected_language: language of the text if `source_language` was "auto"; None also if the
+            text has no detectable language.
+        detected_probability: probability of the detected language, from 0 to 1.
+        warnings: "repetition", "short", "long" or "untranslated", for suspicious translations of
+            sentences; docs/options.md has the rules.
+        codes: positions of the markup codes in the translation.
+        via: the pivot language, such as "en"; None for a direct translation.
+        delta: in a stream, the text that this part adds to the previous one.
     """
 
     text: str
@@ -95,20 +95,20 @@ class Translation:
 def build_inputs(
     texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
 ) -> dict[str, Array]:
-    """Write texts and options as the model's input tensors.
+    """Convert texts and options to the model's input tensors.
 
     Args:
         texts: N texts.
-        options: by name, as `dragoman_options.table.check` returns them.
-        first_index: place of the first text among all of the caller's, for messages.
+        options: options by name, as `dragoman_options.table.check` returns them.
+        first_index: index of the first text among all texts of the caller, for messages.
 
     Returns:
         Tensors by name: `text_input` object [1, N] of UTF-8 bytes, options each of shape
         [1, values].
 
     Raises:
-        TypeError: a text that is no `str`.
-        ValueError: a text that UTF-8 cannot write.
+        TypeError: a text is not a `str`.
+        ValueError: a text cannot be encoded in UTF-8.
     """
     return {"text_input": text_tensor(texts, first_index=first_index)} | option_tensors(options)
 
@@ -119,18 +119,18 @@ def read_outputs(
     elapsed_s: float,
     options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> list[Translation]:
-    """Read the model's answer.
+    """Parse the model's answer.
 
     Args:
-        outputs: tensors by name, each of shape [1, N x K], the K translations of a text next to
-            each other: `text_output` and `finish_reason` object of UTF-8 bytes, `output_tokens`
-            int32, `scores` float32; None: the server did not send it.
-        count: N, how many texts were sent.
-        elapsed_s: since they were.
-        options: that they were sent with, by name, K among them.
+        outputs: tensors by name, each of shape [1, N x K], where the K translations of a text are
+            adjacent: `text_output` and `finish_reason` are objects of UTF-8 bytes, `output_tokens`
+            int32, `scores` float32; None if the server did not send the tensor.
+        count: N, the number of texts in the request.
+        elapsed_s: time since the request was sent.
+        options: the options of the request by name, including K (`num_return_sequences`).
 
     Raises:
-        ServerError: a tensor is missing, of another length, not UTF-8, or not what it should hold.
+        ServerError: a tensor is missing, or has the wrong length, type or encoding.
     """
     each = options.get("num_return_sequences", 1)
     columns = _columns(outputs, ALWAYS, count * each)
@@ -168,19 +168,19 @@ def read_assessments(
     options: Mapping[str, Any],
     model: str = TRANSLATE,
 ) -> list[dict[str, Any]]:
-    """Read the outputs that were asked for.
+    """Parse the optional outputs that the request asked for.
 
     Args:
         outputs: see `read_outputs`.
-        count: how many translations there are.
-        options: by name, that say what was asked for.
-        model: that answers.
+        count: number of translations.
+        options: options of the request by name.
+        model: name of the model that answered.
 
     Returns:
         Fields of `Translation` by name.
 
     Raises:
-        ServerError: a tensor is missing, of another length, or not what it should hold.
+        ServerError: a tensor is missing, or has the wrong length or content.
     """
     form = options.get("return_alignments", "")
     readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -206,20 +206,20 @@ def read_assessments(
 
 @contextlib.contextmanager
 def _faults() -> Iterator[None]:
-    """What values that are not what they should be mean."""
+    """Turn exceptions about malformed values into `ServerError`."""
     try:
         yield
     except UnicodeDecodeError as error:
         raise ServerError(f"the answer is not UTF-8: {error}") from error
     except (AttributeError, TypeError, ValueError) as error:
-        raise ServerError(f"the answer has tensors of other types: {error}") from error
+        raise ServerError(f"the answer has tensors of the wrong type: {error}") from error
 
 
 def _columns(outputs: Mapping[str, Array | None], names: Sequence[str], count: int) -> list[Array]:
-    """Tensors [N] of these names.
+    """Returns the tensors with these names, each of shape [N].
 
     Raises:
-        ServerError: one is missing, or of another length.
+        ServerError: a tensor is missing or has another length.
     """
     columns = []
     for name in names:

@@ -1,7 +1,7 @@
-"""Trying again, where that can help.
+"""Retries of requests.
 
-A translation changes nothing on the server, so a request may be sent twice. Only a request that
-did not reach a server able to answer is sent again: `ServerUnavailable`, and nothing else.
+A translation changes nothing on the server, so it is safe to send a request twice. Only
+`ServerUnavailable` is retried: no server was able to answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dragoman_client.errors import ServerUnavailable
 _Answer = TypeVar("_Answer")
 
 DEFAULT_RETRIES = 5
-"""Their pauses take 1.6 to 3.1 s together, enough for a server that restarts."""
+"""The pauses take 1.6 to 3.1 s in total, enough for a server restart."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
@@ -27,20 +27,20 @@ async def with_retries(
     retries: int,
     sleep: Callable[[float], Awaitable[object]],
 ) -> _Answer:
-    """Call until it is answered.
+    """Send a request, and retry it until it is answered.
 
-    Pauses double, and each is a random one between half and all of that length: so that clients
-    which a server turned away together do not come back together. What the server asks to wait
-    comes on top.
+    The maximum pause doubles with each retry, and a pause is a random value between half of it and
+    all of it: clients that a server refused at the same time do not all come back at the same
+    time. The time that the server asks to wait is added to the pause.
 
     Args:
-        send: makes a request that takes so many seconds at most.
-        timeout_s: for all the tries together, pauses included.
-        retries: tries after the first.
-        sleep: waits for so many seconds.
+        send: sends the request; its argument is the timeout in seconds.
+        timeout_s: timeout for all attempts together, including pauses.
+        retries: number of attempts after the first.
+        sleep: waits for the given number of seconds.
 
     Raises:
-        ServerUnavailable: of the last try.
+        ServerUnavailable: the error of the last attempt.
 
     Source: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
     """
@@ -53,7 +53,8 @@ async def with_retries(
             longest_s = min(_FIRST_PAUSE_S * 2**failed, _LONGEST_PAUSE_S)
             own_s = random.uniform(longest_s / 2, longest_s)  # noqa: S311  (no secret)
             pause_s = own_s + (error.retry_after_s or 0.0)
-            # A try with hardly any time left would end in a deadline that explains nothing.
+            # An attempt with hardly any time left would raise `DeadlineExceeded`, which hides the
+            # cause.
             if failed == retries or time.monotonic() + pause_s + own_s >= deadline_s:
                 raise
         failed += 1

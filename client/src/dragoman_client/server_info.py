@@ -1,4 +1,4 @@
-"""What a server says of itself: its version, languages, options and limits."""
+"""Information about a server: its version, languages, options and limits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dragoman_client.errors import ServerError
 from dragoman_client.tensors import Array
 
 _DAMAGED = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading something else raises."""
+"""Exceptions from parsing an answer of another form."""
 
 
 @dataclass(frozen=True)
 class LanguagePair:
-    """A direction of a server.
+    """A translation direction of a server.
 
     Attributes:
-        source: language.
-        target: language.
-        models: names of the bundles that translate it, the preferred one first; with `via`, that of
-            each leg.
-        via: the pivot language; None: the direction is a direct one.
+        source: source language.
+        target: target language.
+        models: names of the bundles for this direction, the preferred one first; with `via`, one
+            for each of the two steps.
+        via: the pivot language; None for a direct translation.
     """
 
     source: str
@@ -36,20 +36,21 @@ class LanguagePair:
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """What a server says of itself.
+    """Information about a server.
 
     Attributes:
-        version: of Dragoman.
+        version: version of Dragoman.
         models: Triton's models, such as "translate".
-        languages: between which it translates, such as "en" and "de".
+        languages: languages that the server translates between, such as "en" and "de".
         directions: pairs of source and target language, direct ones first.
-        bundles: the models that translate: each one's `name`, which the option `model` takes,
+        bundles: the translation models, each with its `name` (a value of the option `model`),
             `identity`, `precision`, `runtime`, `instruction_set` and `directions`.
-        options: what a request may ask, by name: its `type`, `range`, `default`, `help`, and more.
-        limits: numbers by name, such as `request_sentences`.
-        metrics_port: of Triton's metrics; None: unknown.
-        pairs: the directions, in the same order, with the models that translate them. A server that
-            is older than they are has direct ones alone, and does not name the models.
+        options: the options of a request by name, each with its `type`, `range`, `default`, `help`
+            and more.
+        limits: limits by name, such as `request_sentences`.
+        metrics_port: port of Triton's metrics; None: unknown.
+        pairs: the directions, in the same order, with their models. For an older server that does
+            not send them: the direct ones, without models.
     """
 
     version: str
@@ -64,13 +65,13 @@ class ServerInfo:
 
     @classmethod
     def of(cls, outputs: Mapping[str, Array | None]) -> Self:
-        """Read the answer of the model `info`.
+        """Parse the answer of the model `info`.
 
         Args:
-            outputs: tensors by name: `info` object, of UTF-8 bytes with JSON.
+            outputs: tensors by name; `info` is an object array of JSON in UTF-8 bytes.
 
         Raises:
-            ServerError: it is something else.
+            ServerError: the answer does not have this form.
         """
         try:
             written = outputs[INFO]

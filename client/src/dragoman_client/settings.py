@@ -1,4 +1,4 @@
-"""Settings of both clients, and their checks."""
+"""Settings of both clients, with their validation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dragoman_client.address import Address, read_url
 
 Compression = Literal["gzip", "deflate"]
 _COMPRESSIONS = ("gzip", "deflate")
-"""What Triton understands over gRPC."""
+"""The algorithms that Triton supports over gRPC."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ClientSettings:
-    """How long, how often, and with what a server is asked."""
+    """Timeout, retries, credentials and compression of a client."""
 
     timeout_s: float
     retries: int
@@ -39,11 +39,11 @@ class ClientSettings:
         key_file: FilePath | None,
         compression: Compression | None,
     ) -> Self:
-        """Check the arguments of a client.
+        """Validate the arguments of a client.
 
         Raises:
-            TypeError: a number that is none.
-            ValueError: a number out of range; see `Access` for the others.
+            TypeError: an argument that must be a number is not.
+            ValueError: a number is out of range; see `Access` for the other arguments.
         """
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
             raise TypeError(f"timeout_s must be a number, got {type(timeout_s).__name__}")
@@ -69,26 +69,26 @@ class ClientSettings:
         return cls(timeout_s, retries, access, compression)
 
     def address(self, url: str) -> Address:
-        """Where a URL leads; see `read_url`.
+        """Parse a URL; see `read_url`.
 
         Raises:
-            ValueError: a URL that names no server, or that does not fit the settings.
+            ValueError: the URL names no server, or conflicts with the settings.
         """
         address = read_url(url, self.access)
         if self.compression is not None and not address.is_grpc:
             raise ValueError(
-                f"compression is {self.compression!r}: it is for grpc:// and grpcs:// alone, since "
-                "Triton's HTTP takes no compressed JSON"
+                f"compression is {self.compression!r}: only grpc:// and grpcs:// support it, since "
+                "Triton's HTTP does not accept compressed JSON"
             )
         return address
 
 
 def check_batching(texts: object, batch_size: object, concurrency: object) -> None:
-    """Refuse what cannot be cut into batches.
+    """Check the arguments for batched translation.
 
     Raises:
-        TypeError: one text instead of many, or a number that is none.
-        ValueError: a number below one.
+        TypeError: `texts` is a single text, or a number is not an integer.
+        ValueError: a number is below one.
     """
     if isinstance(texts, str | bytes | bytearray):
         raise TypeError("texts must be an iterable of str, not one text: use translate")
@@ -100,7 +100,7 @@ def check_batching(texts: object, batch_size: object, concurrency: object) -> No
 
 
 def check_batch_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Check options of texts that go in several requests; see `dragoman_options.table.check`."""
+    """Check options of texts sent in several requests; see `dragoman_options.table.check`."""
     checked = check(options)
     if (prefixes := len(checked.get("prefix", ()))) > 1:
         raise ValueError(f"prefix has {prefixes} values: texts in batches have one for all")

@@ -1,4 +1,4 @@
-"""A request's options and texts as the model's input tensors."""
+"""Conversion of a request's options and texts to input tensors."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _TYPES: Mapping[Datatype, type] = {
 
 
 def option_tensors(options: Mapping[str, Any]) -> dict[str, Array]:
-    """Input tensors by name, each of shape [1, values].
+    """Returns the options' input tensors by name, each of shape [1, values].
 
     Args:
-        options: by name, as `dragoman_options.table.check` returns them.
+        options: options by name, as `dragoman_options.table.check` returns them.
     """
     return {name: _tensor(name, value) for name, value in options.items()}
 
 
 def text_tensor(texts: Sequence[str], what: str = "text", first_index: int = 0) -> Array:
-    """Texts as an object tensor [1, N] of UTF-8 bytes.
+    """Returns texts as an object tensor [1, N] of UTF-8 bytes.
 
     Args:
         texts: N texts.
-        what: they are, for messages.
-        first_index: place of the first among all of the caller's, for messages.
+        what: what to call a text in messages.
+        first_index: index of the first text among all texts of the caller, for messages.
 
     Raises:
-        TypeError: a text that is no `str`.
-        ValueError: a text that UTF-8 cannot write.
+        TypeError: a text is not a `str`.
+        ValueError: a text cannot be encoded in UTF-8.
     """
     encoded = [_encoded(text, f"{what} {first_index + i}") for i, text in enumerate(texts)]
     return np.array([encoded], dtype=np.object_)

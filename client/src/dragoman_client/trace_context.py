@@ -1,4 +1,4 @@
-"""The context of a trace, which goes to the server with every request.
+"""The trace context that the client sends with every request.
 
 Source: https://www.w3.org/TR/trace-context/
 """
@@ -9,10 +9,10 @@ import sys
 
 
 def trace_headers() -> dict[str, str]:
-    """`traceparent`, and `tracestate` if there is one, of OpenTelemetry's current span.
+    """Returns `traceparent`, and `tracestate` if set, of OpenTelemetry's current span.
 
-    Empty if there is no such span or if it is not sampled: Triton would trace the request all the
-    same. A program that has spans has imported OpenTelemetry; for others it is not imported here.
+    Empty if there is no span, or if it is not sampled, since Triton would trace the request
+    anyway. This function does not import OpenTelemetry: a program with spans has imported it.
     """
     if "opentelemetry.trace" not in sys.modules:
         return {}

@@ -1,4 +1,4 @@
-"""The client that applications use; it blocks."""
+"""The blocking client."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from dragoman_client.settings import ClientSettings, Compression, check_batch_op
 from dragoman_client.transport import AsyncTransport, Transport
 
 DEFAULT_URL = "grpc://localhost:8001"
-"""Where Triton listens by default."""
+"""Triton's default address for gRPC."""
 
 
 class Translator:
     """A connection to a Dragoman server; several threads may share one.
 
-    Options of a translation are keyword arguments, such as `target_language="de"`; docs/options.md
-    has them all.
+    The options of a translation are keyword arguments, such as `target_language="de"`;
+    docs/options.md lists them all.
     """
 
     def __init__(
@@ -58,31 +58,30 @@ class Translator:
         compression: Compression | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """Prepare a connection, which the first request makes.
+        """Prepare a connection; the first request opens it.
 
         Args:
-            url: `grpc://host:port` of Triton, or `http://host:port` of a gateway or of Triton,
-                which is asked once what it is; `grpcs` and `https` are with TLS. Without a scheme
-                it is HTTP, or gRPC at port 8001 or without a port.
-            timeout_s: longest time for a request with its retries, after which the server cancels
-                it too. Over HTTP it bounds each wait for the server.
-            retries: how often a request is sent again that no server could take
-                (`ServerUnavailable`), after pauses that grow, or as long as the server asks to
-                wait. By default they outlast a server that restarts.
+            url: `grpc://host:port` of Triton, or `http://host:port` of a gateway or of Triton; the
+                client asks an HTTP server once which of the two it is. `grpcs` and `https` use
+                TLS. A URL without a scheme means gRPC if its port is 8001 or missing, else HTTP.
+            timeout_s: timeout of a request including its retries, after which the server cancels
+                it too. Over HTTP it limits each wait for the server.
+            retries: how often the client retries a request that no server accepted
+                (`ServerUnavailable`). The pauses grow, and last at least as long as the server
+                asks to wait. The default outlasts a server restart.
             token: sent as `Authorization: Bearer ...`.
-            api_key: of a gateway, likewise; give one of both.
-            headers: more headers of HTTP, or metadata of gRPC, of every request.
-            ca_file: certificates, in PEM, of those who may vouch for the server, instead of the
-                system's.
-            certificate_file: the client's own certificate, in PEM, where the server asks for one.
-            key_file: its private key, in PEM.
-            compression: "gzip" or "deflate", over gRPC, where the network is slower than packing.
-            transport: another way to the server, instead of the URL's; closed with the translator.
+            api_key: API key of a gateway, sent in the same header; give this or `token`.
+            headers: additional HTTP headers or gRPC metadata of every request.
+            ca_file: CA certificates to trust, in PEM, instead of the system's.
+            certificate_file: the client certificate, in PEM, if the server requires one.
+            key_file: the private key of the client certificate, in PEM.
+            compression: "gzip" or "deflate", only over gRPC; useful on a slow network.
+            transport: used instead of a connection to the URL; closed with the translator.
 
         Raises:
-            TypeError: a timeout that is no number.
-            ValueError: a URL that names no server, a timeout that is not positive, a header that
-                cannot be sent, or a file that does not hold what it should.
+            TypeError: the timeout is not a number.
+            ValueError: the URL names no server, the timeout is not positive, a header cannot be
+                sent, or a file has the wrong content.
         """
         settings = ClientSettings.of(
             timeout_s,
@@ -115,30 +114,30 @@ class Translator:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections; the translator is of no use any more."""
+        """Close the connections; the translator cannot be used afterwards."""
         run(self._exchange.close())
 
     def is_ready(self) -> bool:
-        """Whether the server can translate now; False as well where nothing answers."""
+        """Whether the server can translate now; also False if nothing answers."""
         return self.health().ready
 
     def health(self) -> Health:
-        """Whether the server can translate now, and if not, why; no error of the server's."""
+        """Whether the server can translate now, and if not, why; raises no `TranslationError`."""
         return run(self._exchange.health())
 
     def languages(self) -> tuple[str, ...]:
-        """The languages between which the server translates, such as "en" and "de".
+        """Returns the languages that the server translates between, such as "en" and "de".
 
         Raises:
-            TranslationError: the server could not be asked, or does not say.
+            TranslationError: the server did not answer, or its answer lacks the information.
         """
         return run(self._exchange.languages())
 
     def info(self) -> ServerInfo:
-        """What the server is, what it serves, and which options it takes.
+        """Returns the server's version, models, languages, options and limits.
 
         Raises:
-            TranslationError: the server could not be asked, or does not say.
+            TranslationError: the server did not answer, or its answer lacks the information.
         """
         return run(self._exchange.info())
 
@@ -160,14 +159,14 @@ class Translator:
 
         Args:
             texts: a text, or several; for many use `translate_batches`.
-            **options: see `OptionArguments`; what is left out is the server's choice.
+            **options: see `OptionArguments`; the server has defaults for missing ones.
 
         Returns:
-            One translation for a text; for several a list in their order.
+            One translation for one text; for several texts a list in the same order.
 
         Raises:
-            TypeError: something that is no text, or an option of another type.
-            ValueError: an option out of range.
+            TypeError: a text is not a `str`, or an option has the wrong type.
+            ValueError: an option is out of range.
             TranslationError: the request failed; see `dragoman_client.errors`.
         """
         return run(self._exchange.translate(texts, **options))
@@ -188,19 +187,19 @@ class Translator:
         targets: str | Sequence[str],
         **options: Unpack[ScoringArguments],
     ) -> PairScore | list[PairScore]:
-        """Ask what the model thinks of given translations.
+        """Score given translations with the model.
 
         Args:
-            texts: a text, or several, which go in one request.
-            targets: a translation of it, or of each of them.
+            texts: a text, or several, sent in one request.
+            targets: the translation of the text, or one translation for each text.
             **options: see `ScoringArguments`.
 
         Returns:
-            One score for a text; for several a list in their order.
+            One score for one text; for several texts a list in the same order.
 
         Raises:
-            TypeError: something that is no text, or an option of another type.
-            ValueError: an option out of range, or not a translation for each text.
+            TypeError: a text is not a `str`, or an option has the wrong type.
+            ValueError: an option is out of range, or there are more or fewer targets than texts.
             TranslationError: the request failed; see `dragoman_client.errors`.
         """
         return run(self._exchange.score(texts, targets, **options))
@@ -208,23 +207,23 @@ class Translator:
     def translate_stream(
         self, text: str, **options: Unpack[OptionArguments]
     ) -> Iterator[Translation]:
-        """Translate a text whose translation can be read as it grows.
+        """Translate a text and stream the growing translation.
 
         Args:
             text: a text.
-            **options: see `OptionArguments`; greedy search (`beam_width=1`) grows token by
-                token, beam search by what all its hypotheses have in common.
+            **options: see `OptionArguments`. With greedy search (`beam_width=1`) the text grows
+                token by token, with beam search by the prefix that all hypotheses share.
 
         Returns:
-            Translations, each with the text as far as it is certain; the last one is what
-            `translate` returns, the others have an empty `finish_reason`. Closing the iterator
-            cancels the translation; over gRPC the server finishes it, since a cancelled stream can
-            crash Triton 24.10.
+            Translations, each with the stable prefix of the text so far. The last one is what
+            `translate` returns; the others have an empty `finish_reason`. Closing the iterator
+            cancels the translation, except over gRPC: a cancelled stream can crash Triton 24.10,
+            so the server finishes it.
 
         Raises:
-            TypeError: something that is no text, or an option of another type.
-            ValueError: an option out of range.
-            TranslationError: while iterating: the request failed.
+            TypeError: a text is not a `str`, or an option has the wrong type.
+            ValueError: an option is out of range.
+            TranslationError: the request failed; raised while iterating.
         """
         return run_each(self._exchange.translate_stream(text, **options))
 
@@ -239,19 +238,21 @@ class Translator:
         """Translate any number of texts in constant memory.
 
         Args:
-            texts: read in this thread and only a little ahead of what has been handed out.
-            batch_size: texts in a request.
-            concurrency: requests under way at once. With 1, each is answered before more texts
-                are read, as a dialogue needs; with more, twice as many batches are read ahead.
-            **options: see `OptionArguments`; what is left out is the server's choice.
+            texts: the texts; this thread reads only a few of them ahead of the results.
+            batch_size: number of texts in a request.
+            concurrency: number of concurrent requests. With 1, each request is answered before
+                more texts are read, as a dialogue needs; with more, up to twice as many batches
+                are read ahead.
+            **options: see `OptionArguments`; the server has defaults for missing ones.
 
         Returns:
             Translations in the order of the texts.
 
         Raises:
-            TypeError: an option of another type; while iterating, something that is no text.
-            ValueError: an option out of range.
-            TranslationError: while iterating: a request failed, and those after it are cancelled.
+            TypeError: an option has the wrong type; while iterating, a text is not a `str`.
+            ValueError: an option is out of range.
+            TranslationError: a request failed, and those after it are cancelled; raised while
+                iterating.
         """
         if isinstance(texts, AsyncIterable):
             raise TypeError("texts must be an iterable of str: use AsyncTranslator")
@@ -277,33 +278,34 @@ class Translator:
     ) -> FileProgress:
         """Translate a file into another one, in constant memory.
 
-        What is written stands in `TARGET.partial` until it is whole.
+        The output is written to `TARGET.partial`, which is renamed when it is complete.
 
         Args:
-            source: lines are in UTF-8; markup says its encoding.
-            target: to write.
-            form: of its lines; None: `PlainLines`. Of a `Document` they are paragraphs. Of "html",
-                "xml" and "xliff" they are texts, each of which may have elements in it; all else
-                stays as it is, byte for byte.
-            batch_size: lines in a request.
-            concurrency: requests under way at once.
-            resume: go on with what an interrupted call has written; not with markup.
-            force: replace a target that is there, and what an interrupted call has written.
-            tell: called after each line.
-            refuse: called with the number of a line that the server refused, and why; the line is
-                left empty.
-            **options: see `OptionArguments`; what is left out is the server's choice.
+            source: the file to read. Lines are in UTF-8; a document with markup declares its
+                encoding.
+            target: the file to write.
+            form: the format of the lines; None: `PlainLines`. The lines of a `Document` are its
+                paragraphs. In "html", "xml" and "xliff" they are its texts, which may contain
+                inline elements; everything else is kept byte for byte.
+            batch_size: number of lines in a request.
+            concurrency: number of concurrent requests.
+            resume: continue the output of an interrupted call; not for markup.
+            force: replace an existing target, and the output of an interrupted call.
+            tell: called with the progress after each line.
+            refuse: called with the number of each line that the server refused, and the error; the
+                line is left empty.
+            **options: see `OptionArguments`; the server has defaults for missing ones.
 
         Returns:
-            What was done.
+            How many lines were translated.
 
         Raises:
-            FileExistsError: the target exists, or an interrupted call has written some of it.
+            FileExistsError: the target exists, or an interrupted call has begun to write it.
             OSError: a file cannot be read or written.
-            TypeError: an option of another type.
-            TranslationError: a request failed; what was written stays, to be resumed.
-            ValueError: an option out of range, a line that is not of the format, or what is to be
-                resumed belongs to something else.
+            TypeError: an option has the wrong type.
+            TranslationError: a request failed; the output so far is kept and can be resumed.
+            ValueError: an option is out of range, a line does not have the format, or the output
+                to be resumed belongs to another input or other options.
         """
         self._exchange._check_open()
         check_batch_options(options)
@@ -336,7 +338,7 @@ class Translator:
         refuse: Callable[[int, InvalidRequest], None],
         options: OptionArguments,
     ) -> FileProgress:
-        """As `translate_file`, of a file with markup."""
+        """`translate_file` for a file with markup."""
         if form not in FORMATS:
             raise ValueError(f"form is {form!r}: give {', '.join(FORMATS)}")
         if resume:

@@ -1,4 +1,4 @@
-"""What a client needs of a way to the server, and which way a URL names."""
+"""The interface of transports, which connect a client to a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dragoman_client.tensors import Array
 
 
 class Transport(Protocol):
-    """A way to the server; every method may be called from several threads at once."""
+    """A connection to the server; several threads may call every method at the same time."""
 
     def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
@@ -21,32 +21,32 @@ class Transport(Protocol):
 
         Args:
             inputs: tensors by name.
-            timeout_s: longest time for it, which is sent to the server too.
-            model: whom to ask.
+            timeout_s: timeout of the request, also sent to the server.
+            model: name of the model.
 
         Raises:
-            TranslationError: it went wrong.
+            TranslationError: the request failed.
         """
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """Send the tensors of one text and return the model's answer as it grows.
 
-        To stop reading before the end, close the iterator. That does not block, though a transport
-        may have to go on reading in the background.
+        To stop reading early, close the iterator. Closing does not block, but a transport may
+        continue to read in the background.
 
         Args:
             inputs: tensors by name.
-            timeout_s: longest time for all of it, which is sent to the server too.
+            timeout_s: timeout of the whole stream, also sent to the server.
 
         Raises:
-            TranslationError: while iterating: it went wrong.
+            TranslationError: the request failed; raised while iterating.
         """
 
     def is_ready(self) -> bool:
         """Whether the model can answer.
 
         Raises:
-            TranslationError: nobody could be asked.
+            TranslationError: no server answered.
         """
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """A way to the server; any number of tasks of one event loop may use it."""
+    """A connection to the server; any number of tasks of one event loop may use it."""
 
     async def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE

@@ -1,5 +1,5 @@
-"""Load tests of a translation server: how much it does, how long each waits, and what it can hold.
+"""Load tests of a translation server: throughput, latency and capacity.
 
-Command: `dragoman load-test`. May import `dragoman_client`, whose addresses, access, options and
-errors it shares; nothing else of ours.
+Command: `dragoman load-test`. Of this project's packages it imports only `dragoman_client` and
+`dragoman_options`, for addresses, credentials, options and errors.
 """

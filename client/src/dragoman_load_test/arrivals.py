@@ -1,4 +1,4 @@
-"""When requests arrive that nobody waits for: an open loop's intended times."""
+"""The scheduled arrival times of an open loop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Arrivals = Literal["poisson", "constant"]
 
 
 def arrival_times(rate: float, arrivals: Arrivals, seed: int) -> Iterator[float]:
-    """Endless ascending times in seconds from the beginning.
+    """Yields ascending arrival times without end, in seconds from the start.
 
     Args:
-        rate: arrivals a second, on average.
-        arrivals: `poisson` as independent people come, or `constant` as a clock ticks.
-        seed: of what is drawn.
+        rate: mean number of arrivals per second.
+        arrivals: `poisson` for independent users, or `constant` intervals.
+        seed: seed of the random times.
     """
     if arrivals == "constant":
         return (number / rate for number in itertools.count())
@@ -27,10 +27,10 @@ def arrival_times(rate: float, arrivals: Arrivals, seed: int) -> Iterator[float]
 
 
 def recorded_times(times_s: Sequence[float]) -> Iterator[float]:
-    """A record over and over: each turn begins a mean gap after the last arrival of the one before.
+    """Yields recorded times repeatedly; each repetition starts a mean gap after the previous one.
 
     Args:
-        times_s: what `read_record` found.
+        times_s: times from `read_record`.
     """
     first, last = times_s[0], times_s[-1]
     turn_s = record_span_s(times_s)
@@ -39,16 +39,16 @@ def recorded_times(times_s: Sequence[float]) -> Iterator[float]:
 
 
 def record_span_s(times_s: Sequence[float]) -> float:
-    """How long one turn of a record takes."""
+    """Returns the length of one repetition of a record."""
     span_s = times_s[-1] - times_s[0]
     return span_s * len(times_s) / (len(times_s) - 1)
 
 
 def read_record(file: Path) -> list[float]:
-    """Arrival times of a file: a number of seconds on each line, ascending, from any beginning.
+    """Read arrival times from a file: seconds on each line, ascending, from any origin.
 
     Raises:
-        ValueError: the file cannot be read, or holds something else.
+        ValueError: the file cannot be read, or a line is not a valid time.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()

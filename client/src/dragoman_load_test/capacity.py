@@ -1,4 +1,4 @@
-"""The search for the highest rate that keeps the objectives."""
+"""The search for the highest rate that meets the objectives."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dragoman_load_test.results import Capacity, Plan, Trial
 _FIRST = 0.8
 _STEP_BACK = 0.95
 _NOTHING = 0.02
-"""Part of a closed loop's throughput below which a server is held to hold nothing."""
+"""Below this share of a closed loop's throughput, the search ends without a capacity."""
 _MOST_TRIALS = 16
 BUSY = 0.65
-"""A server answers late long before it is fully used, since requests come unevenly."""
+"""Latency grows long before a server is fully used, since requests arrive unevenly."""
 _VALUES = """\
-# {rate} sentences/s by pods like the one that was tested, at most {busy:.0%} busy; one may fail.
+# {rate} sentences/s with pods like the tested one, each at most {busy:.0%} busy; one may fail.
 scaling:
   triton:
     least: 2  # at quiet times
@@ -25,7 +25,7 @@ scaling:
 """
 
 Try = Callable[[float], Awaitable[str]]
-"""Puts a server under a rate for a while; what spoke against it, empty if nothing did."""
+"""Measures a server at a rate; returns why it failed, or an empty string."""
 
 
 async def find_capacity(
@@ -35,17 +35,17 @@ async def find_capacity(
     tell: Callable[[Trial], None] = lambda _: None,
     resolution: float = 0.05,
 ) -> Capacity:
-    """Halve the distance between a rate that holds and one that does not.
+    """Bisect between a rate that meets the objectives and one that does not.
 
     Args:
-        start: sentences a second that may be about the most, as a closed loop has it.
+        start: estimate of the capacity in sentences per second, from a closed loop.
         try_rate: a short trial.
-        confirm: a long one, of what the search ends with; it steps back until one holds.
-        tell: called after each of them.
-        resolution: how close to each other the two rates come, over the rate.
+        confirm: a long trial of the rate found; the rate is reduced until a trial succeeds.
+        tell: called after each trial.
+        resolution: relative distance of the two rates at which the search ends.
 
     Returns:
-        The highest rate that was confirmed.
+        The highest confirmed rate.
     """
     trials: list[Trial] = []
 
@@ -74,16 +74,16 @@ async def find_capacity(
 def plan_for(
     wanted_per_s: float, capacity_per_s: float, characters: float, price_per_hour: float | None
 ) -> Plan | None:
-    """The servers that a rate takes.
+    """Plan the servers for a rate.
 
     Args:
-        wanted_per_s: sentences a second at the busiest time.
-        capacity_per_s: what one server holds.
-        characters: of a sentence, in the mean.
-        price_per_hour: of one server; None: not known.
+        wanted_per_s: sentences per second at the peak.
+        capacity_per_s: capacity of one server.
+        characters: mean number of characters of a sentence.
+        price_per_hour: price of one server; None: unknown.
 
     Returns:
-        The plan; None: a server holds nothing.
+        The plan; None: a server has no capacity.
     """
     if capacity_per_s <= 0:
         return None
@@ -95,7 +95,7 @@ def plan_for(
 
 
 def values_of(plan: Plan) -> str:
-    """The values of the Helm chart that a plan needs."""
+    """Returns the Helm values for a plan."""
     return _VALUES.format(
         rate=f"{plan.sentences_per_s:g}",
         busy=plan.busy,

@@ -1,4 +1,4 @@
-"""Two load tests side by side, and which of their differences are beyond noise."""
+"""Compares two load tests, and tells differences from noise."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dragoman_load_test.results import Point, Run, Window
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of one load, in both runs.
+    """One metric of one load, in both runs.
 
     Attributes:
-        load: under which.
-        figure: its name, with the unit.
-        before: mean over the first run's windows.
-        after: over the second's.
-        change: with its interval, in the figure's unit.
+        load: name of the load.
+        figure: name of the metric, with its unit.
+        before: mean over the windows of the first run.
+        after: mean over the windows of the second run.
+        change: the change with its confidence interval, in the unit of the metric.
         more_is_better: whether an increase is good.
     """
 
@@ -32,17 +32,17 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """The change over the first run's figure."""
+        """The change divided by the first run's mean."""
         return self.change.mean / self.before if self.before else math.inf
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether no change at all lies outside of the interval."""
+        """Whether the interval excludes zero."""
         return not self.change.low <= 0 <= self.change.high
 
     @property
     def verdict(self) -> str:
-        """In a word or two."""
+        """The result in words."""
         if not self.beyond_noise:
             return "within noise"
         return "better" if (self.change.mean > 0) == self.more_is_better else "worse"
@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs, by the loads that both have."""
+    """Two runs, compared by the loads that they share."""
 
     names: tuple[str, str]
     before: Run
@@ -67,7 +67,7 @@ class Comparison:
         ]
 
     def differences(self) -> Iterator[Difference]:
-        """Throughput and percentiles of each load."""
+        """Yield the differences of throughput, percentiles and errors, for each load."""
         for before, after in self.pairs:
             load = before.load + (
                 f", batches of {before.batch_size}" if before.batch_size > 1 else ""
@@ -85,7 +85,7 @@ class Comparison:
                     )
 
     def unlike(self) -> list[str]:
-        """In what the two differ that they should not, in sentences."""
+        """Returns, in words, the differences between the runs other than the server."""
         same = {
             "protocol": (self.before.protocol, self.after.protocol),
             "texts": (self.before.texts.sha256[:12], self.after.texts.sha256[:12]),
@@ -97,7 +97,7 @@ class Comparison:
 
 
 def _percentile(percentile: float) -> Callable[[Window], float | None]:
-    """Of a window; None where nothing was answered."""
+    """Returns a function for a percentile of a window; None if nothing was answered."""
     return lambda window: (
         window.histogram.percentile_ms(percentile) if len(window.histogram) else None
     )

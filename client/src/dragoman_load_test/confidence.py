@@ -1,4 +1,4 @@
-"""How sure a figure is that was taken several times.
+"""Confidence intervals of repeated measurements.
 
 Source: W. S. Gosset ("Student"), "The Probable Error of a Mean", Biometrika 6 (1908); for two
 samples B. L. Welch, "The generalization of Student's problem", Biometrika 34 (1947).
@@ -21,9 +21,9 @@ _T_97_5 = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, and how far from it the truth may be, with a confidence of 95 %.
+    """A mean with the half width of its 95 % confidence interval.
 
-    `half_width` is infinite where the figure was taken only once.
+    `half_width` is infinite for a single measurement.
     """
 
     mean: float
@@ -31,7 +31,7 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
-        """The mean of at least one value."""
+        """Estimate the mean of at least one value."""
         mean = statistics.fmean(values)
         if len(values) < 2:
             return cls(mean, math.inf)
@@ -40,22 +40,22 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """Where the interval begins."""
+        """The lower end of the interval."""
         return self.mean - self.half_width
 
     @property
     def high(self) -> float:
-        """Where it ends."""
+        """The upper end of the interval."""
         return self.mean + self.half_width
 
     @property
     def relative(self) -> float:
-        """Half of its width, over the mean."""
+        """The half width divided by the mean."""
         return self.half_width / abs(self.mean) if self.mean else math.inf
 
 
 def difference(before: Sequence[float], after: Sequence[float]) -> Estimate:
-    """How much larger the mean of the second sample is, by Welch's interval."""
+    """Estimate how much larger the mean of the second sample is, with Welch's interval."""
     delta = statistics.fmean(after) - statistics.fmean(before)
     if min(len(before), len(after)) < 2:
         return Estimate(delta, math.inf)
@@ -70,7 +70,7 @@ def difference(before: Sequence[float], after: Sequence[float]) -> Estimate:
 
 
 def drift(values: Sequence[float]) -> float:
-    """How much higher the last half of some values is than the first, over their mean."""
+    """The mean of the last half of the values minus that of the first half, over their mean."""
     half = len(values) // 2
     mean = statistics.fmean(values) if values else 0.0
     if not half or not mean:
@@ -79,13 +79,13 @@ def drift(values: Sequence[float]) -> float:
 
 
 def format_estimate(estimate: Estimate) -> str:
-    """A mean with its interval, if it has one."""
+    """Format a mean with its interval, if it has one."""
     spread = f" ± {estimate.half_width:.1f}" if math.isfinite(estimate.half_width) else ""
     return f"{estimate.mean:.1f}{spread}"
 
 
 def format_change(change: Estimate, before: float) -> str:
-    """A change with its interval, in per cent of what was before."""
+    """Format a change with its interval, in per cent of the value before."""
     if not before:
         return f"{change.mean:+.1f}"
     spread = f" ± {change.half_width / before:.1%}" if math.isfinite(change.half_width) else ""

@@ -1,4 +1,4 @@
-"""What is put under load over HTTP: Triton, or a gateway by one of its protocols.
+"""The HTTP APIs for load tests: Triton's, and the protocols of a gateway.
 
 Source: docs/api.md; https://libretranslate.com/docs; https://developers.deepl.com/docs
 """
@@ -24,24 +24,25 @@ API_NAMES: tuple[str, ...] = get_args(ApiName)
 _TITLES = {"own": "own API", "libretranslate": "LibreTranslate", "deepl": "DeepL"}
 _LANGUAGES = ("source_language", "target_language")
 _MODEL_TYPES = {1: "latency_optimized", 4: "quality_optimized"}
-"""DeepL's names by the beam width that the gateway takes for them."""
+"""DeepL's model types by the beam width that the gateway uses for them."""
 
 ReadLine = Callable[[bytes], Answer | None]
 
 
 @dataclass(frozen=True)
 class HttpApi:
-    """How texts are sent over HTTP, and answers read.
+    """How to send texts over HTTP, and to parse answers.
 
     Attributes:
-        title: as reports name it.
-        path: of a request that is answered at once, below the URL's.
-        write: the body of a request: texts, options and the deadline in seconds.
-        read: an answer; raises `ValueError` if it is something else.
-        check: raises what an answer with another status than 200 means.
-        headers: of every request.
-        stream_path: of streams; None: there are none.
-        line_reader: makes a reader of a stream's lines.
+        title: name in reports.
+        path: path of requests that are not streamed, relative to the URL.
+        write: returns the body of a request, from texts, options, timeout in seconds and whether
+            it is streamed.
+        read: parses an answer; raises `ValueError` if it is malformed.
+        check: raises the error of an answer whose status is not 200.
+        headers: headers of every request.
+        stream_path: path of streams; None: no streams.
+        line_reader: makes a parser of a stream's lines.
     """
 
     title: str
@@ -55,15 +56,15 @@ class HttpApi:
 
 
 def http_api(name: ApiName, access: Access, options: Mapping[str, Any]) -> HttpApi:
-    """The API of a name.
+    """Returns the API with a name.
 
     Args:
-        name: of the API.
-        access: what goes with every request; its token is a gateway's key.
-        options: of every request.
+        name: name of the API.
+        access: credentials of every request; the token is a gateway's API key.
+        options: options of every request.
 
     Raises:
-        ValueError: an option that it does not have, or one that it needs.
+        ValueError: the API does not have an option, or a required option is missing.
     """
     if name == "libretranslate":
         _check_options(name, options, _LANGUAGES)
@@ -79,7 +80,7 @@ def http_api(name: ApiName, access: Access, options: Mapping[str, Any]) -> HttpA
     if name == "deepl":
         _check_options(name, options, (*_LANGUAGES, "beam_width"))
         if options.get("beam_width") not in (None, *_MODEL_TYPES):
-            raise ValueError("beam_width: DeepL's protocol has 1 and 4, as model types")
+            raise ValueError("beam_width: DeepL's protocol has only 1 and 4, as model types")
         key = {"authorization": f"DeepL-Auth-Key {access.token}"} if access.token else {}
         headers = {**access.all_headers, **key}
         return HttpApi(

@@ -1,7 +1,7 @@
-"""The book in which every request is entered, by the window of time that it belongs to.
+"""Records every request in the window of time that it belongs to.
 
-A request belongs to the window in which it was to be sent, so that a server that stalls cannot put
-slow requests off to where nobody looks; throughput counts answers where they came.
+A request belongs to the window in which it was scheduled, so that the slow requests of a server
+that stalls are counted there. Throughput counts answers in the window in which they arrive.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dragoman_load_test.senders import Answered
 
 @dataclass
 class Page:
-    """A window of time.
+    """The counts of a window of time.
 
     Attributes:
-        requests: that were to be sent in it.
-        answers: that came in it.
-        sentences: in these answers.
-        tokens: in these answers.
-        latencies: of its requests, from when each was to be sent to the end of its answer.
-        first_parts: of its requests, to the first part of the answer, where answers have parts.
-        per_token: of its requests, time between tokens after the first part.
-        errors: of its requests, by kind.
+        requests: number of requests scheduled in it.
+        answers: number of answers that arrived in it.
+        sentences: number of sentences in these answers.
+        tokens: number of tokens in these answers.
+        latencies: latencies of its requests, from the scheduled time to the end of the answer.
+        first_parts: times of its requests to the first part of a streamed answer.
+        per_token: times of its requests between tokens after the first part.
+        errors: errors of its requests, by kind.
     """
 
     requests: int = 0
@@ -42,7 +42,7 @@ class Page:
 
 @dataclass
 class _Second:
-    """A second of the timeline, of which little is kept: a test may have many."""
+    """A second of the timeline, with little memory: a test may have many."""
 
     requests: int = 0
     sentences: int = 0
@@ -51,30 +51,30 @@ class _Second:
 
 
 class Ledger:
-    """Pages of windows, and a timeline of seconds."""
+    """The pages of the windows, and a timeline of seconds."""
 
     def __init__(self, window_s: float) -> None:
-        """An empty book; until `begin` is called, nothing that is entered counts."""
+        """Make an empty ledger; it does not count requests before `begin` is called."""
         self._window_s = window_s
         self._begin_s: float | None = None
         self._pages: collections.defaultdict[int, Page] = collections.defaultdict(Page)
         self._seconds: collections.defaultdict[int, _Second] = collections.defaultdict(_Second)
         self.examples: dict[str, str] = {}
-        """A message of each kind of error, warm-up included."""
+        """A message for each kind of error, including the warm-up."""
         self.warm_up_errors: Counter[str] = Counter()
-        """Errors of requests that were to be sent before `begin`."""
+        """Errors of requests scheduled before `begin`."""
 
     def begin(self, now_s: float) -> None:
-        """Let the first window begin."""
+        """Begin the first window."""
         self._begin_s = now_s
 
     def sent(self, intended_s: float) -> None:
-        """Enter a request that was to be sent at a time."""
+        """Record a request that was scheduled at a time."""
         for page in self._at(intended_s):
             page.requests += 1
 
     def answered(self, intended_s: float, end_s: float, answered: Answered) -> None:
-        """Enter an answer."""
+        """Record an answer."""
         for page in self._at(end_s):
             page.sentences += answered.sentences
             if isinstance(page, Page):
@@ -88,7 +88,7 @@ class Ledger:
                     page.per_token.record((end_s - answered.first_s) / (answered.tokens - 1))
 
     def failed(self, intended_s: float, kind: str, message: str) -> None:
-        """Enter an error."""
+        """Record an error."""
         self.examples.setdefault(kind, message)
         if self._begin_s is None or intended_s < self._begin_s:
             self.warm_up_errors[kind] += 1
@@ -99,11 +99,11 @@ class Ledger:
                 page.errors += 1
 
     def window(self, index: int) -> Page:
-        """The page of a window, counted from 0; requests of it may still be under way."""
+        """Returns the page of a window, by index; some of its requests may still be in flight."""
         return self._pages[index]
 
     def seconds(self, end_s: float) -> list[Moment]:
-        """All whole seconds from the beginning to a time."""
+        """Returns all whole seconds from the beginning to a time."""
         if self._begin_s is None:
             return []
         return [_moment(self._seconds[index]) for index in range(int(end_s - self._begin_s))]

@@ -1,4 +1,4 @@
-"""A whole load test: a sweep over loads, or the search for what a server can hold."""
+"""A whole load test: a sweep over loads, or the search for a server's capacity."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dragoman_load_test.texts import TextMix
 
 _START_CONCURRENCY = 32
 _TRIAL_REQUESTS = 1000
-"""Fewest that a trial sends, so that a 99th percentile means something."""
+"""Minimum number of requests of a trial, so that a 99th percentile is meaningful."""
 _MOST_TRIAL_WINDOWS = 12
 _OFFERED = 0.95
-"""Part of a rate that must really have been sent for it to count as tried."""
+"""Minimum share of a rate that the generator must have sent for the trial to count."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Watcher:
 
 @dataclass(frozen=True)
 class LoadTest:
-    """What all loads of a test have in common.
+    """The settings that all loads of a test share.
 
     Attributes:
         target: the server and the form of requests.
-        texts: what is sent; at least one.
-        texts_name: of their file.
+        texts: the texts to send; at least one.
+        texts_name: name of their file.
         schedule: how long each load is measured.
-        metrics_url: where the server tells of itself; None: nowhere.
-        command: for the record.
+        metrics_url: URL of the server metrics, or None.
+        command: the command line, stored in the results.
         watcher: reports progress.
-        date: when it began, in ISO 8601.
+        date: start of the test, in ISO 8601.
     """
 
     target: Target
@@ -65,7 +65,7 @@ class LoadTest:
 
         Raises:
             TranslationError: it was not translated.
-            ValueError: a file of the target's access does not hold what it should.
+            ValueError: a file of the target's access has the wrong content.
         """
         async with open_senders(self.target, [[self.texts[0]]]) as (send,):
             await send()
@@ -73,11 +73,11 @@ class LoadTest:
     async def sweep(
         self, loads: Iterable[tuple[Load, int]], objectives: Sequence[Objective]
     ) -> Run:
-        """Put the server under one load after the other.
+        """Measure the server under each load in turn.
 
         Args:
-            loads: each with its batch size.
-            objectives: judged for each load.
+            loads: the loads, each with its batch size.
+            objectives: evaluated for each load.
         """
         points = []
         for load, batch_size in loads:
@@ -91,15 +91,15 @@ class LoadTest:
         batch_size: int = 1,
         arrivals: Arrivals = "poisson",
     ) -> Run:
-        """Search the highest rate of an open loop that holds the objectives.
+        """Search for the highest rate of an open loop that meets the objectives.
 
         Args:
-            objectives: at least one.
-            batch_size: sentences in a request.
-            arrivals: how requests are spread.
+            objectives: at least one objective.
+            batch_size: number of sentences in a request.
+            arrivals: distribution of the arrivals.
 
         Returns:
-            A run with a capacity, the loads that led to it, and the verdicts under it.
+            A run with the capacity, the loads of the search, and the verdicts at the capacity.
         """
         brief = dataclasses.replace(self.schedule, windows=2, most_windows=2, give_up=True)
         start = await self._measure(ClosedLoop(_START_CONCURRENCY), batch_size, brief)
@@ -138,7 +138,7 @@ class LoadTest:
         return dataclasses.replace(run, judgements=tuple(judgements), capacity=capacity)
 
     def run_of(self, points: Sequence[Point], objectives: Sequence[Objective]) -> Run:
-        """What was measured, and whether it meets the objectives."""
+        """Returns the measured points as a run, with the verdicts on the objectives."""
         judgements = [objective.judge(point) for point in points for objective in objectives]
         return Run(
             self.date,
@@ -167,14 +167,14 @@ class LoadTest:
 
 
 def objections(point: Point, objectives: Sequence[Objective]) -> list[str]:
-    """What speaks against a rate: objectives, a backlog, or a generator that fell behind."""
+    """Returns why a rate failed: missed objectives, a backlog, or a generator that was too slow."""
     verdicts = [objective.judge(point) for objective in objectives]
     found = [f"{one.objective} missed: {one.found}" for one in verdicts if not one.met]
     if is_behind([window.in_flight for window in point.windows], point.requests):
-        found.append("more came than was answered")
+        found.append("the backlog grew")
     seconds = sum(window.elapsed_s for window in point.windows)
     sent = (point.requests - point.errors[NOT_SENT]) * point.batch_size / seconds
-    # An open loop of random arrivals has a spread of its own.
+    # The number of random arrivals varies by itself.
     spread = 3 * math.sqrt(point.amount * point.batch_size / seconds)
     if sent < _OFFERED * point.amount - spread:
         found.append(f"the generator sent only {sent:.1f} sentences/s")

@@ -1,4 +1,4 @@
-"""How requests come about: from clients that wait for each answer, or at times of their own."""
+"""Closed and open loops, which send the requests of a load test."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from dragoman_load_test.senders import NotSent, Send
 
 GIVEN_UP = "GivenUp"
 NOT_SENT = NotSent.__name__
-"""Kinds of errors of the generator's own: ended with the test, and what it could not send."""
+"""The generator's own kinds of errors: cancelled at the end of the test, and not sent."""
 _MOST_IN_FLIGHT = 20_000
 _PAUSE_AFTER_ERROR_S = 0.05
-"""A server that is away refuses at once; asking it without a pause would only heat the machine."""
+"""Without a pause, a client would retry in a busy loop while the server is down."""
 
 
 @dataclass(frozen=True)
 class ClosedLoop:
-    """So many clients, each of which sends its next request when it has its answer."""
+    """Clients that each send their next request when the last one is answered."""
 
     concurrency: int
 
     def __str__(self) -> str:
-        """As tables name it."""
-        return f"{self.concurrency} at once"
+        """The name of the load in tables."""
+        return f"concurrency {self.concurrency}"
 
 
 @dataclass(frozen=True)
 class OpenLoop:
-    """Requests that arrive whether or not the ones before are answered.
+    """Requests that arrive whether or not earlier ones are answered.
 
     Attributes:
-        rate: sentences a second, on average.
-        arrivals: how they are spread.
-        record_s: their times, if they are recorded; then `rate` is what the record makes.
+        rate: mean number of sentences per second.
+        arrivals: distribution of the arrivals; None: recorded.
+        record_s: recorded arrival times, if given; then `rate` follows from them.
     """
 
     rate: float
@@ -51,19 +51,19 @@ class OpenLoop:
 
     @classmethod
     def recorded(cls, times_s: Sequence[float], batch_size: int) -> OpenLoop:
-        """Requests of so many sentences at recorded times."""
+        """Make a load with requests of `batch_size` sentences at recorded times."""
         rate = batch_size * len(times_s) / record_span_s(times_s)
         return cls(rate, None, tuple(times_s))
 
     def times(self, batch_size: int, seed: int) -> Iterator[float]:
-        """When requests of so many sentences are sent, in seconds from the beginning."""
+        """Yields when to send requests of `batch_size` sentences, in seconds from the start."""
         if self.record_s is not None:
             return recorded_times(self.record_s)
         assert self.arrivals is not None
         return arrival_times(self.rate / batch_size, self.arrivals, seed)
 
     def __str__(self) -> str:
-        """As tables name it."""
+        """The name of the load in tables."""
         return f"{round(self.rate, 2):.12g}/s {self.arrivals or 'recorded'}"
 
 
@@ -71,18 +71,18 @@ Load = ClosedLoop | OpenLoop
 
 
 class Running(Protocol):
-    """A load that goes on until it is stopped."""
+    """A load that runs until it is stopped."""
 
     @property
     def in_flight(self) -> int:
-        """Requests that are under way."""
+        """Number of requests in flight."""
 
     async def stop(self, wait: bool) -> None:
-        """Send nothing more, and wait for what is under way or give it up."""
+        """Send no more requests, and wait for those in flight or cancel them."""
 
 
 class Clients:
-    """A closed loop that runs."""
+    """A running closed loop."""
 
     def __init__(self, loop: ClosedLoop, senders: Sequence[Send], ledger: Ledger) -> None:
         """Start it in the running event loop."""
@@ -111,7 +111,7 @@ class Clients:
 
 
 class Crowd:
-    """An open loop that runs."""
+    """A running open loop."""
 
     def __init__(
         self,
@@ -126,11 +126,11 @@ class Crowd:
 
         Args:
             loop: when requests arrive.
-            senders: what they are, over and over.
-            ledger: gets them.
-            batch_size: sentences in a request.
-            seed: of what is drawn.
-            lag: gets how late each was sent.
+            senders: the requests, sent repeatedly in this order.
+            ledger: records the requests.
+            batch_size: number of sentences in a request.
+            seed: seed of the random arrivals.
+            lag: records how late each request was sent.
         """
         self._source = itertools.cycle(senders)
         self._ledger = ledger
@@ -158,7 +158,7 @@ class Crowd:
         try:
             await self._send_at(begin_s, times)
         except asyncio.CancelledError:
-            # Those that should have been sent by now.
+            # Count the requests that should have been sent by now.
             for time_s in times:
                 if begin_s + time_s > time.perf_counter():
                     break
@@ -170,12 +170,12 @@ class Crowd:
         for time_s in times:
             intended_s = begin_s + time_s
             early_s = intended_s - time.perf_counter()
-            # Also when late: answers want to be read, too.
+            # Yield to the event loop even if late, so that answers are read.
             await asyncio.sleep(max(0.0, early_s))
             self._lag.record(time.perf_counter() - intended_s)
             self._ledger.sent(intended_s)
             if len(self._sent) >= _MOST_IN_FLIGHT:
-                message = f"{_MOST_IN_FLIGHT} requests are under way"
+                message = f"{_MOST_IN_FLIGHT} requests are in flight"
                 self._ledger.failed(intended_s, NOT_SENT, message)
                 continue
             sending = _send(next(self._source), intended_s, self._ledger)
@@ -190,7 +190,7 @@ class Crowd:
 
 
 async def _send(send: Send, intended_s: float, ledger: Ledger) -> bool:
-    """Send a request and enter what comes of it; whether that is an answer."""
+    """Send a request and record the outcome; returns whether it was answered."""
     try:
         answered = await send()
     except TranslationError as error:

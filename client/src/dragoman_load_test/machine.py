@@ -1,4 +1,4 @@
-"""On what a load test ran."""
+"""The machine that a load test runs on."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 
 def machine_in_words() -> str:
-    """Its processors and system."""
+    """Returns its processors and operating system in words."""
     try:
         processors = len(os.sched_getaffinity(0))
-    except AttributeError:  # of Linux alone
+    except AttributeError:  # available only on Linux
         processors = os.cpu_count() or 1
     return f"{processors} x {cpu_name()}, {platform.system()}"
 
 
 def cpu_name() -> str:
-    """As the processor calls itself."""
+    """Returns the name of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

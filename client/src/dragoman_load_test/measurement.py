@@ -1,4 +1,4 @@
-"""A server under one load: warm-up, windows, and whether they agree."""
+"""Measures a server under one load: warm-up, windows, and whether the windows agree."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dragoman_load_test.target import Target
 from dragoman_load_test.texts import in_batches
 
 _STEADY = 0.1
-"""Most half width of the throughput's interval, and most drift, over its mean."""
+"""Maximum half width of the throughput's confidence interval, and maximum drift, over its mean."""
 _FEWEST_WINDOWS = 3
-"""With fewer, their agreement says nothing."""
+"""With fewer windows, their agreement is not meaningful."""
 _FALLING_BEHIND = 0.05
-"""Part of an open loop's requests that may pile up before it counts as too much for the server."""
+"""If the backlog grows by more than this share of an open loop's requests, the load is too high."""
 _HOPELESS = 0.25
-"""Part of a window's requests that may pile up before the test is stopped."""
+"""If the backlog grows by more than this share of a window's requests, the test stops."""
 _FEW = 5
 
 
@@ -36,12 +36,12 @@ class Schedule:
     """How long a load is measured.
 
     Attributes:
-        warm_up_s: under load before it counts.
+        warm_up_s: time under load before the first window.
         window_s: length of a window.
-        windows: how many count.
-        most_windows: how many are tried until the last `windows` of a closed loop agree.
-        seed: of the order of texts, and of arrivals.
-        give_up: end as soon as an open loop is hopelessly too much for the server.
+        windows: number of counted windows.
+        most_windows: maximum number of windows until the last `windows` of a closed loop agree.
+        seed: seed for the order of texts, and for arrivals.
+        give_up: stop early if an open loop is far above the server's capacity.
     """
 
     warm_up_s: float = 3.0
@@ -54,7 +54,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Progress:
-    """A window that has just ended, while others follow."""
+    """The results of a window that has just ended."""
 
     number: int
     sentences_per_s: float
@@ -73,21 +73,21 @@ async def measure(
     metrics_url: str | None = None,
     tell: Callable[[Progress], None] = lambda _: None,
 ) -> Point:
-    """Put a server under load.
+    """Measure a server under a load.
 
-    All measurements of a process are made in one event loop: gRPC does not stand several.
+    Run all measurements of a process in one event loop: gRPC does not support several.
 
     Args:
         target: the server and the form of requests.
-        texts: sent in an order drawn from the seed, over and over.
-        batch_size: texts in a request; 1, if the target streams.
-        load: how requests come about.
-        schedule: for how long.
-        metrics_url: where the server tells of itself; None: nowhere.
+        texts: the texts, sent repeatedly in a random order.
+        batch_size: number of texts in a request; 1 if the target streams.
+        load: closed or open loop.
+        schedule: how long to measure.
+        metrics_url: URL of the server metrics, or None.
         tell: called after each window.
 
     Raises:
-        ValueError: a file of the target's access does not hold what it should.
+        ValueError: a file of the target's access has the wrong content.
     """
     batches = in_batches(texts, batch_size, schedule.seed)
     ledger = Ledger(schedule.window_s)
@@ -108,8 +108,8 @@ async def measure(
         hopeless = await ends.wait()
         await own.stop()
         server = await watch.end() if watch else None
-        # What is under way belongs to the windows, too. And a server that does not notice that a
-        # client has gone would go on with it under the next load.
+        # Requests in flight belong to the windows too, so wait for them. Also, a server that does
+        # not notice cancellation would still be busy with them under the next load.
         await running.stop(wait=not hopeless or not target.notices_cancellation)
     return _point(load, batch_size, schedule, ledger, ends, own.lag, server, watch)
 
@@ -124,7 +124,7 @@ def _point(
     server: ServerFigures | None,
     watch: ServerWatch | None,
 ) -> Point:
-    """What a load that has ended has left behind."""
+    """Returns the results of a load that has ended."""
     pages = [ledger.window(index) for index in range(len(ends.processors))]
     first = _first_that_counts(pages, schedule.windows)
     windows = tuple(
@@ -150,7 +150,7 @@ def _point(
 
 
 def _first_that_counts(pages: Sequence[Page], windows: int) -> int:
-    """The last windows count, unless one before them had errors, which must not be hidden."""
+    """Returns the first counted window: only the last count, unless earlier ones had errors."""
     first = max(0, len(pages) - windows)
     return 0 if any(page.errors for page in pages[:first]) else first
 
@@ -169,7 +169,7 @@ def _start(
 
 
 class _Ends:
-    """Waits for the windows' ends, and takes what can be taken only there."""
+    """Waits for the end of each window, and takes the measurements that are made there."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _Ends:
         self.in_flight: list[int] = []
 
     async def wait(self) -> bool:
-        """Until enough windows have ended; whether the load is hopelessly too much."""
+        """Wait until enough windows have ended; returns whether the load is far too high."""
         while not self._enough():
             due_s = self.begin_s + (len(self.processors) + 1) * self._schedule.window_s
             await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
@@ -218,7 +218,7 @@ class _Ends:
         return is_steady([float(self._ledger.window(index).sentences) for index in last])
 
     def _hopeless(self) -> bool:
-        """Whether requests pile up so that more windows would tell nothing new."""
+        """Whether the backlog grows so fast that more windows are not needed."""
         if isinstance(self._load, ClosedLoop) or len(self.in_flight) < 2:
             return False
         arrived = self._ledger.window(len(self.in_flight) - 1).requests
@@ -227,7 +227,7 @@ class _Ends:
 
 
 def is_steady(throughputs: Sequence[float]) -> bool:
-    """Whether windows agree, by their interval of confidence and by their drift."""
+    """Whether windows agree, by their confidence interval and by their drift."""
     return Estimate.of(throughputs).relative <= _STEADY and abs(drift(throughputs)) <= _STEADY
 
 
@@ -238,11 +238,11 @@ def _notes(
     watch: ServerWatch | None,
     server: ServerFigures | None,
 ) -> Iterator[str]:
-    """What to know before a point's figures are believed."""
+    """Yields notes on the reliability of a point's results."""
     yield from limits_found(point.processors, lag, point.latencies.percentile_ms(50))
     throughputs = [window.sentences_per_s for window in point.windows]
     if left_out:
-        yield f"{left_out} windows before these did not agree with each other and are left out"
+        yield f"{left_out} windows before these did not agree with each other and are not counted"
     if not any(throughputs):
         yield "no request was answered"
     elif point.closed and len(throughputs) >= _FEWEST_WINDOWS and not is_steady(throughputs):
@@ -251,13 +251,13 @@ def _notes(
             f"with a drift of {drift(throughputs):+.0%}: measure for longer"
         )
     if not point.closed and is_behind([w.in_flight for w in point.windows], point.requests):
-        yield "more came than was answered: the latencies grow with the length of the test"
+        yield "the backlog grew: latencies depend on the length of the test"
     if watch and server is None:
-        yield f"no figures of the server: {watch.problem}"
+        yield f"no server metrics: {watch.problem}"
 
 
 def is_behind(in_flight: Sequence[int], requests: int) -> bool:
-    """Whether requests piled up from the first window's end to the last's."""
+    """Whether the backlog grew from the end of the first window to the end of the last."""
     return in_flight[-1] - in_flight[0] > max(_FEW, _FALLING_BEHIND * requests)
 
 

@@ -1,6 +1,6 @@
-"""Requests to the models `translate` and `translate_stream`, and their answers, as on the wire.
+"""Serialized requests to the models `translate` and `translate_stream`, and their answers.
 
-All of a request is written before it is sent.
+A request is serialized completely before the test sends it.
 
 Source: https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_generate.md
 """
@@ -24,7 +24,7 @@ INFER = "/inference.GRPCInferenceService/ModelInfer"
 STREAM_INFER = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 _WANTED = ("text_output", "output_tokens")
-"""Outputs without which a translation cannot be counted."""
+"""Outputs that are needed to count a translation."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Answer:
     """The translations of a request, or of a part of it.
 
     Attributes:
-        texts: as many as were sent.
-        tokens: of all of them, without end symbols.
-        last: whether no part follows.
+        texts: translations, as many as texts were sent.
+        tokens: total number of tokens, without end-of-sequence tokens.
+        last: whether this is the last part.
     """
 
     texts: tuple[str, ...]
@@ -45,13 +45,13 @@ class Answer:
 def grpc_request(
     texts: Sequence[str], options: Mapping[str, Any], timeout_s: float, streamed: bool = False
 ) -> bytes:
-    """A message to `ModelInfer` or `ModelStreamInfer`.
+    """Serialize a message to `ModelInfer` or `ModelStreamInfer`.
 
     Args:
-        texts: what to translate; one, if it is streamed.
-        options: by name, as `dragoman_options.table.check` returns them.
-        timeout_s: the server's deadline.
-        streamed: by `translate_stream`.
+        texts: texts to translate; one text for a stream.
+        options: options by name, as `dragoman_options.table.check` returns them.
+        timeout_s: the server's timeout.
+        streamed: whether to use `translate_stream`.
     """
     inputs = build_inputs(texts, options)
     write = grpc_wire.stream_request if streamed else grpc_wire.infer_request
@@ -62,23 +62,23 @@ def grpc_request(
 
 
 def read_grpc_answer(message: bytes) -> Answer:
-    """The answer in a message of `ModelInfer`.
+    """Parse a message of `ModelInfer`.
 
     Raises:
-        ValueError: the message holds something else.
+        ValueError: the message is malformed.
     """
     try:
         return _grpc_answer(service_pb2.ModelInferResponse.FromString(message))
-    except Exception as error:  # protobuf has no base of its own for what it raises
+    except Exception as error:  # protobuf's errors have no common base class
         raise ValueError(f"not an answer of the model {TRANSLATE}: {error!r}") from error
 
 
 def read_grpc_part(message: bytes) -> Answer:
-    """The part of an answer in a message of `ModelStreamInfer`.
+    """Parse a part of an answer in a message of `ModelStreamInfer`.
 
     Raises:
-        TranslationError: the server refused.
-        ValueError: the message holds something else.
+        TranslationError: the server refused the request.
+        ValueError: the message is malformed.
     """
     try:
         response = service_pb2.ModelStreamInferResponse.FromString(message)
@@ -87,20 +87,20 @@ def read_grpc_part(message: bytes) -> Answer:
         return _grpc_answer(response.infer_response)
     except TranslationError:
         raise
-    except Exception as error:  # as above
+    except Exception as error:  # see `read_grpc_answer`
         raise ValueError(f"not an answer of the model {STREAM}: {error!r}") from error
 
 
 def generate_request(texts: Sequence[str], options: Mapping[str, Any], timeout_s: float) -> bytes:
-    """A body for `/generate` or `/generate_stream`; arguments as for `grpc_request`."""
+    """Serialize a body for `/generate` or `/generate_stream`; see `grpc_request`."""
     return http_wire.generate_body(build_inputs(texts, options), timeout_s)
 
 
 def read_generated(body: bytes) -> Answer:
-    """The answer in a body of `/generate`.
+    """Parse a body of `/generate`.
 
     Raises:
-        ValueError: it holds something else.
+        ValueError: the body is malformed.
     """
     with reading(f"an answer of the model {TRANSLATE}"):
         texts, counts = (_listed(value) for value in map(json.loads(body).__getitem__, _WANTED))
@@ -109,10 +109,10 @@ def read_generated(body: bytes) -> Answer:
 
 @contextlib.contextmanager
 def reading(what: str) -> Iterator[None]:
-    """What reading something else means.
+    """Convert exceptions from parsing.
 
     Raises:
-        ValueError: it is not that.
+        ValueError: the answer is not `what`.
     """
     try:
         yield
@@ -121,11 +121,11 @@ def reading(what: str) -> Iterator[None]:
 
 
 def read_event(line: bytes) -> Answer | None:
-    """The part of an answer in a line of server-sent events; None: the line brings none.
+    """Parse a part of an answer in a line of server-sent events; None: the line has none.
 
     Raises:
-        TranslationError: the server refused, or it is something else.
-        ValueError: a value in it is something else.
+        TranslationError: the server refused the request, or the line is not Triton's.
+        ValueError: a value in the event has the wrong type.
     """
     values = http_wire.read_event(line)
     if values is None:
@@ -138,7 +138,7 @@ def read_event(line: bytes) -> Answer | None:
 
 
 def _listed(value: Any) -> list[Any]:
-    """An output's elements; one has no list around it."""
+    """Returns the elements of an output; a single element is not in a list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -159,7 +159,7 @@ def _answer(tensors: Mapping[str, bytes]) -> Answer:
 
 
 def _strings(raw: bytes) -> list[str]:
-    """The elements of a tensor of strings, each behind its length."""
+    """Returns the elements of a tensor of strings, each preceded by its length."""
     found, start = [], 0
     while start < len(raw):
         (length,) = struct.unpack_from("<I", raw, start)

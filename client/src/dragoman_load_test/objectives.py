@@ -1,4 +1,4 @@
-"""What a service promises (SLO), and whether a load test kept it."""
+"""Service level objectives (SLOs), and whether a load test met them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _FORM = re.compile(
     r"|sentences=(?P<sentences>\d+(\.\d+)?)/s"
 )
 FORMS = "p99=300ms, first-p95=0.1s (the first part of a stream), errors=0.1%, sentences=200/s"
-"""What can be asked for, for messages."""
+"""Examples of objectives, for messages."""
 
 Measure = Literal["latency", "first part", "errors", "sentences"]
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A bound.
+    """An objective: a bound on a measure.
 
-    A request without an answer counts as slower than any bound on latency. Errors are bounded only
-    if it is asked for.
+    A request without an answer counts as slower than any latency bound. Other errors are not
+    limited without an objective for them.
 
     Attributes:
-        text: as it was written.
-        measure: of what.
-        bound: milliseconds, a share, or sentences a second.
-        percentile: of a latency.
+        text: the objective as written.
+        measure: the measure that is bounded.
+        bound: milliseconds, a share, or sentences per second.
+        percentile: percentile of a latency.
     """
 
     text: str
@@ -41,10 +41,10 @@ class Objective:
 
     @classmethod
     def parse(cls, text: str) -> Objective:
-        """Read an objective.
+        """Parse an objective.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is not an objective.
         """
         found = _FORM.fullmatch(text)
         if found is None:
@@ -56,12 +56,12 @@ class Objective:
         bound_ms = float(found["time"]) * (1000 if found["unit"] == "s" else 1)
         percentile = float(found["percentile"])
         if not bound_ms or not percentile:
-            raise ValueError(f"objective {text!r}: a percentile and a time are more than 0")
+            raise ValueError(f"objective {text!r}: percentile and time must be more than 0")
         measure: Measure = "first part" if found["first"] else "latency"
         return cls(text, measure, bound_ms, percentile)
 
     def judge(self, point: Point) -> Judgement:
-        """Whether a load kept it."""
+        """Returns whether a load met the objective."""
         found, met = self._found(point)
         return Judgement(self.text, point.load, found, met)
 

@@ -1,4 +1,4 @@
-"""The generator's look at itself: whether it, and not the server, was the limit."""
+"""Monitors the load generator: whether it was the bottleneck instead of the server."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _LATE_SHARE = 0.1
 
 
 class OwnLoad:
-    """How busy this process is, and how late its event loop."""
+    """Measures the CPU usage of this process, and the delays of its event loop."""
 
     def __init__(self) -> None:
-        """Look from now on, in the running event loop."""
+        """Start measuring, in the running event loop."""
         self.lag = LatencyHistogram()
-        """How late things were done that should have been done at a time."""
+        """How late scheduled events ran."""
         self._ticking = asyncio.create_task(self._tick())
         self._cpu_s, self._wall_s = time.process_time(), time.perf_counter()
 
     def restart(self) -> None:
-        """Forget what was before."""
+        """Reset the measurements."""
         self.lag.clear()
         self.processors()
 
     def processors(self) -> float:
-        """Processors in use since the last call; one is all that a generator has."""
+        """Returns the CPU cores used since the last call; a generator can use only one."""
         cpu_s, wall_s = time.process_time(), time.perf_counter()
         share = (cpu_s - self._cpu_s) / max(wall_s - self._wall_s, 1e-9)
         self._cpu_s, self._wall_s = cpu_s, wall_s
         return share
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop measuring."""
         self._ticking.cancel()
         await asyncio.gather(self._ticking, return_exceptions=True)
 
@@ -48,23 +48,23 @@ class OwnLoad:
 
 
 def limits_found(processors: float, lag: LatencyHistogram, median_ms: float) -> list[str]:
-    """Why the generator may have been the limit, in sentences; empty: it was not.
+    """Returns, in words, why the generator may have been the bottleneck; empty: it was not.
 
     Args:
-        processors: that it used.
-        lag: how late it did things.
-        median_ms: of the latencies it measured.
+        processors: CPU cores that it used.
+        lag: how late scheduled events ran.
+        median_ms: median of the measured latencies.
     """
     found = []
     if processors > _BUSY_SHARE:
         found.append(
-            f"the generator used {processors:.0%} of the one processor it can use: it, and not the "
-            "server, may have been the limit"
+            f"the generator used {processors:.0%} of the one processor it can use: it may have "
+            "been the bottleneck instead of the server"
         )
     late_ms = lag.percentile_ms(99)
     if late_ms > max(_LATE_MS, _LATE_SHARE * median_ms):
         found.append(
-            f"one in a hundred times the generator was {late_ms:.0f} ms late or more: latencies "
-            "hold some of its own; give it processors that the server does not use"
+            f"in 1 % of cases the generator was at least {late_ms:.0f} ms late: the latencies "
+            "include its own delay; give it processors that the server does not use"
         )
     return found

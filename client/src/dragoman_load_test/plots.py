@@ -1,4 +1,4 @@
-"""Pictures of load tests, as SVG."""
+"""Charts of load tests, as SVG."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dragoman_load_test.comparison import Comparison
 from dragoman_load_test.results import Point, Run
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
-"""Told apart by the colour-blind too; Source: Okabe and Ito, "Color Universal Design" (2008)."""
+"""Safe for colour-blind readers. Source: Okabe and Ito, "Color Universal Design" (2008)."""
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dragoman",
@@ -32,12 +32,12 @@ STYLE: Any = {
 }
 _MOST_CURVES = 6
 _WINDOWS_FOR_BARS = 3
-"""With fewer an interval says nothing."""
+"""With fewer windows, an interval is not meaningful."""
 _PERCENTILES = (0, 50, 90, 99, 99.9, 99.99)
 
 
 def draw_run(run: Run) -> str:
-    """Throughput against latency, percentiles of latency, and the course of the test."""
+    """Draw throughput against latency, percentiles of latency, and the timeline of the test."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 7.2), layout="constrained")
         grid = figure.add_gridspec(3, 2, height_ratios=(2.2, 1, 1))
@@ -51,7 +51,7 @@ def draw_run(run: Run) -> str:
 
 
 def draw_comparison(comparison: Comparison) -> str:
-    """Throughput against latency, and percentiles of latency, of two runs."""
+    """Draw throughput against latency, and percentiles of latency, of two runs."""
     before, after = comparison.before, comparison.after
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 4.4), layout="constrained")
@@ -68,7 +68,7 @@ def draw_comparison(comparison: Comparison) -> str:
 
 
 def _most_telling(points: Sequence[Point]) -> list[Point]:
-    """As many as a picture bears: those measured longest, in the order that they have."""
+    """The points measured longest, at most `_MOST_CURVES`, in their order."""
     longest = sorted(points, key=lambda point: -len(point.windows))[:_MOST_CURVES]
     return [point for point in points if point in longest]
 
@@ -78,7 +78,7 @@ def _against_latency(axes: Axes, runs: Sequence[tuple[str, Run]]) -> None:
     for name, run in runs:
         for percentile, marker in ((50, "o"), (99, "s")):
             colour = next(colours)
-            # Clients that wait, and requests that do not, are not on one line.
+            # Closed and open loops are separate lines.
             for closed, line in ((True, "-"), (False, "--")):
                 points = [point for point in run.points if point.closed == closed]
                 label = f"p{percentile} {name}".strip() + ("" if closed else ", open loop")
@@ -118,7 +118,7 @@ def _line(
 
 
 def _percentiles(axes: Axes, curves: Sequence[tuple[str, Point, str]], alike: int = 1) -> None:
-    """Curves of latency; so many next to each other share a colour."""
+    """Draw latency curves; each group of `alike` curves has the same colour."""
     for number, (name, point, style) in enumerate(curves):
         if not len(point.latencies):
             continue
@@ -136,7 +136,7 @@ def _percentiles(axes: Axes, curves: Sequence[tuple[str, Point, str]], alike: in
 
 
 def _curve(point: Point) -> Iterator[tuple[float, float]]:
-    """How many requests one stands for at each percentile, and its latency."""
+    """Yield the latency at each percentile; a percentile as one in so many requests."""
     most = max(1, len(point.latencies))
     for percentile, time_ms in point.latencies.curve():
         yield min(_one_in(percentile), most), time_ms
@@ -152,7 +152,7 @@ def _course(above: Axes, below: Axes, points: Sequence[Point]) -> None:
         colour = COLOURS[number % len(COLOURS)]
         seconds = range(start, start + len(point.timeline))
         above.plot(seconds, [moment.sentences for moment in point.timeline], color=colour)
-        # Where nothing was asked, nothing is drawn.
+        # Seconds without requests are not drawn.
         median = [moment.p50_ms or math.nan for moment in point.timeline]
         longest = [moment.max_ms or math.nan for moment in point.timeline]
         below.plot(seconds, median, color=colour, label="" if number else "p50")
@@ -173,13 +173,13 @@ def _course(above: Axes, below: Axes, points: Sequence[Point]) -> None:
         start += len(point.timeline)
     above.set(ylabel="sentences/s", ylim=(0, None))
     above.tick_params(labelbottom=False)
-    below.set(xlabel="seconds under load, warm-up left out", ylabel="latency, ms")
+    below.set(xlabel="seconds under load, without warm-up", ylabel="latency, ms")
     _logarithmic(below, (1,))
     _legend(below)
 
 
 def _logarithmic(axes: Axes, ticks: tuple[int, ...] = (1, 2, 5)) -> None:
-    """A scale with ticks at these multiples of powers of ten, if there is anything to show."""
+    """Set a logarithmic scale with ticks at these multiples of powers of ten, if there is data."""
     if not any(np.any(np.asarray(line.get_ydata(), float) > 0) for line in axes.get_lines()):
         return
     axes.set_yscale("log")

@@ -1,4 +1,4 @@
-"""Load tests as pages that hold all they need: text, tables and pictures."""
+"""Formats load tests as self-contained HTML pages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dragoman_load_test.table import plan_line
 
 
 def run_page(run: Run) -> str:
-    """A run as HTML; whatever texts, URLs and servers said is escaped."""
+    """Returns a run as HTML; all text from files, URLs and servers is escaped."""
     return _page("run.html", run=run, picture=_inline(draw_run(run)), plan_line=plan_line)
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Two runs as HTML."""
+    """Returns the comparison of two runs as HTML."""
     picture = _inline(draw_comparison(comparison))
     return _page("comparison.html", comparison=comparison, picture=picture)
 
@@ -38,5 +38,5 @@ def _page(name: str, **values: object) -> str:
 
 
 def _inline(svg: str) -> Markup:
-    """A picture of ours, in which matplotlib has escaped all text, without its XML prologue."""
+    """Returns one of our charts without its XML prologue; matplotlib has escaped all text in it."""
     return Markup(svg[svg.index("<svg") :])  # noqa: S704

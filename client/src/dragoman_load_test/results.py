@@ -1,4 +1,4 @@
-"""What a load test found, as it is kept in JSON and CSV."""
+"""The results of a load test, and their JSON and CSV files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dragoman_load_test.server_figures import ServerFigures
 from dragoman_load_test.texts import TextMix
 
 VERSION = 1
-"""Of the format in JSON."""
+"""Version of the JSON format."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class Window:
     """A window of time under load; see `ledger.Page`.
 
     Attributes:
-        elapsed_s: how long it was.
-        requests: that were to be sent in it.
-        answers: that came in it.
-        sentences: in these answers.
-        tokens: in these answers.
-        errors: of its requests, by kind.
-        latencies: of its requests, as `LatencyHistogram.encode` writes them.
-        first_parts: likewise, to the first part of an answer.
-        per_token: likewise, between tokens after the first part.
-        processors: that the generator used.
-        in_flight: requests under way at its end.
+        elapsed_s: length of the window.
+        requests: number of requests scheduled in it.
+        answers: number of answers that arrived in it.
+        sentences: number of sentences in these answers.
+        tokens: number of tokens in these answers.
+        errors: errors of its requests, by kind.
+        latencies: latencies of its requests, as `LatencyHistogram.encode` writes them.
+        first_parts: times to the first part of an answer, likewise.
+        per_token: times between tokens after the first part, likewise.
+        processors: number of CPU cores that the generator used.
+        in_flight: requests in flight at its end.
     """
 
     elapsed_s: float
@@ -59,13 +59,13 @@ class Window:
 
     @functools.cached_property
     def histogram(self) -> LatencyHistogram:
-        """Of its latencies."""
+        """Histogram of its latencies."""
         return LatencyHistogram.merge([self.latencies])
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A second of the time that counts: its requests, and the sentences answered in it."""
+    """A second of the measured time: its requests, and the sentences answered in it."""
 
     requests: int
     sentences: int
@@ -77,20 +77,20 @@ class Moment:
 
 @dataclass(frozen=True)
 class Point:
-    """A server under one load.
+    """The results of one load.
 
     Attributes:
-        load: as tables name it.
-        closed: whether clients wait for answers.
-        amount: clients in a closed loop, sentences a second in an open one.
-        batch_size: sentences in a request.
-        windows: what was found, in their order.
-        timeline: by seconds.
-        examples: a message of each kind of error.
+        load: name of the load in tables.
+        closed: whether it is a closed loop, whose clients wait for answers.
+        amount: number of clients of a closed loop, sentences per second of an open one.
+        batch_size: number of sentences in a request.
+        windows: results of the windows, in order.
+        timeline: results of each second.
+        examples: a message for each kind of error.
         warm_up_errors: errors before the first window, by kind.
-        lag: how late the generator did things, encoded.
-        server: its own figures; None: it did not tell.
-        notes: what to know before these figures are believed.
+        lag: histogram of the generator's delays, encoded.
+        server: server metrics; None: not available.
+        notes: notes on the reliability of the results.
     """
 
     load: str
@@ -112,43 +112,43 @@ class Point:
 
     @property
     def tokens_per_s(self) -> float:
-        """Output tokens, mean."""
+        """Mean number of output tokens per second."""
         return sum(w.tokens for w in self.windows) / sum(w.elapsed_s for w in self.windows)
 
     @functools.cached_property
     def latencies(self) -> LatencyHistogram:
-        """Of all windows."""
+        """Latencies of all windows."""
         return self._merged(lambda window: window.latencies)
 
     @functools.cached_property
     def first_parts(self) -> LatencyHistogram:
-        """Of all windows; empty where answers come in one."""
+        """Times to the first part, of all windows; empty without streaming."""
         return self._merged(lambda window: window.first_parts)
 
     @functools.cached_property
     def per_token(self) -> LatencyHistogram:
-        """Of all windows; empty where answers come in one."""
+        """Times between tokens, of all windows; empty without streaming."""
         return self._merged(lambda window: window.per_token)
 
     def percentile_ms(self, percentile: float) -> Estimate:
-        """A percentile of latency: of all requests, with the spread of the windows'."""
+        """A latency percentile of all requests, with the confidence interval over the windows."""
         each = [w.histogram.percentile_ms(percentile) for w in self.windows if len(w.histogram)]
         spread = Estimate.of(each).half_width if each else float("inf")
         return Estimate(self.latencies.percentile_ms(percentile), spread)
 
     @property
     def requests(self) -> int:
-        """All that were to be sent while it counted."""
+        """Number of requests in the windows."""
         return sum(window.requests for window in self.windows)
 
     @property
     def errors(self) -> Counter[str]:
-        """Of these requests, by kind."""
+        """Errors of these requests, by kind."""
         return sum((Counter(window.errors) for window in self.windows), Counter[str]())
 
     @property
     def processors(self) -> float:
-        """That the generator used, mean."""
+        """Mean number of CPU cores that the generator used."""
         return sum(window.processors for window in self.windows) / len(self.windows)
 
     def _merged(self, of: Callable[[Window], str]) -> LatencyHistogram:
@@ -160,10 +160,10 @@ class Judgement:
     """Whether an objective was met.
 
     Attributes:
-        objective: as it was asked for.
-        load: under which; see `Point.load`.
-        found: what was found instead, or in accordance.
-        met: the verdict.
+        objective: the objective, as written in the options.
+        load: name of the load; see `Point.load`.
+        found: the measured value.
+        met: whether the objective was met.
     """
 
     objective: str
@@ -174,7 +174,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Trial:
-    """A rate that was tried in the search for a server's capacity; `why`: what spoke against it."""
+    """A rate that was tried in the search for the capacity; `why`: the reason if it failed."""
 
     rate: float
     held: bool
@@ -183,14 +183,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Plan:
-    """Servers like the one that was tested, for a rate at the busiest time.
+    """How many servers like the tested one a peak rate requires.
 
     Attributes:
         sentences_per_s: the rate.
-        busy: the most that a server is to be used, of its capacity.
-        replicas: servers, one more than the rate takes at `busy`: one may fail.
-        per_million_characters: what these servers cost for a million characters at that rate, in
-            the currency of their price; None: no price was given.
+        busy: maximum utilization of a server, as a share of its capacity.
+        replicas: number of servers: as many as the rate takes at `busy`, plus one that may fail.
+        per_million_characters: cost of these servers per million characters at that rate, in the
+            currency of their price; None: no price was given.
     """
 
     sentences_per_s: float
@@ -201,12 +201,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Capacity:
-    """The highest rate that held the objectives.
+    """The highest rate that met the objectives.
 
     Attributes:
-        sentences_per_s: the rate; 0: none did.
-        trials: in their order.
-        plan: for a rate; None: none was asked for, or no rate held.
+        sentences_per_s: the rate; 0: no rate met them.
+        trials: the trials, in order.
+        plan: the requested plan for a rate; None: not requested, or no rate met the objectives.
     """
 
     sentences_per_s: float
@@ -219,18 +219,18 @@ class Run:
     """A whole load test.
 
     Attributes:
-        date: when it began, in ISO 8601.
-        command: that made it.
-        url: of the server.
+        date: start of the test, in ISO 8601.
+        command: the command line.
+        url: URL of the server.
         protocol: gRPC or HTTP, streamed or not.
-        options: of every request.
-        texts: what was sent.
-        machine: of the generator, in words.
+        options: options of every request.
+        texts: the texts that were sent.
+        machine: description of the generator's machine.
         window_s: length of a window.
         warm_up_s: time under load before the first window.
-        points: in their order.
-        judgements: of the objectives.
-        capacity: where it was searched for.
+        points: results of the loads, in order.
+        judgements: verdicts on the objectives.
+        capacity: result of the search for a capacity; None: not searched.
     """
 
     date: str
@@ -248,22 +248,22 @@ class Run:
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Loads that got no answer at all; none where a capacity was searched for."""
+        """Loads without any answer; always empty for a capacity search."""
         if self.capacity is not None:
             return ()
         return tuple(point.load for point in self.points if not len(point.latencies))
 
     def to_json(self) -> str:
-        """All of it."""
+        """Returns the run as JSON."""
         written: bytes = TypeAdapter(_File).dump_json(_File(VERSION, self))
         return written.decode("utf-8")
 
     @classmethod
     def read(cls, file: Path) -> Run:
-        """What `to_json` wrote.
+        """Read a file that `to_json` wrote.
 
         Raises:
-            ValueError: the file cannot be read, or holds something else.
+            ValueError: the file cannot be read, or has other content.
         """
         try:
             found: _File = TypeAdapter(_File).validate_json(file.read_bytes())
@@ -276,7 +276,7 @@ class Run:
                 f"{file}: not a result of dragoman load-test: {where}: {first['msg']}"
             ) from error
         if found.version != VERSION:
-            raise ValueError(f"{file}: has version {found.version}: this reads {VERSION}")
+            raise ValueError(f"{file}: has version {found.version}, expected {VERSION}")
         return found.run
 
 
@@ -294,7 +294,7 @@ _COLUMNS = (
 
 
 def csv_of(points: Iterable[Point]) -> str:
-    """One line a window, with the figures that a spreadsheet can draw."""
+    """Returns CSV with one line per window, for spreadsheets."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(_COLUMNS)

@@ -1,4 +1,4 @@
-"""Requests over open connections, each as a function that sends it and waits for its answer."""
+"""Requests over open connections, each as a function that sends it and awaits the answer."""
 
 from __future__ import annotations
 
@@ -31,19 +31,18 @@ from dragoman_load_test.target import Target
 
 _MOST_SHARING = 64
 _CONNECTIONS = 16
-"""Most connections over gRPC, and requests that share one of them."""
+"""Maximum number of gRPC connections, and of requests that share one."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What came back for a request.
+    """Counts of the answer to a request.
 
     Attributes:
-        sentences: texts translated.
-        tokens: of their translations.
-        first_s: when the first part with text came, by `time.perf_counter`; None: it was not
-            asked for in parts.
-        parts: in which it came.
+        sentences: number of translated texts.
+        tokens: number of tokens in their translations.
+        first_s: time of the first part with text, by `time.perf_counter`; None: not streamed.
+        parts: number of parts of the answer.
     """
 
     sentences: int
@@ -57,7 +56,7 @@ Send = Callable[[], Awaitable[Answered]]
 
 
 class NotSent(TranslationError):
-    """The generator could not send it; no fault of the server's."""
+    """The generator could not send a request; the server is not at fault."""
 
 
 @contextlib.asynccontextmanager
@@ -68,15 +67,15 @@ async def open_senders(
 
     Args:
         target: the server and the form of requests.
-        batches: the texts of each request; one each, if the target streams.
-        at_once: requests under way at once; None: nobody knows.
+        batches: the texts of each request; one text each if the target streams.
+        at_once: number of concurrent requests; None: unknown.
 
     Yields:
-        A function for each request. Over gRPC some dozens share a connection; over HTTP each that
-        is under way has its own, and connections are used again.
+        A function for each request. Over gRPC dozens of requests share a connection; over HTTP
+        each request in flight has its own connection, which is reused.
 
     Raises:
-        ValueError: a file of the target's access does not hold what it should.
+        ValueError: a file of the target's access has the wrong content.
     """
     _raise_limit_of_files()
     if target.address.is_grpc:
@@ -90,7 +89,7 @@ async def open_senders(
 
 
 def _raise_limit_of_files() -> None:
-    """Connections are files, of which a process may usually open a thousand until it asks."""
+    """Raise the limit of open files, by default about a thousand: each connection is one."""
     try:
         import resource
     except ImportError:
@@ -104,7 +103,7 @@ def _raise_limit_of_files() -> None:
 async def _grpc_senders(
     target: Target, batches: Sequence[Sequence[str]], connections: int
 ) -> AsyncIterator[list[Send]]:
-    """Requests over so many connections in turn."""
+    """Open connections and distribute the requests over them in turn."""
     async with contextlib.AsyncExitStack() as stack:
         shares = [
             await stack.enter_async_context(_grpc_connection(target, batches[first::connections]))
@@ -119,7 +118,7 @@ async def _grpc_connection(
 ) -> AsyncIterator[list[Send]]:
     import grpc.aio
 
-    # Else channels to one server would share a connection.
+    # Otherwise channels to the same server would share a connection.
     own = (("grpc.use_local_subchannel_pool", 1),)
     metadata = tuple(target.access.all_headers.items())
     streams = OpenStreams()
@@ -134,7 +133,7 @@ async def _grpc_connection(
         else:
             method = functools.partial(
                 channel.unary_unary(messages.INFER),
-                timeout=target.timeout_s + DEADLINE_GRACE_S,  # of the server's own comes before
+                timeout=target.timeout_s + DEADLINE_GRACE_S,  # after the server's deadline
                 metadata=metadata,
             )
             call = functools.partial(_grpc_unary, method, target)
@@ -199,7 +198,7 @@ async def _http_senders(
     async with aiohttp.ClientSession(
         connector=connector,
         headers={**api.headers, **http_wire.JSON_HEADERS},
-        # By default it asks for answers that are compressed, which costs the server time.
+        # By default aiohttp requests compressed answers, which cost the server time.
         skip_auto_headers=("Accept-Encoding",),
         timeout=aiohttp.ClientTimeout(total=target.timeout_s),
     ) as session:
@@ -247,7 +246,7 @@ async def _http_stream(
                     first_s = first_s or time.perf_counter()
                 parts += 1
                 if answer.last:
-                    last = answer  # read on: a connection is used again only at its end
+                    last = answer  # continue: a connection is reused only after the end
     if last is None:
         raise ServerError(ENDED_EARLY)
     return _answered(last, texts, first_s, parts)
@@ -272,5 +271,5 @@ def _http_failures(address: Address) -> Iterator[None]:
 
 def _answered(answer: Answer, texts: int, first_s: float | None = None, parts: int = 1) -> Answered:
     if len(answer.texts) != texts:
-        raise ServerError(f"{len(answer.texts)} translations of {texts} texts")
+        raise ServerError(f"{len(answer.texts)} translations for {texts} texts")
     return Answered(texts, answer.tokens, first_s, parts)

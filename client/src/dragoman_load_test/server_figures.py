@@ -1,4 +1,4 @@
-"""What a server tells of itself meanwhile, on its port for Prometheus.
+"""The server's Prometheus metrics during a load test.
 
 Source: https://github.com/triton-inference-server/server/blob/main/docs/user_guide/metrics.md
 """
@@ -22,13 +22,13 @@ _PREFIXES = ("dragoman_", "nv_inference_", "nv_cpu_", "nv_gpu_")
 
 @dataclass(frozen=True)
 class ServerFigures:
-    """What metrics said over a time, each summed over the server's models.
+    """Server metrics over a period, each summed over the server's models.
 
     Attributes:
-        elapsed_s: the time.
-        increases: of counters, by name.
-        means: of gauges, sampled twice a second.
-        highest: of the same samples.
+        elapsed_s: length of the period.
+        increases: increases of counters, by name.
+        means: means of gauges, sampled twice a second.
+        highest: maxima of the same samples.
     """
 
     elapsed_s: float
@@ -37,7 +37,7 @@ class ServerFigures:
     highest: Mapping[str, float] = field(default_factory=dict)
 
     def described(self) -> Iterator[tuple[str, str]]:
-        """Names and values as a person reads them, where the server has them."""
+        """Yields readable names and values of the metrics that the server has."""
         ups, means = self.increases, self.means
         sentences = ups.get("dragoman_sentences_total", 0.0)
         for name, metric in (
@@ -49,11 +49,11 @@ class ServerFigures:
                 yield name, f"{ups[metric] / self.elapsed_s:,.0f}"
         if sentences:
             for name, metric in (
-                ("wait in the engine's queue", "dragoman_queue_seconds_total"),
-                ("arrival to first token", "dragoman_first_token_seconds_total"),
-                ("decoding", "dragoman_decode_seconds_total"),
+                ("queue time", "dragoman_queue_seconds_total"),
+                ("time to first token", "dragoman_first_token_seconds_total"),
+                ("decoding time", "dragoman_decode_seconds_total"),
             ):
-                yield f"{name}, ms a sentence", f"{1000 * ups.get(metric, 0.0) / sentences:.1f}"
+                yield f"{name}, ms per sentence", f"{1000 * ups.get(metric, 0.0) / sentences:.1f}"
         if means.get("dragoman_rows_limit"):
             rows, most = means["dragoman_rows"], means["dragoman_rows_limit"]
             yield (
@@ -62,33 +62,33 @@ class ServerFigures:
             )
         if "dragoman_waiting" in means:
             yield (
-                "sentences waiting, mean and most",
+                "sentences waiting, mean and maximum",
                 f"{means['dragoman_waiting']:.1f}, {self.highest['dragoman_waiting']:.0f}",
             )
         if ups.get("nv_inference_exec_count_total"):
             batch = ups["nv_inference_count_total"] / ups["nv_inference_exec_count_total"]
-            yield "Triton's batch, requests a hand-over", f"{batch:.1f}"
+            yield "Triton's batch size, mean requests", f"{batch:.1f}"
         for name, metric in (
-            ("refused as too many waited", "dragoman_sentences_rejected_total"),
-            ("overdue", "dragoman_sentences_overdue_total"),
+            ("rejected because the queue was full", "dragoman_sentences_rejected_total"),
+            ("past their deadline", "dragoman_sentences_overdue_total"),
             ("cancelled", "dragoman_sentences_cancelled_total"),
         ):
             if ups.get(metric):
                 yield f"sentences {name}", f"{ups[metric]:,.0f}"
         if "dragoman_process_cpu_seconds_total" in ups:
             cores = ups["dragoman_process_cpu_seconds_total"] / self.elapsed_s
-            yield "engine's process, processors in use", f"{cores:.2f}"
+            yield "engine process, CPU cores used", f"{cores:.2f}"
         if "dragoman_process_resident_memory_bytes" in self.highest:
             resident = self.highest["dragoman_process_resident_memory_bytes"]
-            yield "engine's process, most memory", f"{resident / 2**20:,.0f} MiB"
+            yield "engine process, peak memory", f"{resident / 2**20:,.0f} MiB"
         if "nv_cpu_utilization" in means:
-            yield "server's whole machine, processors busy", f"{means['nv_cpu_utilization']:.0%}"
+            yield "server machine, CPU utilization", f"{means['nv_cpu_utilization']:.0%}"
         if "nv_gpu_utilization" in means:
-            yield "GPU busy", f"{means['nv_gpu_utilization']:.0%}"
+            yield "GPU utilization", f"{means['nv_gpu_utilization']:.0%}"
 
 
 class ServerWatch:
-    """Looks at a server's metrics while it is open."""
+    """Samples a server's metrics while it is open."""
 
     def __init__(self, session: Any, url: str) -> None:
         """Use `watch_server`."""
@@ -98,17 +98,17 @@ class ServerWatch:
         self._samples: list[dict[str, float]] = []
         self._sampling: asyncio.Task[None] | None = None
         self.problem: str | None = None
-        """Why there are no figures."""
+        """Why there are no metrics."""
 
     async def begin(self) -> None:
-        """Let the time that counts begin."""
+        """Start the measured period."""
         if read := await self._read():
             counters, _ = read
             self._begin = time.perf_counter(), counters
             self._sampling = asyncio.create_task(self._sample())
 
     async def end(self) -> ServerFigures | None:
-        """The figures since `begin`; None: the server does not tell, see `problem`."""
+        """Returns the metrics since `begin`; None if they are not available: see `problem`."""
         if self._sampling is None or self._begin is None:
             return None
         self._sampling.cancel()
@@ -148,7 +148,7 @@ class ServerWatch:
 
 @contextlib.asynccontextmanager
 async def watch_server(url: str) -> AsyncIterator[ServerWatch]:
-    """Look at the metrics under a URL."""
+    """Sample the metrics at a URL."""
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
@@ -157,13 +157,13 @@ async def watch_server(url: str) -> AsyncIterator[ServerWatch]:
 
 
 def read_metrics(text: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Counters and gauges by name, each summed over its labels; counters all end in `_total`.
+    """Parse counters and gauges by name, each summed over its labels; counters end in `_total`.
 
     Args:
-        text: in Prometheus' format.
+        text: metrics in Prometheus' text format.
 
     Raises:
-        ValueError: it is in another.
+        ValueError: the text does not have this format.
     """
     counters: collections.defaultdict[str, float] = collections.defaultdict(float)
     gauges: collections.defaultdict[str, float] = collections.defaultdict(float)
@@ -172,7 +172,7 @@ def read_metrics(text: str) -> tuple[dict[str, float], dict[str, float]]:
         if kept is None:
             continue
         for sample in family.samples:
-            # Sums over the buckets of a histogram, which `le` names, say nothing.
+            # Skip histogram buckets, labelled `le`: a sum over them is meaningless.
             if sample.name.startswith(_PREFIXES) and "le" not in sample.labels:
                 kept[sample.name] += sample.value
     return dict(counters), dict(gauges)

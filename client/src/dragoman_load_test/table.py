@@ -1,4 +1,4 @@
-"""Load tests as lines of text, for a terminal or a log."""
+"""Formats load tests as lines of text, for a terminal or a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = (
 
 
 def point_lines(point: Point) -> Iterator[str]:
-    """A load, and what to know of it."""
+    """The results of a load, its errors and notes."""
     all_of_them = point.latencies.summary()
     yield (
         f"{point.load:<18} {point.batch_size:>5} {format_estimate(point.sentences_per_s):>16} "
@@ -38,21 +38,21 @@ def point_lines(point: Point) -> Iterator[str]:
 
 
 def window_line(progress: Progress) -> str:
-    """A window that has ended."""
+    """The results of a window."""
     return (
         f"  window {progress.number}: {progress.sentences_per_s:.1f} sentences/s, p50 "
-        f"{progress.p50_ms:.1f} ms, p99 {progress.p99_ms:.1f} ms, {progress.in_flight} under way, "
+        f"{progress.p50_ms:.1f} ms, p99 {progress.p99_ms:.1f} ms, {progress.in_flight} in flight, "
         f"{progress.errors} errors"
     )
 
 
 def trial_line(trial: Trial) -> str:
-    """A rate that was tried."""
+    """The result of a trial."""
     return f"{trial.rate:.1f} sentences/s: {'held' if trial.held else trial.why}"
 
 
 def conclusion_lines(run: Run) -> Iterator[str]:
-    """What the test says in the end."""
+    """The verdicts and the capacity."""
     for judgement in run.judgements:
         verdict = "met" if judgement.met else "MISSED"
         yield f"{judgement.objective} under {judgement.load}: {verdict}, {judgement.found}"
@@ -63,7 +63,7 @@ def conclusion_lines(run: Run) -> Iterator[str]:
 
 
 def plan_line(plan: Plan) -> str:
-    """The servers that a rate takes, and what they cost."""
+    """The number of servers for a rate, and their cost."""
     line = (
         f"{plan.sentences_per_s:g} sentences/s: {plan.replicas} such servers, each at most "
         f"{plan.busy:.0%} busy; one of them may fail"
@@ -74,9 +74,9 @@ def plan_line(plan: Plan) -> str:
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """Two tests side by side."""
+    """Two tests in comparison."""
     before, after = comparison.names
-    yield f"{'load':<24} {'figure':<12} {before:>16} {after:>16} {'change':>18}"
+    yield f"{'load':<24} {'metric':<12} {before:>16} {after:>16} {'change':>18}"
     for found in comparison.differences():
         change = format_change(found.change, found.before)
         yield (

@@ -1,4 +1,4 @@
-"""What is put under load: a server, and how it is asked."""
+"""The server under load, and the form of requests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Target:
     """A server and the form of all requests to it.
 
     Attributes:
-        url: where it is, as the client takes it.
-        address: what the URL says.
-        access: what goes with every request.
-        options: of every request, by name, as `dragoman_options.table.check` returns them.
-        streamed: by `translate_stream`, else by `translate`.
-        timeout_s: after which a request is cancelled, here and on the server.
-        api: what the server speaks; over gRPC it is Triton.
+        url: URL of the server, as the client takes it.
+        address: the parsed URL.
+        access: credentials of every request.
+        options: options of every request, by name, as `dragoman_options.table.check` returns them.
+        streamed: whether to use `translate_stream` instead of `translate`.
+        timeout_s: timeout of a request, here and on the server.
+        api: API of the server; over gRPC it is Triton's.
     """
 
     url: str
@@ -46,12 +46,12 @@ class Target:
         timeout_s: float = 30.0,
         api: ApiName = "triton",
     ) -> Self:
-        """Read a URL.
+        """Make a target from a URL.
 
         Raises:
-            TypeError: an option that is unknown or of another type.
-            ValueError: a URL that names no server, access or a protocol that does not fit it, or an
-                option out of range or that the protocol does not have.
+            TypeError: an option is unknown or has the wrong type.
+            ValueError: the URL names no server, credentials or the protocol do not fit it, or an
+                option is out of range or not in the protocol.
         """
         access = access or Access()
         address = read_url(url, access)
@@ -59,27 +59,27 @@ class Target:
         found = cls(url, address, access, checked, streamed, timeout_s, api)
         if address.is_grpc and api != "triton":
             raise ValueError(f"URL {url!r}: the protocol {api} is for http:// and https://")
-        spoken = found.http_api  # refuses options that it does not have
+        spoken = found.http_api  # raises for options that the API does not have
         if streamed and spoken.stream_path is None:
             raise ValueError(f"{spoken.title}'s protocol has no streams")
         return found
 
     @property
     def http_api(self) -> HttpApi:
-        """How it is asked over HTTP."""
+        """The API over HTTP."""
         return http_api(self.api, self.access, self.options)
 
     @property
     def notices_cancellation(self) -> bool:
         """Whether the server cancels a request that its client has cancelled.
 
-        A gateway does. Triton does over HTTP only for streams; over gRPC for all but streams, which
-        the client never cancels.
+        A gateway does. Triton does for streams over HTTP, and for all requests except streams over
+        gRPC, where the client never cancels streams.
         """
         return self.api != "triton" or self.address.is_grpc != self.streamed
 
     @property
     def protocol(self) -> str:
-        """As reports name it."""
+        """Name of the protocol in reports."""
         title = "gRPC" if self.address.is_grpc else self.http_api.title
         return title + (", streamed" * self.streamed)

@@ -1,4 +1,4 @@
-"""The texts that requests are made of, and how long they are."""
+"""The texts of requests, and their lengths."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class TextMix:
-    """Which texts were sent.
+    """A summary of the texts that were sent.
 
     Attributes:
-        name: of their file.
-        sha256: of all of them, joined by line feeds.
-        texts: how many.
-        characters_p50: half of them are at most so long.
-        characters_p90: nine tenths are.
-        characters_max: the longest.
-        characters_mean: their mean; 0: not known, in files of earlier versions.
+        name: name of their file.
+        sha256: digest of all texts, joined by line feeds.
+        texts: number of texts.
+        characters_p50: median length.
+        characters_p90: 90th percentile of the lengths.
+        characters_max: length of the longest text.
+        characters_mean: mean length; 0: unknown, in files of earlier versions.
     """
 
     name: str
@@ -36,7 +36,7 @@ class TextMix:
 
     @classmethod
     def of(cls, name: str, texts: Sequence[str]) -> TextMix:
-        """The mix of some texts, of which there is at least one."""
+        """Summarize at least one text."""
         lengths = sorted(map(len, texts))
         return cls(
             name,
@@ -50,10 +50,10 @@ class TextMix:
 
 
 def read_texts(file: Path) -> list[str]:
-    """Lines that are not blank, of a file in UTF-8, which may be packed by gzip (`.gz`).
+    """Read the non-blank lines of a UTF-8 file, which may be compressed with gzip (`.gz`).
 
     Raises:
-        ValueError: the file cannot be read, is not UTF-8, or holds no text.
+        ValueError: the file cannot be read, is not UTF-8, or has no text.
     """
     try:
         content = file.read_bytes()
@@ -72,9 +72,9 @@ def read_texts(file: Path) -> list[str]:
 
 
 def in_batches(texts: Sequence[str], batch_size: int, seed: int) -> list[list[str]]:
-    """Texts in an order drawn from a seed, so many together; the last batch is filled up.
+    """Returns batches of texts in a random order; the last batch is filled with repeated texts.
 
-    All are in one batch before one is in a second.
+    Every text is in one batch before any text is in a second.
     """
     order = list(texts)
     random.Random(seed).shuffle(order)  # noqa: S311  (no secret)

@@ -1,4 +1,4 @@
-"""Options of a translation: one table, from which the server, the clients and the commands derive.
+"""The table of translation options, shared by the server, the clients and the commands.
 
-`table.OPTIONS` and `table.OUTPUTS` are the table. It needs nothing but the standard library.
+`table.OPTIONS` and `table.OUTPUTS` are the table. The package needs only the standard library.
 """

@@ -1,4 +1,4 @@
-"""`python -m dragoman_options`: the tables of options and of outputs in Markdown."""
+"""`python -m dragoman_options`: prints the tables of options and outputs in Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragoman_options.table import OPTIONS, OUTPUTS, SAMPLING, SCORE
 _BOUNDS = {
     "max_target_tokens": "the model's `max_target_tokens`",
     "max_beam_width": "the model's `max_beam_width`",
-    "most_text_tokens": "what the model takes whole",
+    "most_text_tokens": "the model's limit for a text",
     "vocabulary": "the vocabulary's size",
 }
 _LEGS = {
@@ -18,22 +18,22 @@ _LEGS = {
     "none": "not through a pivot language",
 }
 _HEAD = """\
-| option | type | default | range | taken by | what it does |
+| option | type | default | range | accepted by | meaning |
 |---|---|---|---|---|---|
 """
 _OUTPUTS_HEAD = """\
-| output | type | models | what it holds |
+| output | type | models | contents |
 |---|---|---|---|
 """
 
 
 def option_table() -> str:
-    """The table of options, with a newline at its end."""
+    """Returns the table of options, with a final newline."""
     return _HEAD + "".join(f"| {' | '.join(_cells(one))} |\n" for one in OPTIONS.values())
 
 
 def output_table() -> str:
-    """The table of outputs, with a newline at its end."""
+    """Returns the table of outputs, with a final newline."""
     return _OUTPUTS_HEAD + "".join(
         f"| `{one.name}` | {one.datatype} | {', '.join(one.models)} | {one.help} |\n"
         for one in OUTPUTS.values()

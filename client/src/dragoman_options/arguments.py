@@ -1,4 +1,4 @@
-"""Options as keyword arguments, for type checkers and editors; a test compares with the table."""
+"""Options as keyword arguments, for type checkers and editors; a test compares the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language codes as people write them, matched with those that a model has."""
+"""Matches language codes in requests with those of a model."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 
 def fold_language(given: str, known: Sequence[str]) -> str | None:
-    """The known code that a given one means, such as `de` for `DE`, `de-DE` and `de_DE`.
+    """Returns the known code for a given one, such as `de` for `DE`, `de-DE` and `de_DE`.
 
-    Case does not count, and `_` is `-`. Of a code that is not known, parts are left out from its
-    end until one is, so that of `pt` and `pt-br`, `pt_BR` means the second and `pt-PT` the first.
+    Case is ignored, and `_` is the same as `-`. If a code is not known, its last parts are removed
+    until it is: with `pt` and `pt-br`, `pt_BR` gives the second and `pt-PT` the first.
 
     Args:
-        given: of a request.
-        known: of the model.
+        given: code in a request.
+        known: codes of the model.
 
     Returns:
-        One of `known`; None if none fits.
+        One of `known`; None if none matches.
 
     Source: the lookup of RFC 4647, section 3.4
     """
     if given in known:
         return given
-    by_form = {_form(code): code for code in reversed(known)}  # of equal ones, the first
+    by_form = {_form(code): code for code in reversed(known)}  # the first of equal ones
     parts = _form(given).split("-")
     forms = ("-".join(parts[:end]) for end in range(len(parts), 0, -1))
     return next((by_form[form] for form in forms if form in by_form), None)

@@ -1,8 +1,8 @@
-"""Markup of a text as stand-off codes, with its checks and its JSON.
+"""Markup of a text as stand-off codes, with validation and JSON.
 
-A code is an element, such as a link or bold type: the offsets of its begin and end in the text. The
-text itself has no tags, so nothing is escaped, no text is taken for a tag, and attributes stay in
-the program that read them.
+A code is an element, such as a link or bold type, as the offsets of its begin and end in the text.
+The text itself has no tags, so nothing needs escaping, text is never mistaken for a tag, and
+attributes stay in the program that read them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from reprlib import repr as brief
 from typing import Any, NamedTuple, Self
 
 MOST_CODES = 10_000
-"""Most codes of one text."""
+"""Maximum number of codes of a text."""
 SHAPE = '{"codes": [[begin, end, parent or null], ...], "keep": [[begin, end], ...]}'
 
 Span = tuple[int, int]
@@ -27,7 +27,7 @@ class Code(NamedTuple):
 
     Attributes:
         begin: offset of its first character.
-        end: offset behind its last character.
+        end: offset after its last character.
         parent: index of the innermost code that encloses it; None if no code does.
     """
 
@@ -54,11 +54,11 @@ class Markup:
         """Markup from a JSON value.
 
         Args:
-            value: `{"codes": [[begin, end, parent], ...], "keep": [[begin, end], ...]}`; each of
-                the two may be left out, and a parent too.
+            value: `{"codes": [[begin, end, parent], ...], "keep": [[begin, end], ...]}`; both
+                members and each parent are optional.
 
         Raises:
-            ValueError: it has another shape.
+            ValueError: the value has another shape.
         """
         if not isinstance(value, Mapping) or not {"codes", "keep"}.issuperset(value):
             raise ValueError(f"{brief(value)}: give {SHAPE}")
@@ -76,7 +76,7 @@ class Markup:
         """Read markup from JSON.
 
         Raises:
-            ValueError: it is not JSON, or has another shape.
+            ValueError: the text is not JSON, or has another shape.
         """
         try:
             value = json.loads(written)
@@ -85,14 +85,15 @@ class Markup:
         return cls.of(value)
 
     def __str__(self) -> str:
-        """JSON."""
+        """Returns the markup as JSON."""
         return json.dumps({"codes": self.codes, "keep": self.keep})
 
     def check(self, text: str) -> None:
-        """Refuse what is not valid markup of a text.
+        """Check that this is valid markup of a text.
 
         Raises:
-            ValueError: names the code or the span, its value, and what is wrong.
+            ValueError: the markup is not valid; the message names the code or the span, its value,
+                and the problem.
         """
         if len(self.codes) > MOST_CODES:
             raise ValueError(f"{len(self.codes)} codes, more than {MOST_CODES}")
@@ -145,7 +146,7 @@ class Markup:
 
 @dataclass(frozen=True)
 class PlacedCodes:
-    """Where the codes of a text are in its translation.
+    """The positions of a text's codes in its translation.
 
     Attributes:
         codes: the span of each code in the translation, in the order of the source's codes.
@@ -157,7 +158,7 @@ class PlacedCodes:
 
     @classmethod
     def parse(cls, written: str) -> Self:
-        """Read them from JSON, as `str` writes them."""
+        """Read placed codes from JSON, as `str` writes them."""
         value = json.loads(written)
         spans = tuple((int(begin), int(end)) for begin, end in value["codes"])
         return cls(spans, int(value["uncertain"]))
@@ -171,7 +172,7 @@ def _code(index: int, value: Any) -> Code:
     """A code from a JSON value.
 
     Raises:
-        ValueError: it is not two offsets, with or without a parent.
+        ValueError: the value is not two offsets, with or without a parent.
     """
     has_parent = _is_list(value) and len(value) == 3
     parent = value[2] if has_parent else None
@@ -184,7 +185,7 @@ def _span(name: str, index: int, value: Any) -> Span:
     """Two offsets from a JSON value.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the value is not two offsets.
     """
     if not _is_list(value) or len(value) != 2 or any(type(offset) is not int for offset in value):
         raise ValueError(f"{name}[{index}] is {brief(value)}: give {SHAPE}")

@@ -1,4 +1,4 @@
-"""What an option of a request is: its type, its range, and what goes with it."""
+"""Definition of a request option: its type, its range, and its rules."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dragoman_options import markup
 from dragoman_options.markup import Markup
 
 Kind = Literal["text", "texts", "terms", "markup", "whole number", "number", "switch"]
-"""`texts` are one or several, `terms` target terms by source term, `markup` one for each text."""
+"""`texts`: one or several; `terms`: target terms by source term; `markup`: one for each text."""
 Datatype = Literal["BOOL", "BYTES", "FP32", "INT32", "INT64"]
-"""Triton's names of tensors' types."""
+"""Triton's data types."""
 Legs = Literal["both", "last", "none"]
-"""Which legs of a translation through a pivot language have an option; with none it is refused."""
+"""To which legs of a pivot translation an option applies; `none`: it is refused there."""
 Limits = Mapping[str, float]
-"""A model's numbers by name, as ranges name them."""
+"""A model's limits by name; ranges refer to these names."""
 
 _MOST_INT32 = 2**31 - 1
 _MOST_INT64 = 2**63 - 1
@@ -44,7 +44,7 @@ _EXPECTED: Mapping[Kind, str] = {
 
 @dataclass(frozen=True)
 class Range:
-    """What a number may be: `least` to `most`, or with `above` more than `least`.
+    """The range of a number: `least` to `most`, or with `above` more than `least`.
 
     `most` is a number, or the name of one of the model's `Limits`.
     """
@@ -56,9 +56,9 @@ class Range:
 
 @dataclass(frozen=True)
 class Items:
-    """How many texts or terms there may be, none of them empty, and of how many characters.
+    """The maximum number of texts or terms, and of characters of one; none may be empty.
 
-    `name` is what one of them is, for messages.
+    `name` is the word for one of them in messages.
     """
 
     most: int
@@ -71,23 +71,23 @@ class Option:
     """An option of a request.
 
     Attributes:
-        name: in every API, and of its tensor.
-        kind: of its value.
+        name: name in every API, and of its tensor.
+        kind: type of its value.
         help: what it does, in one line.
-        range: of a number.
-        items: of texts and terms.
-        choices: all that a text may be.
-        default: what it is where a request does not say; None: see `unset`.
-        unset: in words, what happens where a request does not say.
-        source: where it comes from, in Markdown.
-        streams: whether the model `translate_stream` takes it.
-        scores: whether the model `score` takes it.
-        output: the output that it asks for.
-        not_with: options that it excludes.
+        range: range of a number.
+        items: limits of texts and terms.
+        choices: allowed values of a text.
+        default: value if a request does not set it; None: see `unset`.
+        unset: behaviour if a request does not set it, in words.
+        source: a reference, in Markdown.
+        streams: whether the model `translate_stream` accepts it.
+        scores: whether the model `score` accepts it.
+        output: the output that it requests.
+        not_with: options that cannot be combined with it.
         needs_beam: whether it is refused with a `beam_width` of 1.
-        only_with: an option without which it cannot be given.
-        at_most: an option whose number it must not exceed.
-        legs: which legs of a translation through a pivot language have it.
+        only_with: an option that it requires.
+        at_most: an option whose value it must not exceed.
+        legs: to which legs of a pivot translation it applies.
         aliases: former flags of the command line.
     """
 
@@ -113,14 +113,14 @@ class Option:
 
     @property
     def datatype(self) -> Datatype:
-        """Triton's name of its tensor's type."""
+        """Triton's data type of its tensor."""
         most = self.range.most if self.range else 0
         is_long = isinstance(most, int) and most > _MOST_INT32
         return "INT64" if is_long else _DATATYPES[self.kind]
 
     @property
     def default_text(self) -> str:
-        """What it is where a request does not say, in words."""
+        """The value or behaviour if a request does not set it, in words."""
         if self.default is None:
             return self.unset
         if isinstance(self.default, bool):
@@ -133,17 +133,17 @@ class Option:
         return self.kind in ("texts", "markup")
 
     def read(self, value: Any, limits: Limits) -> Any:
-        """A value as the option's type: a text, a tuple of texts, a mapping, a number or a bool.
+        """Convert a value to the option's type: str, tuple of str, mapping, number or bool.
 
         Markup becomes a tuple of its JSON for each text, empty where a text has none.
 
         Args:
-            value: of a request. Terms and markup may be written as JSON objects.
-            limits: of the model; a bound that is not among them is not checked.
+            value: value in a request. Terms and markup may be JSON.
+            limits: limits of the model; missing ones are not checked.
 
         Raises:
-            TypeError: a value of another type; True is no number.
-            ValueError: a value out of range.
+            TypeError: the value has the wrong type; True is not a number.
+            ValueError: the value is out of range.
         """
         found = self._typed(value)
         if self.range is not None:
@@ -157,7 +157,7 @@ class Option:
         return found
 
     def describe(self, limits: Limits) -> dict[str, Any]:
-        """The option as JSON has it, with the bounds of a model; see `info`."""
+        """Returns a JSON description of the option with a model's limits, for the model `info`."""
         described: dict[str, Any] = {
             "name": self.name,
             "type": self.kind,
@@ -185,7 +185,7 @@ class Option:
         }
 
     def elements(self, value: Any) -> list[Any]:
-        """The elements of its tensor [1, N], of a value that `read` returned."""
+        """Returns the elements of its tensor [1, N] for a value from `read`."""
         if self.kind == "terms":
             return [json.dumps(dict(value), ensure_ascii=False)]
         return list(value) if self.is_list else [value]
@@ -211,7 +211,7 @@ class Option:
         else:
             kinds = int if self.kind == "whole number" else int | float
             is_right = isinstance(value, kinds) and not isinstance(value, bool)
-            # Python can neither print nor convert every int.
+            # Python cannot print or convert arbitrarily large integers.
             if isinstance(value, int) and abs(value) > _MOST_INT64:
                 raise ValueError(f"{self.name} is too large")
             value = float(value) if is_right and self.kind == "number" else value
@@ -228,7 +228,7 @@ class Option:
         )
 
     def _markup(self, index: int, value: Any) -> str:
-        """The markup of a text as JSON; empty if it has none."""
+        """Returns the markup of a text as JSON; empty if it has none."""
         if not value:
             return ""
         try:
@@ -283,12 +283,11 @@ class Output:
     """An output of the models.
 
     Attributes:
-        name: of its tensor.
-        datatype: Triton's name of its type.
-        help: what it holds, in one line.
-        models: those that have it.
-        always: those of them that send it unasked; the others where the option whose `output` it is
-            asks for it.
+        name: name of its tensor.
+        datatype: Triton's data type.
+        help: its content, in one line.
+        models: models that have it.
+        always: models that always send it; the others send it if an option requests it.
     """
 
     name: str
@@ -299,14 +298,14 @@ class Output:
 
 
 def encode(text: str, what: str) -> bytes:
-    """UTF-8 of a text.
+    """Encode a text in UTF-8.
 
     Args:
         text: any `str`.
-        what: it is, for messages.
+        what: what to call the text in messages.
 
     Raises:
-        ValueError: it contains a surrogate, which UTF-8 cannot write.
+        ValueError: the text contains a lone surrogate, which UTF-8 cannot encode.
     """
     try:
         return text.encode("utf-8")

@@ -1,7 +1,7 @@
 """Every option of a request, and every output of an answer, declared once.
 
-From here come the server's checks, Triton's inputs and outputs, the clients' arguments and tensors,
-the flags of the command line, and the table in docs/options.md.
+The server's checks, Triton's inputs and outputs, the clients' arguments and tensors, the flags of
+the command line and the table in docs/options.md are derived from it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ SCORE: Final = "score"
 """Names of Triton's models that take options."""
 _ALL: Final = (TRANSLATE, STREAM, SCORE)
 INFO: Final = "info"
-"""Name of the one that says what the server is, and of its output."""
+"""Name of the model that describes the server, and of its output."""
 AUTO: Final = "auto"
-"""The source language of texts whose languages are to be detected."""
+"""The source language that requests language detection."""
 DETECTED_OUTPUTS: Final = ("detected_language", "detected_probability")
-"""Outputs of a request with that source language."""
+"""Outputs of a request with language detection."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
 SAMPLING: Final = ("temperature", "top_k", "top_p", "seed")
-"""Options of which any one lets tokens be sampled."""
+"""Options that each turn on sampling."""
 
 OPTIONS: Final[Mapping[str, Option]] = {
     option.name: option
@@ -36,7 +36,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "source_language",
             "text",
-            "language of the texts, such as en; auto: detected for each text",
+            "language of the texts, such as en; auto detects it for each text",
             unset="a language that the model translates into the target",
             scores=True,
             aliases=("--from",),
@@ -52,29 +52,30 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "model",
             "text",
-            "name of the bundle that translates, where several translate between the languages",
-            unset="the first that translates between the languages",
+            "name of the bundle to use if several translate between the languages",
+            unset="the first bundle that translates between the languages",
             scores=True,
         ),
         Option(
             "max_tokens",
             "whole number",
-            "most tokens of a sentence's translation, end symbol included",
+            "maximum number of tokens of a sentence's translation, with the end-of-sequence token",
             range=Range(1, "max_target_tokens"),
-            unset="in proportion to the sentence",
+            unset="proportional to the sentence's length",
             legs="last",
         ),
         Option(
             "beam_width",
             "whole number",
-            "hypotheses that beam search keeps; 1 is greedy search",
+            "number of hypotheses in beam search; 1 is greedy search",
             range=Range(1, "max_beam_width"),
-            unset="4; 1 with sampling; 8 for sentences that contain a glossary's term",
+            unset="4; 1 with sampling; 8 for sentences with a glossary term",
         ),
         Option(
             "length_penalty",
             "number",
-            "exponent of the length that divides scores: higher favours longer translations",
+            "exponent of the length by which scores are divided: higher values favour longer "
+            "translations",
             range=Range(0, MOST_LENGTH_PENALTY),
             unset="the model's",
             source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
@@ -83,7 +84,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "coverage_penalty",
             "number",
-            "weight of a penalty on hypotheses that leave out words of the sentence",
+            "weight of the coverage penalty, which lowers scores of hypotheses that skip source "
+            "words",
             range=Range(0, 10),
             default=0.0,
             source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
@@ -103,14 +105,15 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "early_stopping",
             "switch",
-            "false: search until no hypothesis can become better than the finished ones",
+            "false: continue until no hypothesis can become better than the finished ones",
             default=True,
             not_with=SAMPLING,
         ),
         Option(
             "num_return_sequences",
             "whole number",
-            f"translations of each text: at most beam_width, or {MOST_SEQUENCES} with sampling",
+            "number of translations of each text: at most beam_width, or "
+            f"{MOST_SEQUENCES} with sampling",
             range=Range(1, MOST_SEQUENCES),
             default=1,
             streams=False,
@@ -121,7 +124,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "return_alternatives",
             "switch",
-            "the translations of a text differ in the token after the prefix",
+            "return translations of a text that differ in the token after the prefix",
             default=False,
             streams=False,
             not_with=(
@@ -134,7 +137,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "prefix",
             "texts",
-            "how a translation begins: one for all texts, or one for each",
+            "beginning of the translation: one for all texts, or one for each",
             unset="none",
             not_with=("split_sentences", "keep_placeholders"),
             legs="last",
@@ -142,7 +145,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "min_tokens",
             "whole number",
-            "fewest tokens of a sentence's translation, end symbol not included",
+            "minimum number of tokens of a sentence's translation, without the end-of-sequence "
+            "token",
             range=Range(0, "max_target_tokens"),
             default=0,
             at_most="max_tokens",
@@ -151,7 +155,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "max_length_ratio",
             "number",
-            "most tokens of a translation for each token of the sentence",
+            "maximum number of tokens of a translation per token of the sentence",
             range=Range(0, 100, above=True),
             unset="as max_tokens",
             not_with=("max_tokens",),
@@ -160,7 +164,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "min_length_ratio",
             "number",
-            "fewest tokens of a translation for each token of the sentence",
+            "minimum number of tokens of a translation per token of the sentence",
             range=Range(0, 100),
             default=0.0,
             at_most="max_length_ratio",
@@ -169,7 +173,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "temperature",
             "number",
-            "sample; divides the logits: above 1 flattens the distribution, below 1 sharpens it",
+            "sampling temperature, which divides the logits: above 1 flattens the distribution, "
+            "below 1 sharpens it",
             range=Range(0.001, 100),
             unset="1 with sampling",
             legs="last",
@@ -194,7 +199,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "seed",
             "whole number",
-            "sample; the same seed gives the same translation of a text",
+            "seed for sampling: the same seed gives the same translation of a text",
             range=Range(0, 2**63 - 1),
             unset="random",
             source="[Salmon et al. 2011](https://doi.org/10.1145/2063384.2063405)",
@@ -204,7 +209,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "repetition_penalty",
             "number",
-            "multiplies the log-probabilities of tokens that the translation already has",
+            "factor for the log-probabilities of tokens that are already in the translation",
             range=Range(0, 10, above=True),
             default=1.0,
             source="[Keskar et al. 2019](https://arxiv.org/abs/1909.05858)",
@@ -219,7 +224,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "suppress",
             "texts",
-            "words that no translation contains; case-sensitive",
+            "words that must not occur in a translation; case-sensitive",
             items=Items(100, 100, "word"),
             default=(),
             legs="last",
@@ -227,7 +232,8 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "glossary",
             "terms",
-            "target terms by source term, which the translation of a sentence with one contains",
+            "target terms by source term; the translation of a sentence with a source term has "
+            "the target term",
             items=Items(1000, 200, "term"),
             default={},
             not_with=SAMPLING,
@@ -237,7 +243,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "keep_placeholders",
             "switch",
-            "names in braces, tags, addresses and numbers stay as they are",
+            "names in braces, tags, addresses and numbers are kept unchanged",
             default=False,
             streams=False,
             not_with=SAMPLING,
@@ -247,7 +253,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "markup",
             "markup",
             "elements of each text as offsets, which are placed in its translation, and spans that "
-            "it repeats",
+            "are repeated verbatim",
             unset="none",
             output="codes",
             not_with=(
@@ -258,29 +264,27 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "shortlist",
             "switch",
-            "choose among the target tokens that the bundle lists for the words of the sentence: "
-            "faster",
+            "use only target tokens that the bundle lists for the words of the sentence: faster",
             default=False,
         ),
         Option(
             "split_sentences",
             "switch",
-            "cut texts into sentences and translate each",
-            unset="true, unless an option is given that it excludes",
+            "split texts into sentences and translate each",
+            unset="true, unless an incompatible option is given",
         ),
         Option(
             "max_sentence_tokens",
             "whole number",
-            "cut longer sentences, best at the end of a clause",
+            "split longer sentences, preferably at the end of a clause",
             range=Range(8, "most_text_tokens"),
-            unset="the model's own, else its limit for a sentence",
+            unset="the model's setting, or else its limit for a sentence",
             only_with="split_sentences",
         ),
         Option(
             "repair",
             "switch",
-            "search again for sentences whose translations repeat themselves, or are far too short "
-            "or long",
+            "search again if a sentence's translation repeats itself, or is far too short or long",
             default=True,
             streams=False,
         ),
@@ -308,7 +312,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "return_alignments",
             "text",
-            "return links between words (hard), or the weights behind them (soft)",
+            "return links between words (hard), or weights between tokens (soft)",
             choices=("hard", "soft"),
             unset="none",
             scores=True,
@@ -339,14 +343,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
         Option(
             "return_bundle",
             "switch",
-            "return the identity of the bundle that translated",
+            "return the identity of the bundle",
             default=False,
             scores=True,
             output="bundle",
         ),
     )
 }
-"""By name."""
+"""Options by name."""
 
 OUTPUTS: Final[Mapping[str, Output]] = {
     output.name: output
@@ -355,29 +359,29 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "output_tokens",
             "INT32",
-            "tokens of the translation",
+            "number of tokens in the translation",
             (TRANSLATE, STREAM),
             (TRANSLATE, STREAM),
         ),
         Output(
             "finish_reason",
             "BYTES",
-            "`stop`, `length` where the limit of tokens cut the translation, or empty where a "
-            "stream goes on",
+            "`stop`, `length` if the token limit cut the translation, or empty if the stream "
+            "continues",
             (TRANSLATE, STREAM),
             (TRANSLATE, STREAM),
         ),
         Output(
             "delta",
             "BYTES",
-            "text that an event adds to the one before it",
+            "text that an event adds to the previous one",
             (STREAM,),
             (STREAM,),
         ),
         Output(
             "warnings",
             "BYTES",
-            "`repetition`, `short`, `long`, `untranslated`, with commas; left out if there is none",
+            "`repetition`, `short`, `long`, `untranslated`, separated by commas; absent if empty",
             (TRANSLATE, STREAM),
         ),
         Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),
@@ -389,36 +393,36 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             (SCORE,),
         ),
         Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", _ALL),
-        Output("alignments", "BYTES", "links of words, or weights in JSON", _ALL),
+        Output("alignments", "BYTES", "links between words, or weights in JSON", _ALL),
         Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
         Output(
             "codes",
             "BYTES",
-            "where the elements of the text are in the translation, JSON",
+            "positions of the text's elements in the translation, JSON",
             (TRANSLATE, STREAM),
         ),
         Output(
             "detected_language",
             "BYTES",
-            "language of the text, with a `source_language` of auto",
+            "language of the text, if `source_language` is auto",
             (TRANSLATE, STREAM),
         ),
         Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
         Output(
             "bundle",
             "BYTES",
-            "identity of the bundle; of both, with a comma, through a pivot language",
+            "identity of the bundle; with a pivot language both, separated by a comma",
             _ALL,
         ),
         Output(
             "via",
             "BYTES",
-            "the pivot language; left out if the translation is a direct one",
+            "the pivot language; absent for a direct translation",
             (TRANSLATE, STREAM),
         ),
     )
 }
-"""By name; each has an element for each translation."""
+"""Outputs by name; each has one element per translation."""
 
 
 _WHOLE: Final = frozenset(
@@ -427,13 +431,13 @@ _WHOLE: Final = frozenset(
 
 
 def splits(options: Mapping[str, Any]) -> bool:
-    """Whether options, by name, let texts be cut into sentences."""
+    """Whether texts are split into sentences with these options, by name."""
     given = options.get("split_sentences")
     return _WHOLE.isdisjoint(options) if given is None else bool(given)
 
 
 def requested_outputs(options: Mapping[str, Any]) -> list[str]:
-    """Names of the outputs that options, by name, ask for."""
+    """Returns the names of the outputs that options, by name, request."""
     found = [output for name in options if (output := OPTIONS[name].output) is not None]
     if str(options.get("source_language")).lower() == AUTO:
         found += DETECTED_OUTPUTS
@@ -441,17 +445,17 @@ def requested_outputs(options: Mapping[str, Any]) -> list[str]:
 
 
 def sampled(options: Collection[str]) -> bool:
-    """Whether options, by name, let tokens be sampled."""
+    """Whether options, by name, turn on sampling."""
     return any(name in options for name in SAMPLING)
 
 
 def takes(model: str, option: Option) -> bool:
-    """Whether a model takes an option."""
+    """Whether a model accepts an option."""
     return {TRANSLATE: True, STREAM: option.streams, SCORE: option.scores}[model]
 
 
 def describe(limits: Limits) -> list[dict[str, Any]]:
-    """All options as JSON has them, with the bounds of a model and the models that take them."""
+    """Returns JSON descriptions of all options, with a model's limits and the models' names."""
     return [
         option.describe(limits) | {"models": [model for model in _ALL if takes(model, option)]}
         for option in OPTIONS.values()
@@ -461,20 +465,20 @@ def describe(limits: Limits) -> list[dict[str, Any]]:
 def check(
     given: Mapping[str, Any], model: str = TRANSLATE, limits: Limits | None = None
 ) -> dict[str, Any]:
-    """Check what a request asks for.
+    """Check the options of a request.
 
     Args:
         given: values by name; None: not given.
-        model: that is asked.
-        limits: of the model: `max_target_tokens`, `most_text_tokens`, `max_beam_width` and
-            `vocabulary`; a bound that is missing is not checked.
+        model: name of the model.
+        limits: limits of the model: `max_target_tokens`, `most_text_tokens`, `max_beam_width` and
+            `vocabulary`; missing ones are not checked.
 
     Returns:
-        Values as `Option.read` returns them, without those that are the default.
+        Values as `Option.read` returns them, without those equal to the default.
 
     Raises:
-        TypeError: an unknown name, or a value of another type.
-        ValueError: a value out of range, or one that does not go with another or with the model.
+        TypeError: a name is unknown, or a value has the wrong type.
+        ValueError: a value is out of range, or conflicts with another option or the model.
     """
     limits = limits or {}
     found = {}
@@ -498,11 +502,11 @@ def _unknown(name: str) -> str:
 
 
 def _check_combination(option: Option, value: Any, found: Mapping[str, Any], model: str) -> None:
-    """Refuse an option that does not go with another, or with the model."""
+    """Refuse an option that conflicts with another, or with the model."""
     name = option.name
     if model != TRANSLATE and not takes(model, option):
         where = "in a stream" if model == STREAM else f"by the model {model}"
-        raise ValueError(f"{name}: not taken {where}; the model {TRANSLATE} takes it")
+        raise ValueError(f"{name}: not supported {where}; use the model {TRANSLATE}")
     for other in option.not_with:
         if other in found and found[other] is not False:
             raise ValueError(f"{name}: not with {other}")
@@ -510,7 +514,7 @@ def _check_combination(option: Option, value: Any, found: Mapping[str, Any], mod
     if width == 1 and option.needs_beam:
         raise ValueError(f"{name}: not with beam_width 1, give 2 or more")
     if name in SAMPLING and width not in (None, 1):
-        raise ValueError(f"{name}: samples tokens, give beam_width 1 or none")
+        raise ValueError(f"{name}: turns on sampling, give beam_width 1 or none")
     base = option.only_with
     if base is not None and not (splits(found) if base == "split_sentences" else base in found):
         default = OPTIONS[base].default

@@ -1,5 +1,5 @@
 "use strict";
-// Draws one layer of one kind of attention, in the heads that are chosen. All texts go in as text.
+// Draws one layer of one kind of attention, for the chosen heads. Texts are never parsed as HTML.
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 900, ROW = 24, TOP = 8, LEFT = 330, RIGHT = 570, CELL = 12;
 const data = JSON.parse(document.getElementById("attention").textContent);
@@ -105,9 +105,9 @@ function say(chosen, queries, keys) {
   const most = chosen.map((head) => {
     const row = data[state.kind][state.layer][head][state.query];
     const best = row.indexOf(Math.max(...row));
-    return `head ${head} most at ${keys[best]} (${row[best].toFixed(2)})`;
+    return `head ${head} most to ${keys[best]} (${row[best].toFixed(2)})`;
   });
-  told.textContent = `${where}: ${queries[state.query]} looks with ${most.join("; ")}.`;
+  told.textContent = `${where}: ${queries[state.query]} attends with ${most.join("; ")}.`;
 }
 
 function draw() {
@@ -129,7 +129,7 @@ function mark() {
   });
 }
 
-// While the focus stays where it is, though its token is not to be looked at any more.
+// True while the focus stays on a token, although its lines must no longer be shown alone.
 let leaving = false;
 
 function look(query) {

@@ -1,1 +1,1 @@
-"""The bundle's ONNX graphs, written node by node, in fp32 and int8."""
+"""The bundle's ONNX graphs, built node by node, in fp32 and int8."""

@@ -1,6 +1,6 @@
-"""The Transformer's building blocks as ONNX nodes, in fp32, in the form that every runtime takes.
+"""The Transformer's building blocks as fp32 ONNX nodes that every runtime accepts.
 
-The Transformer is the one of `dragoman_training.network.transformer`, tensor by tensor; its shape
+The Transformer is that of `dragoman_training.network.transformer`, tensor by tensor; the shape
 letters are explained there. Activations are flat: N rows of E, whatever the rows are (B x S source
 tokens, or R hypotheses).
 
@@ -22,19 +22,19 @@ from dragoman_export.graphs.graph_builder import GraphBuilder
 NORM_EPSILON = 1e-5
 
 Sublayer = Callable[[str, str], str]
-"""From a value and the name of its weights to a value."""
+"""Maps a value and the name of a sub-layer's weights to a value."""
 
 
 class Blocks:
-    """Writes the parts of a Transformer into one graph; values and weights go by their names."""
+    """Adds the parts of a Transformer to a graph; values and weights are referred to by name."""
 
     def __init__(self, graph: GraphBuilder, config: ModelConfig, limits: Limits) -> None:
-        """Begin with an empty graph."""
+        """Start with an empty graph."""
         self.graph = graph
         self.config = config
         self.limits = limits
 
-    # Arithmetic, which a variant may do in another precision.
+    # Arithmetic; subclasses may use another precision.
 
     def linear(self, x: str, weight: str, bias: str | None = None) -> str:
         """`x` [N, K] times a weight [M, K], plus a bias [M]: [N, M]."""
@@ -43,16 +43,16 @@ class Blocks:
         return product if bias is None else self.graph.op("Add", product, bias)
 
     def linear_back(self, x: str, weight: str, bias: str | None = None) -> str:
-        """The product whose result is added to the residual stream."""
+        """A product whose result is added to the residual stream."""
         return self.linear(x, weight, bias)
 
     def activate(self, x: str) -> str:
-        """The activation of the feed-forward layer's inside."""
+        """The activation inside the feed-forward layer."""
         if self.config.activation == "relu":
             return self.graph.op("Relu", x)
         if self.config.activation == "silu":
             return self.graph.op("Mul", x, self.graph.op("Sigmoid", x))
-        # Written out, as more runtimes know erf than GELU.
+        # Written out, since more runtimes support Erf than Gelu.
         half, one = (self.graph.constant(value, np.float32) for value in (0.5, 1.0))
         scaled = self.graph.op("Mul", x, self.graph.constant(math.sqrt(0.5), np.float32))
         share = self.graph.op("Add", self.graph.op("Erf", scaled), one)
@@ -72,13 +72,13 @@ class Blocks:
     # Layers.
 
     def residual(self, x: str, name: str, sublayer: Sublayer) -> str:
-        """X plus a sub-layer, normed before it or after the sum."""
+        """Add a sub-layer to x, with the norm before it or after the sum."""
         if self.config.norm == "pre":
             return self.graph.op("Add", x, sublayer(self.norm(x, f"{name}_norm"), name))
         return self.norm(self.graph.op("Add", x, sublayer(x, name)), f"{name}_norm")
 
     def final_norm(self, x: str, name: str) -> str:
-        """The norm after the last layer, where there is one."""
+        """The norm after the last layer, if there is one."""
         return self.norm(x, name) if self.config.norm == "pre" else x
 
     def feed_forward(self, x: str, name: str) -> str:
@@ -89,13 +89,13 @@ class Blocks:
         return self.linear_back(inner, weight(f"{name}.outer.weight"), weight(f"{name}.outer.bias"))
 
     def logits(self, x: str) -> str:
-        """Scores [N, V] of the vocabulary."""
+        """Logits [N, V] of the vocabulary."""
         matrix = "own_output" if self.config.own_output else "embedding"
         bias = self.graph.weight("output_bias") if self.config.output_bias else None
         return self.linear(x, self.graph.weight(f"{matrix}.weight"), bias)
 
-    # Attention. Queries are scaled by their weights, once, so that no step does it again; and a
-    # product with a factor of one takes ONNX Runtime's fast path for single rows.
+    # Attention. The queries' scale is folded into their weights, so that no step applies it; and
+    # with a scale of one, Attention takes ONNX Runtime's fast path for single rows.
 
     def query_weight(self, name: str) -> str:
         """Weight [E, E] of the queries, scaled for attention."""
@@ -118,7 +118,7 @@ class Blocks:
         return self.linear(x, self.query_weight(name), self.query_bias(name))
 
     def query_key_value(self, x: str, name: str) -> str:
-        """Scaled queries, keys and values by one product: [N, 3E]."""
+        """Scaled queries, keys and values in one product: [N, 3E]."""
         key_value = self.graph.weight(f"{name}.key_value.weight")
         joined = self.graph.op("Concat", self.query_weight(name), key_value, axis=0)
         query_bias, bias = self.query_bias(name), self._attention_bias(f"{name}.key_value")
@@ -137,10 +137,10 @@ class Blocks:
         return self.graph.op("Attention", query, key, value, keep_mask, is_causal=0, scale=1.0)
 
     def attend_in_the_open(self, query: str, key: str, value: str, keep_mask: str) -> list[str]:
-        """Attention as separate nodes, where the weights [B, H, T, S] are an output too."""
+        """Attention as separate nodes; also returns the weights [B, H, T, S]."""
         graph = self.graph
         scores = graph.op("MatMul", query, graph.op("Transpose", key, perm=[0, 1, 3, 2]))
-        # The most negative finite number: minus infinity would give NaN in a fully masked row.
+        # The most negative finite number: with minus infinity, a fully masked row would give NaN.
         masked = graph.constant(np.finfo(np.float32).min, np.float32)
         weights = graph.op("Softmax", graph.op("Where", keep_mask, scores, masked), axis=-1)
         return [graph.op("MatMul", weights, value), weights]
@@ -151,7 +151,7 @@ class Blocks:
         return self.linear_back(attended, weight, self._attention_bias(f"{name}.output"))
 
     def split_heads(self, x: str, batch: str) -> str:
-        """[N, E] to [B, T, H, D] to [B, H, T, D], where `batch` is [B] as a vector of one."""
+        """[N, E] to [B, T, H, D] to [B, H, T, D]; `batch` is [B] as a vector of one element."""
         sizes = self.graph.constant([-1, self.config.heads, self.config.head_size])
         shape = self.graph.op("Concat", batch, sizes, axis=0)
         return self.graph.op("Transpose", self.graph.op("Reshape", x, shape), perm=[0, 2, 1, 3])
@@ -183,7 +183,7 @@ class Blocks:
     # Positions, masks and sizes.
 
     def positions(self) -> str:
-        """The position table [P, E], as long as the longest request."""
+        """The position table [P, E]; its length is that of the longest request."""
         length = max(self.limits.max_source_tokens, self.limits.max_target_tokens)
         table = sinusoidal_positions(length, self.config.model_size)
         return self.graph.constant(table, np.float32)
@@ -194,7 +194,7 @@ class Blocks:
         return self.graph.op("Slice", self.positions(), zero, self.size(ids, 1), zero)
 
     def length_mask(self, lengths: str, like: str, axis: int) -> str:
-        """True at the first `lengths` [B] places of an axis of `like`: bool [B, 1, 1, S]."""
+        """True at the first `lengths` [B] positions of an axis of `like`: bool [B, 1, 1, S]."""
         zero, one = self.graph.constant(0), self.graph.constant(1)
         length = self.graph.op("Squeeze", self.size(like, axis))
         places = self.graph.op("Range", zero, length, one)
@@ -202,7 +202,7 @@ class Blocks:
         return self.graph.op("Less", places, self.graph.op("Unsqueeze", lengths, axes))
 
     def repeat_for_queries(self, keep_mask: str, queries: str) -> str:
-        """A mask [B, 1, 1, S] for every one of T queries, a vector of one: [B, 1, T, S].
+        """Repeat a mask [B, 1, 1, S] for T queries, a vector of one element: [B, 1, T, S].
 
         ONNX Runtime's Attention broadcasts a mask over heads, but not over queries.
         """
@@ -211,10 +211,10 @@ class Blocks:
         return self.graph.op("Expand", keep_mask, shape)
 
     def size(self, x: str, axis: int) -> str:
-        """One dimension of a value, as a vector of one."""
+        """One dimension of a value, as a vector of one element."""
         return self.graph.op("Shape", x, start=axis, end=axis + 1)
 
-    # The encoder stack, which two graphs have.
+    # The encoder stack, used by two graphs.
 
     def encode(self, input_ids: str, src_lengths: str) -> tuple[str, str]:
         """Encode `input_ids` [B, S]: the output [B x S, E] and the source's mask [B, 1, 1, S]."""
@@ -236,16 +236,16 @@ class Blocks:
 
 
 class OpenBlocks(Blocks):
-    """The same, whose attention is made of separate nodes, so that its weights can be looked at."""
+    """Blocks whose attention consists of separate nodes, so that its weights can be output."""
 
     def __init__(self, graph: GraphBuilder, config: ModelConfig, limits: Limits) -> None:
-        """Begin with an empty graph."""
+        """Start with an empty graph."""
         super().__init__(graph, config, limits)
         self.weights: list[str] = []
-        """Of each attention [B, H, T, S], in the order in which they were written."""
+        """Weights of each attention [B, H, T, S], in the order in which they were added."""
 
     def attend_in_the_open(self, query: str, key: str, value: str, keep_mask: str) -> list[str]:
-        """See `Blocks`; the weights are kept."""
+        """See `Blocks`; records the weights."""
         attended, weights = super().attend_in_the_open(query, key, value, keep_mask)
         self.weights.append(weights)
         return [attended, weights]

@@ -1,9 +1,9 @@
-"""A small writer of ONNX graphs.
+"""A small builder of ONNX graphs.
 
-Weights are not copied into the graphs: each graph refers to ranges of the one `model.safetensors`
-that lies beside it, so that four graphs and the PyTorch checkpoint share the same bytes. They are
-stored in the checkpoint's own precision and cast to fp32 in the graph, which a runtime folds once
-when it loads the graph.
+Weights are not copied into the graphs: each graph refers to ranges of the `model.safetensors`
+beside it, so that four graphs and the PyTorch checkpoint share the same bytes. They are stored in
+the checkpoint's precision and cast to fp32 in the graph; a runtime folds the cast once, when it
+loads the graph.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dragoman.kernel.manifest import TensorEntry
 OPSET = 24
 _OPSETS = {"": OPSET, "com.microsoft": 1}
 IR_VERSION = 11
-"""The oldest that the graphs need, so that older runtimes read them."""
+"""The oldest version that the graphs work with, so that older runtimes can read them."""
 
 _SAFETENSORS_TYPES = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16}
 _TYPES = {
@@ -36,7 +36,7 @@ _TYPES = {
 
 
 class WeightsFile:
-    """Where each tensor of a safetensors file lies.
+    """The location of each tensor in a safetensors file.
 
     Source: https://github.com/huggingface/safetensors#format
     """
@@ -66,10 +66,10 @@ class WeightsFile:
 
 
 class GraphBuilder:
-    """Collects the nodes of one graph; a value is known by its name."""
+    """Collects the nodes of one graph; a value is identified by its name."""
 
     def __init__(self, name: str, weights: WeightsFile) -> None:
-        """Begin an empty graph."""
+        """Start an empty graph."""
         self.name = name
         self._weights = weights
         self._nodes: list[onnx.NodeProto] = []
@@ -79,7 +79,7 @@ class GraphBuilder:
         self.outputs: list[TensorEntry] = []
 
     def input(self, name: str, dtype: str, *shape: str | int) -> str:
-        """Declare an input; letters are dynamic dimensions."""
+        """Declare an input; names in the shape are dynamic dimensions."""
         self.inputs.append(TensorEntry(name, dtype, tuple(map(str, shape))))
         return name
 
@@ -91,7 +91,7 @@ class GraphBuilder:
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """Add a node with one output and return the output's name.
 
-        `domain` among the attributes names the operator's domain, where it is not ONNX's own.
+        The attribute `domain` names the operator's domain, if it is not ONNX's own.
         """
         return self.split_op(kind, *inputs, outputs=1, **attributes)[0]
 
@@ -113,7 +113,7 @@ class GraphBuilder:
         return output.name
 
     def weight(self, name: str) -> str:
-        """A tensor of the checkpoint, in fp32."""
+        """A tensor of the checkpoint, cast to fp32."""
         if name not in self._casts:
             proto = self._weights.proto(name)
             self._initializers[name] = proto
@@ -124,7 +124,7 @@ class GraphBuilder:
         return self._casts[name]
 
     def rows(self, name: str, ids: str) -> str:
-        """Rows `ids` of a tensor of the checkpoint, in fp32; the rest of it stays as stored."""
+        """Rows `ids` of a tensor of the checkpoint, cast to fp32; the other rows stay as stored."""
         proto = self._weights.proto(name)
         self._initializers[name] = proto
         gathered = self.op("Gather", name, ids)
@@ -133,7 +133,7 @@ class GraphBuilder:
         return self.op("Cast", gathered, to=TensorProto.FLOAT)
 
     def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike = np.int64) -> str:
-        """A constant stored in the graph itself, once a value."""
+        """A constant stored in the graph itself; equal constants are stored once."""
         array = np.asarray(value, dtype=dtype)
         described = f"{array.dtype.str}{array.shape}".encode() + array.tobytes()
         name = f"constant_{hashlib.sha256(described).hexdigest()[:16]}"
@@ -141,7 +141,7 @@ class GraphBuilder:
         return name
 
     def build(self) -> onnx.ModelProto:
-        """The finished model; its weights are found only from the folder of the weights file."""
+        """The finished model; it must be loaded from the folder of the weights file."""
         graph = helper.make_graph(
             self._nodes,
             self.name,

@@ -1,14 +1,14 @@
 """The building blocks in int8, for ONNX Runtime on CPUs.
 
-Every product is of 8-bit codes, with one scale a column of the weight and one scale a row of the
-activations, so that a row's result does not depend on its neighbours in a batch. The codes are made
-of the same stored weights when a runtime loads the graph and folds its constants: int8 costs a
-bundle no second copy.
+Products use 8-bit codes, with one scale for each column of the weight and one for each row of the
+activations, so that a row's result does not depend on its neighbours in a batch. The codes are
+computed from the same stored weights when a runtime loads the graph and folds its constants, so
+int8 needs no second copy in a bundle.
 
-Layer normalisation is written as a root-mean-square normalisation of centred values, for which ONNX
-Runtime has a vectorised kernel; its LayerNormalization takes eight times as long. In a pre-norm
-model the residual stream is centred once, at the embedding, and all that is added to it comes out
-of centred weights.
+Layer normalization is written as root-mean-square normalization of centred values, for which ONNX
+Runtime has a vectorized kernel; its LayerNormalization takes eight times as long. In a pre-norm
+model, the residual stream is centred once, at the embedding, and everything added to it comes from
+centred weights.
 
 Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
 """
@@ -26,21 +26,21 @@ from dragoman_export.graphs.graph_builder import GraphBuilder
 CONTRIB = "com.microsoft"
 _LARGEST_CODE = 127.0
 _ZERO_POINT = 128
-"""Activations are unsigned around it: for signed ones, ONNX Runtime has no fast product on x86."""
+"""Zero point of unsigned activations: ONNX Runtime has no fast product of signed ones on x86."""
 _SMALLEST_SCALE = 1e-30
-"""Keeps a column of zeros from dividing by zero."""
+"""Prevents a division by zero for a column of zeros."""
 
 
 class Int8Blocks(Blocks):
     """`Blocks` with 8-bit products."""
 
     def __init__(self, graph: GraphBuilder, config: ModelConfig, limits: Limits) -> None:
-        """Begin with an empty graph."""
+        """Start with an empty graph."""
         super().__init__(graph, config, limits)
         self._quantized: dict[str, tuple[str, str]] = {}
         self._zero_points: str | None = None
         self._inner: set[str] = set()
-        """Values inside of a feed-forward layer."""
+        """Values inside a feed-forward layer."""
 
     def linear(self, x: str, weight: str, bias: str | None = None) -> str:
         """See `Blocks.linear`."""
@@ -91,7 +91,7 @@ class Int8Blocks(Blocks):
         return self.graph.op("Sub", x, mean)
 
     def _quantize_rows(self, x: str) -> tuple[str, str]:
-        """Codes [N, K] of `x` and a scale [N, 1] a row, once a value."""
+        """Codes [N, K] of `x` and a scale [N, 1] for each row; computed once for each value."""
         if x not in self._quantized:
             graph = self.graph
             is_inner = x in self._inner
@@ -102,7 +102,8 @@ class Int8Blocks(Blocks):
             if self._zero_points is None:  # all of a graph's products have the same rows
                 one = graph.constant([[_ZERO_POINT]], np.uint8)
                 self._zero_points = graph.op("Expand", one, graph.op("Shape", scales))
-            # One block as long as the row: so the scales have the shape that the product needs.
+            # One block as long as the row, so that the scales have the shape that the product
+            # needs.
             width = self.config.feed_forward_size if is_inner else self.config.model_size
             codes = graph.op(
                 *("QuantizeLinear", x, scales, self._zero_points), axis=1, block_size=width
@@ -111,7 +112,7 @@ class Int8Blocks(Blocks):
         return self._quantized[x]
 
     def _quantize_columns(self, weight: str) -> tuple[str, str, str]:
-        """Codes [K, M] of a weight [M, K], and scales and zero points [M]; folded when loaded."""
+        """Codes [K, M] of a weight [M, K], and scales and zero points [M]; folded at load time."""
         graph = self.graph
         largest = graph.op("ReduceMax", graph.op("Abs", weight), graph.constant([1]), keepdims=0)
         scales = graph.op("Mul", largest, graph.constant(1 / _LARGEST_CODE, np.float32))

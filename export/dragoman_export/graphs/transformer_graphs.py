@@ -1,10 +1,10 @@
 """The project's graphs: encoder, decoder step, best, reorder, score, attention.
 
-Knows what goes into each graph and comes out of it; the shape letters are explained in
-`dragoman_training.network.transformer`. The form is the one that ONNX Runtime and TensorRT both
-take: TensorScatter writes each row's key and value at that row's own position into a cache that is
-a graph input, and Attention reads the cache under an explicit mask. Encoder and decoder exist in
-int8 too.
+Defines the inputs and outputs of each graph; the shape letters are explained in
+`dragoman_training.network.transformer`. The graphs use only what both ONNX Runtime and TensorRT
+support: TensorScatter writes each row's key and value at that row's own position into a cache that
+is a graph input, and Attention reads the cache with an explicit mask. Encoder and decoder also
+exist in int8.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
 from dragoman_export.graphs.int8 import Int8Blocks
 
 _BLOCK = 64
-"""Tokens in a block of the vocabulary, at most."""
+"""Maximum number of tokens in a block of the vocabulary."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A finished graph with the manifest's entry for it."""
+    """A finished graph and its entry in the manifest."""
 
     model: onnx.ModelProto
     entry: GraphEntry
@@ -122,8 +122,8 @@ def decoder(blocks: Blocks) -> Graph:
 def best(blocks: Blocks, k: int) -> Graph:
     """`logits` [R, V] to the log-probabilities [R, K] of the best K tokens, and their ids [R, K].
 
-    The log-softmax of those few alone: their logits relative to the best one, plus the logarithm of
-    the best one's probability, which is never near zero.
+    Computes the log-softmax only for these: their logits relative to the best one, plus the
+    logarithm of the best one's probability, which is never near zero.
     """
     graph, vocab_size = blocks.graph, blocks.config.vocab_size
     logits = graph.input("logits", "float32", "R", vocab_size)
@@ -140,10 +140,10 @@ def best(blocks: Blocks, k: int) -> Graph:
 
 
 def _top(graph: GraphBuilder, logits: str, vocab_size: int, k: int) -> tuple[str, str]:
-    """The K largest of each row, and where they stand.
+    """The K largest logits of each row, and their indices.
 
-    They lie in the K blocks with the largest maxima, and maxima are far cheaper than a search for
-    the K largest, which is then of a few hundred candidates.
+    They are in the K blocks with the largest maxima. Computing maxima is far cheaper than searching
+    for the K largest, and that search is then over a few hundred candidates.
     """
     how_many = graph.constant([k])
     size = next((n for n in range(_BLOCK, 1, -1) if vocab_size % n == 0), vocab_size)
@@ -205,7 +205,7 @@ def score(blocks: Blocks) -> Graph:
 
 
 def attention(blocks: OpenBlocks) -> Graph:
-    """All that a model looks at while it reads a source and writes a given translation.
+    """All attention weights of a model that reads a source and generates a given translation.
 
     Inputs are `input_ids` [B, S], `src_lengths` [B] and `tgt_in_ids` [B, T], beginning with the
     start symbol. Outputs are the weights of every layer's heads: `encoder_attention` [B, L, H, S,

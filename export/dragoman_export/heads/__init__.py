@@ -1,1 +1,1 @@
-"""Which attention heads align words, and how well they agree."""
+"""Chooses attention heads that align words, and measures how well they agree."""

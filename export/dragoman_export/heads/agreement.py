@@ -1,12 +1,12 @@
-"""Judging attention heads by how far the links of a model's two directions agree.
+"""Rates attention heads by the agreement of the alignments in a model's two directions.
 
-A link is right or wrong whichever way one translates, so heads that look at the right places link
-the same pieces both ways. Heads that look at places for their position do so too, whatever stands
-there: their agreement is as high if the links of one direction are taken from another pair whose
-sides have as many pieces. What counts is the agreement beyond that.
+Whether a link is correct does not depend on the direction of translation, so heads that attend to
+the right tokens give the same links both ways. Heads that attend to positions, whatever the tokens,
+also agree; but they agree as much if the links of one direction come from another pair of the same
+lengths. What counts is the agreement beyond that.
 
-Source: Liang et al. 2006, https://aclanthology.org/N06-1014/, for agreement of two directions in
-place of alignments by people; Cohen 1960, https://doi.org/10.1177/001316446002000104, for agreement
+Source: Liang et al. 2006, https://aclanthology.org/N06-1014/, for agreement of two directions
+instead of human alignments; Cohen 1960, https://doi.org/10.1177/001316446002000104, for agreement
 beyond chance.
 """
 
@@ -29,18 +29,18 @@ from dragoman.kernel.manifest import Criterion, Limits, Manifest
 from dragoman.kernel.text import Tokenizer
 
 _FEWEST_PAIRS = 50
-"""With fewer the choice would be chance."""
+"""With fewer pairs, the choice would be random."""
 
 Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class LikePairs:
-    """P pairs, two at least, of S pieces on the first side and T on the second.
+    """P pairs, at least two, of S tokens on the first side and T on the second.
 
-    `forward` [P, L, H, T + 1, S] is how much each head looked at the first side's pieces when it
-    translated that one, at the steps that say the second side's; `backward` [P, L, H, S + 1, T] the
-    other way round.
+    `forward` [P, L, H, T + 1, S] is each head's attention to the first side's tokens when
+    translating from it, at the steps that generate the second side's; `backward` [P, L, H, S + 1,
+    T] is the reverse direction.
     """
 
     forward: Floats
@@ -54,14 +54,14 @@ class LikePairs:
 
 @dataclass(frozen=True)
 class Agreement:
-    """F1 of the links of two directions: of the same pairs, and of others that are as long."""
+    """F1 of the links of two directions: for the same pairs, and for others of equal lengths."""
 
     same: float
     by_position: float
 
     @property
     def beyond(self) -> float:
-        """How far it reaches from what position brings about to all."""
+        """The agreement beyond position, scaled so that full agreement is 1."""
         if self.by_position == 1:
             return 0.0
         return (self.same - self.by_position) / (1 - self.by_position)
@@ -69,10 +69,10 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Directions:
-    """Where a model looked when it translated pairs both ways.
+    """A model's attention when it translates pairs in both directions.
 
-    Weights, of a head or of several, are [N]: of each group in turn first the [P, T, S] of the one
-    direction, then the [P, S, T] of the other.
+    Weights, of one head or of several, are [N]: for each group in turn, first the [P, T, S] of the
+    first direction, then the [P, S, T] of the second.
     """
 
     groups: tuple[LikePairs, ...]
@@ -86,13 +86,13 @@ class Directions:
 
     @property
     def heads(self) -> list[tuple[int, int]]:
-        """All of the decoder, as layer and head."""
+        """All heads of the decoder, as layer and head."""
         _, layers, places, _, _ = self.groups[0].forward.shape
         return list(product(range(layers), range(places)))
 
     @property
     def diagonal(self) -> Floats:
-        """Weights [N] on the place as far into the source as the piece is into the target."""
+        """Weights [N] that are 1 at the source position proportional to the target position."""
         parts = []
         for group in self.groups:
             src, tgt = group.lengths
@@ -114,21 +114,22 @@ class Directions:
         )
 
     def agreement(self, weights: Floats) -> Agreement:
-        """Of the links by weights [N], each piece linked to what it looked at most."""
+        """Agreement of the links by weights [N]; each token is linked to its largest weight."""
         links = same = by_position = 0
         for to_src, to_tgt in self._links(weights):
             links += to_src.size + to_tgt.size
             same += _shared(to_src, to_tgt)
-            # Half the group away: neighbours in a text are often of like content.
+            # Compare with a pair half the group away: neighbours in a text often have similar
+            # content.
             by_position += _shared(to_src, np.roll(to_tgt, len(to_tgt) // 2, axis=0))
         return Agreement(2 * same / links, 2 * by_position / links)
 
     def value(self, weights: Floats) -> float:
-        """Agreement beyond what position brings about."""
+        """Agreement beyond position."""
         return self.agreement(weights).beyond
 
     def report(self, weights: Floats) -> str:
-        """That, for people."""
+        """The agreement as text."""
         found = self.agreement(weights)
         return (
             f"agreement {found.beyond:.3f} beyond position ({found.same:.1%} of links, "
@@ -136,7 +137,7 @@ class Directions:
         )
 
     def _links(self, weights: Floats) -> Iterator[tuple[Ids, Ids]]:
-        """Of each group, the source piece of each target piece [P, T], and the other way [P, S]."""
+        """For each group, the source token of each target token [P, T], and the reverse [P, S]."""
         begin = 0
         for group in self.groups:
             pairs, (src, tgt) = len(group.forward), group.lengths
@@ -154,18 +155,18 @@ def look_both_ways(
     languages: tuple[str, str],
     told: Callable[[int], None] = lambda done: None,
 ) -> Directions:
-    """Run a bundle's graph over a text, in both directions.
+    """Run a bundle's graph on a text, in both directions.
 
-    Only pairs with whose lengths there is another are looked at, each once.
+    Only pairs that share their lengths with another pair are used, each once.
 
     Args:
         bundle: folder of a bundle.
         pairs: sentences in two languages.
-        languages: which these are.
-        told: called now and then with how many pairs are done.
+        languages: these languages.
+        told: called at intervals with the number of pairs done.
 
     Raises:
-        UsageError: there are too few such pairs to choose by.
+        UsageError: there are too few such pairs for a choice.
     """
     manifest = Manifest.load(bundle)
     tokenizer = manifest.open_tokenizer(bundle)
@@ -178,8 +179,8 @@ def look_both_ways(
     count = sum(map(len, groups))
     if count < _FEWEST_PAIRS:
         raise UsageError(
-            f"the text has {count} pairs of which another is as long, less than {_FEWEST_PAIRS}: "
-            "give a longer one"
+            f"only {count} pairs of the text share their lengths with another, less than "
+            f"{_FEWEST_PAIRS}: give a longer text"
         )
     graph = ScoreGraph(bundle, manifest)
     done = len(pairs) - count
@@ -203,14 +204,14 @@ def _look(graph: ScoreGraph, pairs: Sequence[Pair]) -> Floats:
 
 
 def _shared(to_src: Ids, to_tgt: Ids) -> int:
-    """Number of links that both [P, T] and [P, S] have."""
+    """Number of links that are in both [P, T] and [P, S]."""
     there_and_back = np.take_along_axis(to_tgt, to_src, axis=1)
     return int((there_and_back == np.arange(to_src.shape[1])).sum())
 
 
 @dataclass(frozen=True)
 class _Example:
-    """A pair as the graph takes it, in both directions."""
+    """A pair as input of the graph, in both directions."""
 
     ways: tuple[Pair, Pair]
 

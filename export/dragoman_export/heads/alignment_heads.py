@@ -1,7 +1,7 @@
-"""Choosing the attention heads that tell what a word was translated from.
+"""Chooses the attention heads that align target words with source words.
 
-No alignments by people are at hand. Heads are judged by how far the links of the two directions
-agree (`agreement`) and by words that are spelt alike in both languages (`anchors`).
+It needs no human alignments. Heads are rated by the agreement of the alignments in both directions
+(`agreement`) and by words spelt alike in both languages (`anchors`).
 """
 
 from __future__ import annotations
@@ -16,53 +16,53 @@ from dragoman_export.heads.agreement import Directions
 from dragoman_export.heads.anchors import Anchors
 
 _LEAST_RIGHT = 0.5
-"""Of anchors, by heads that were chosen without them."""
+"""Required share of correct anchors for heads that were chosen without them."""
 _NEARLY = 0.9
-"""Part of the best agreement that the heads chosen by anchors need to be taken instead."""
+"""Share of the best agreement that the heads chosen by anchors need to be preferred."""
 
 Head = tuple[int, int]
 """Layer and head, from 0."""
 
 
 class Evidence(Protocol):
-    """What a text shows of heads. Weights are of any one shape; those of several heads add up."""
+    """What a text shows about heads. Weights share one shape; those of several heads add up."""
 
     criterion: ClassVar[Criterion]
 
     @property
     def count(self) -> int:
-        """How many pairs, or tokens, it consists of."""
+        """Number of pairs or tokens in it."""
 
     @property
     def heads(self) -> list[Head]:
-        """All that there are."""
+        """All heads."""
 
     @property
     def diagonal(self) -> Floats:
-        """Weights of one who looks as far into the source as the piece is into the target."""
+        """Weights of the diagonal: the source position proportional to the target position."""
 
     def looked(self, head: Head, when_read: bool) -> Floats:
-        """Weights of a head, at the step that reads a token or at the one that says it."""
+        """Weights of a head, at the step that reads a token or at the step that generates it."""
 
     def value(self, weights: Floats) -> float:
-        """How good weights are, at most 1."""
+        """Quality of weights, at most 1."""
 
     def report(self, weights: Floats) -> str:
-        """That, for people."""
+        """The quality as text."""
 
 
 def nominate(directions: Directions, anchors: Anchors | None, text: str) -> list[AlignmentHeads]:
-    """Choose by each of two kinds of evidence, the better choice first.
+    """Choose heads by each of two kinds of evidence; the better choice comes first.
 
-    Anchors are certain, but few words are anchors. So the choice by anchors is the better one if
-    its directions agree nearly as well as those of the choice by agreement. It is too if the other
-    one links most anchors wrong: where all that is right follows from position, as in a language
-    that turns every sentence round, agreement beyond it tells nothing.
+    Anchors are reliable, but few words are anchors. The choice by anchors is better if its
+    directions agree nearly as well as those of the choice by agreement. It is also better if the
+    choice by agreement gets most anchors wrong: if correct links follow from position alone, as in
+    a language with reversed word order, agreement beyond position shows nothing.
 
     Args:
         directions: of the text.
         anchors: of the text, in both directions; None if it has too few.
-        text: its name, to be told where the choice is.
+        text: its name, which is recorded with the choice.
     """
     by_agreement = choose_heads(directions, text)
     if anchors is None:
@@ -76,11 +76,11 @@ def nominate(directions: Directions, anchors: Anchors | None, text: str) -> list
 
 
 def choose_heads(evidence: Evidence, text: str) -> AlignmentHeads:
-    """Take heads one by one, each time the one with which the average is best, while it helps.
+    """Select heads greedily: add the head that gives the best average, while it improves.
 
     Args:
         evidence: of the text.
-        text: its name, to be told where the choice is.
+        text: its name, which is recorded with the choice.
     """
     chosen = [(*_forward_selection(evidence, when_read), when_read) for when_read in (False, True)]
     heads, value, when_read = max(chosen, key=lambda one: one[1])
@@ -88,7 +88,7 @@ def choose_heads(evidence: Evidence, text: str) -> AlignmentHeads:
 
 
 def total_of(evidence: Evidence, heads: Sequence[Head], when_read: bool) -> Floats:
-    """Weights of several heads together."""
+    """Sum of the weights of several heads."""
     total = evidence.looked(heads[0], when_read).copy()
     for head in heads[1:]:
         total += evidence.looked(head, when_read)

@@ -1,8 +1,8 @@
-"""Judging attention heads by anchors.
+"""Rates attention heads by anchors.
 
-What is right is known of anchors without any alignments by people: words that are spelt alike in
-both languages, such as names and numbers, and that stand once on each side of a pair. Heads are as
-good as their links of these.
+Anchors are words whose correct links are known without human alignments: words that are spelt alike
+in both languages, such as names and numbers, and that occur once on each side of a pair. Heads are
+rated by their links of these.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from dragoman.kernel.text import Tokenizer, tokens_of
 
 _WORD = re.compile(r"[^\W_]+")
 _FEWEST_ANCHORS = 50
-"""With fewer the choice would be chance."""
+"""With fewer anchors, the choice would be random."""
 _TOGETHER = 512
-"""Pairs that are sorted by length at a time."""
+"""Number of pairs sorted by length together."""
 
 Bools = npt.NDArray[np.bool_]
 
 
 class TooFewAnchors(UsageError):
-    """A text has too few anchors to choose by."""
+    """A text has too few anchors for a choice."""
 
 
 @dataclass(frozen=True)
 class Anchors:
-    """N target pieces of which it is known where in the source they come from.
+    """N target tokens whose source tokens are known.
 
-    `said` and `read` [N, L, H, S] are how much each head looked at the S source pieces at the step
-    that says the piece, and at the one that reads it; `right` [N, S] are those that it comes from.
-    `places` [N] are where the diagonal meets the source.
+    `said` and `read` [N, L, H, S] are each head's attention to the S source tokens at the step that
+    generates the token, and at the step that reads it; `right` [N, S] marks the correct source
+    tokens. `places` [N] are the source positions of the diagonal.
     """
 
     said: Floats
@@ -60,13 +60,13 @@ class Anchors:
 
     @property
     def heads(self) -> list[tuple[int, int]]:
-        """All of the decoder, as layer and head."""
+        """All heads of the decoder, as layer and head."""
         _, layers, places, _ = self.said.shape
         return list(product(range(layers), range(places)))
 
     @property
     def diagonal(self) -> Floats:
-        """Weights [N, S] on the place as far into the source as the piece is into the target."""
+        """Weights [N, S] that are 1 at the source position proportional to the target position."""
         return np.eye(self.right.shape[1], dtype=np.float32)[self.places]
 
     def looked(self, head: tuple[int, int], when_read: bool) -> Floats:
@@ -75,16 +75,16 @@ class Anchors:
         return attention[:, *head]
 
     def value(self, weights: Floats) -> float:
-        """The part of anchors that weights [N, S] link right."""
+        """Share of the anchors that weights [N, S] link correctly."""
         return accuracy_of(weights, self.right)
 
     def report(self, weights: Floats) -> str:
-        """That, for people."""
+        """The share as text."""
         return f"{self.value(weights):.1%} of {self.count} anchors right"
 
 
 def anchors_of(source: str, target: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    """Words that stand once in each text of a pair and are spelt alike, but for their case."""
+    """Words that occur once in each text of a pair and are spelt alike, ignoring case."""
     sides = []
     for text in (source, target):
         words = list(_WORD.finditer(text))
@@ -101,16 +101,16 @@ def find_anchors(
     directions: Sequence[tuple[str, ...]],
     told: Callable[[int], None] = lambda done: None,
 ) -> Anchors:
-    """Run a bundle's graph over a text and look at its anchors.
+    """Run a bundle's graph on a text and record the attention at its anchors.
 
     Args:
         bundle: folder of a bundle.
         pairs: sentences in the languages of the first direction, the source first.
-        directions: source and target language, of one direction or in turn of it and the other.
-        told: called now and then with how many pairs of all directions are done.
+        directions: source and target language, of one direction or of it and its reverse.
+        told: called at intervals with the number of pairs done in all directions.
 
     Raises:
-        TooFewAnchors: to choose by.
+        TooFewAnchors: there are too few for a choice.
     """
     manifest = Manifest.load(bundle)
     tokenizer = manifest.open_tokenizer(bundle)
@@ -135,13 +135,13 @@ def find_anchors(
     if len(found) < _FEWEST_ANCHORS:
         raise TooFewAnchors(
             f"the text has {len(found)} anchors, words that are spelt alike on both sides, less "
-            f"than {_FEWEST_ANCHORS}: give a longer one"
+            f"than {_FEWEST_ANCHORS}: give a longer text"
         )
     return _stack(found)
 
 
 def accuracy_of(weights: Floats, right: Bools) -> float:
-    """The part of rows [N, S] whose largest weight stands where it is right."""
+    """Share of rows [N, S] whose largest weight is at a correct position."""
     return float(right[np.arange(len(right)), weights.argmax(axis=1)].mean())
 
 
@@ -157,12 +157,12 @@ class _Anchor:
 
 @dataclass(frozen=True)
 class _Example:
-    """A pair with its anchors: target piece, and the source pieces that it comes from."""
+    """A pair with its anchors: target token, and the source tokens that it comes from."""
 
     pair: Pair
     anchors: tuple[tuple[int, frozenset[int]], ...]
     tags: int
-    """Source ids before the text."""
+    """Number of source ids before the text."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, source: str, target: str, language: str) -> _Example:
@@ -191,7 +191,7 @@ class _Example:
             right = np.zeros(length, bool)
             right[list(right_pieces)] = True
             yield _Anchor(
-                # Without tag and end symbol; copied, or the whole would be kept.
+                # Without tag and end symbol; copied, since a view would keep the whole array.
                 attention[:, :, piece, self.tags : -1].copy(),
                 attention[:, :, piece + 1, self.tags : -1].copy(),
                 right,

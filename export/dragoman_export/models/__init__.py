@@ -1,1 +1,1 @@
-"""Models by name: found, fetched, converted, checked, and kept in the user's cache folder."""
+"""Models by name: found, downloaded, converted, checked, and kept in the user's cache folder."""

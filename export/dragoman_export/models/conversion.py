@@ -1,4 +1,4 @@
-"""From a model's source to a checked bundle in the cache."""
+"""Converts a model's source to a checked bundle in the cache."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ log = logging.getLogger(__name__)
 
 PYTORCH, GRAPHS = "PyTorch", "its graphs in fp32"
 _WITH_PYTORCH = 6
-"""Sentences that PyTorch translates: it computes each prefix anew, with a beam of 4 too."""
+"""Number of sentences translated by PyTorch, which has no KV cache and also uses beam 4."""
 
 
 @dataclass(frozen=True)
 class Converter:
-    """Makes bundles of what is none.
+    """Converts model sources to bundles.
 
     Attributes:
-        cache: keeps them.
-        told: of the progress of downloads.
-        offline: fetch nothing.
-        languages: of the model, where its files do not say which.
+        cache: stores them.
+        told: called with the progress of downloads.
+        offline: download nothing.
+        languages: of the model, if its files do not state them.
     """
 
     cache: ModelCache
@@ -46,12 +46,12 @@ class Converter:
     languages: Languages = field(default_factory=Languages)
 
     def bundle(self, source: ModelSource) -> Path:
-        """The bundle of a source, checked; it is made if it is not there.
+        """The checked bundle of a source; it is made if it does not exist.
 
-        A hub's model that is there is used as it is; a checkpoint is converted again if it changed.
+        A cached model of a hub is used as it is; a checkpoint is converted again if it changed.
 
         Raises:
-            UsageError: the source is damaged, of another kind, or cannot be fetched.
+            UsageError: the source is damaged, of another kind, or cannot be downloaded.
         """
         if source.kind == "bundle":
             assert source.path is not None
@@ -64,7 +64,7 @@ class Converter:
         return found.bundle
 
     def add(self, source: ModelSource) -> Path:
-        """As `bundle`, but ask the hub whether its revision is another commit now.
+        """Like `bundle`, but ask the hub whether its revision is now another commit.
 
         Raises:
             UsageError: see `bundle`.
@@ -86,7 +86,7 @@ class Converter:
         return commit != found.record.commit
 
     def _is_outdated(self, source: ModelSource, found: CachedModel) -> bool:
-        """Whether a checkpoint's files are others than those that were converted."""
+        """Whether a checkpoint's files have changed since the conversion."""
         return source.path is not None and _digests(source.path) != found.record.files
 
     def _hub(self, source: ModelSource) -> Hub:
@@ -101,12 +101,12 @@ class Converter:
             with self.cache.downloading(source) as folder:
                 hub = self._hub(source)
                 hub.check_online(source.name)
-                log.info("%s: fetching from %s", source, hub.endpoint)
+                log.info("%s: downloading from %s", source, hub.endpoint)
                 fetched = hub.fetch(source.name, folder, self.told)
                 log.info("%s: commit %s", source, fetched.commit)
                 try:
                     made = self._converted(source, folder, fetched)
-                except UsageError as error:  # of a file whose folder nobody knows
+                except UsageError as error:  # the message names the temporary folder
                     raise UsageError(str(error).replace(str(folder), source.name)) from error
         log.info("%s: converted and checked in %.1f s", source, time.monotonic() - begin_s)
         return made
@@ -154,14 +154,14 @@ class Report:
         return [outcome for outcome in self.outcomes if not outcome.passed]
 
     def record(self, manifest: Manifest, bundle: Path) -> None:
-        """Write the outcome into the bundle's manifest, which loading it goes by."""
+        """Write the outcome into the bundle's manifest; loading uses it to choose precisions."""
         failed: dict[CheckedPrecision, int] = {"fp32": 0, "int8": 0}
         for outcome in self.failures:
             failed[outcome.precision] += 1
         manifest.record_checks(bundle, failed)
 
     def log(self, name: str) -> None:
-        """Say how it went."""
+        """Log the outcome."""
         for outcome in self.failures:
             log.warning("%s: check failed: %s: %s", name, outcome.check, outcome.detail)
         passed = len(self.outcomes) - len(self.failures)
@@ -172,11 +172,11 @@ class Report:
 
 
 def check(bundle: Path, recorded: str | None = None) -> Report:
-    """Compare a bundle with PyTorch where that is installed, else its graphs with each other.
+    """Compare a bundle with PyTorch if it is installed, else its graphs with each other.
 
     Args:
         bundle: folder of the bundle.
-        recorded: digest of what its graphs translated in fp32 before, if that is known.
+        recorded: earlier digest of what its graphs translate in fp32, if known.
 
     Raises:
         UsageError: the bundle is damaged.
@@ -201,7 +201,7 @@ def check(bundle: Path, recorded: str | None = None) -> Report:
 
 
 def verify_cached(model: CachedModel) -> Report:
-    """Check a model that is kept again, and record the outcome.
+    """Check a cached model again, and record the outcome.
 
     Raises:
         UsageError: it is damaged.

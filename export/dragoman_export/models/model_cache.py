@@ -1,6 +1,6 @@
-"""Converted models in the user's cache folder, each with a record of what it was made of.
+"""Converted models in the user's cache folder, each with a record of its source.
 
-A model appears whole or not at all, and one process at a time makes it.
+A model appears complete or not at all, and one process at a time makes it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _RECORD = "model.json"
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """What a cached model was made of, and how that was checked."""
+    """The source of a cached model, and how the model was checked."""
 
     model: str
     """Its source, as it is given on a command line."""
     name: str
-    """By which requests choose it."""
+    """The name by which requests choose it."""
     files: dict[str, str]
-    """Digest of each file that it was made of: SHA-256, or Git's SHA-1 as a hub states it."""
+    """Digest of each source file: SHA-256, or Git's SHA-1 as a hub states it."""
     reference: str
     """What the conversion was compared with."""
     fp32_tokens: str
     """Digest of what its graphs translate in fp32."""
     commit: str | None = None
-    """Of a hub's model: what its revision was."""
+    """Commit of a hub's model that its revision named."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class CachedModel:
 
     @property
     def bundle(self) -> Path:
-        """Folder of its bundle, named as requests name the model."""
+        """Folder of its bundle; its name is the one that requests use."""
         return self.folder / self.record.name
 
     @property
     def size_bytes(self) -> int:
-        """What it takes on the disk."""
+        """Its size on disk."""
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
 
 
@@ -68,27 +68,27 @@ class ModelCache:
     """The folder of converted models."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Name it; None: the user's.
+        """Use a folder; None: the user's cache folder.
 
         Raises:
-            UsageError: there is no home to have it in.
+            UsageError: there is no home folder.
         """
         self.folder = folder or _user_folder()
 
     def models(self) -> list[CachedModel]:
-        """All that are whole, by name."""
+        """All complete models, by name."""
         found = [self._read(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
         return sorted((one for one in found if one), key=lambda one: one.record.model)
 
     def find(self, source: ModelSource) -> CachedModel | None:
-        """A source's model, if it is there and this version can use it."""
+        """A source's model, if it exists and this version can use it."""
         return self._read(self.folder / source.key)
 
     def need(self, source: ModelSource) -> CachedModel:
         """A source's model.
 
         Raises:
-            UsageError: it is not there.
+            UsageError: it does not exist.
         """
         if found := self.find(source):
             return found
@@ -101,7 +101,7 @@ class ModelCache:
         """Remove a model, and what is left of its download.
 
         Raises:
-            UsageError: it is not there, or cannot be removed.
+            UsageError: it does not exist, or cannot be removed.
         """
         with self.locked(source):
             folder, downloads = self.folder / source.key, self._downloads(source)
@@ -114,7 +114,7 @@ class ModelCache:
 
     @contextlib.contextmanager
     def locked(self, source: ModelSource) -> Iterator[None]:
-        """Keep other processes from a source's model meanwhile, or wait for them."""
+        """Lock a source's model against other processes, waiting for them if necessary."""
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.folder / f".{source.key}.lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -130,7 +130,7 @@ class ModelCache:
 
     @contextlib.contextmanager
     def downloading(self, source: ModelSource) -> Iterator[Path]:
-        """A folder for a source's files; it stays if they were not of use yet."""
+        """A folder for a source's files; it is kept until they have been used."""
         folder = self._downloads(source)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ class ModelCache:
 
     @contextlib.contextmanager
     def making(self, source: ModelSource) -> Iterator[Path]:
-        """A folder to make things in, on the cache's disk."""
+        """A temporary folder on the cache's disk."""
         folder = self.folder / f".{source.key}.making"
         shutil.rmtree(folder, ignore_errors=True)
         with writing(folder):
@@ -150,7 +150,7 @@ class ModelCache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def put(self, source: ModelSource, bundle: Path, record: ModelRecord) -> CachedModel:
-        """Give a bundle its place, instead of what is there.
+        """Move a bundle into the cache, replacing an existing one.
 
         Args:
             source: of the model.

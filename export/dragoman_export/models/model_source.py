@@ -1,4 +1,4 @@
-"""What a word on the command line names: a bundle, a checkpoint, or a model of a hub."""
+"""Resolves a command-line word to a bundle, a checkpoint, or a model of a hub."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ModelSource:
     """Where a model comes from.
 
     Attributes:
-        kind: a bundle, a checkpoint of ours, a folder of Marian's as `transformers` has it, or a
-            hub's name.
-        name: for a person: as it was given, but for the revision.
-        path: its folder, unless it is a hub's.
-        revision: of a hub's.
+        kind: a bundle, one of our checkpoints, a Marian folder in the layout of `transformers`,
+            or a hub's name.
+        name: for display: as it was given, without the revision.
+        path: its folder, unless it is a hub's model.
+        revision: of a hub's model.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class ModelSource:
 
     @property
     def key(self) -> str:
-        """The name of its folder in the cache, another one for each source."""
+        """The name of its folder in the cache, unique for each source."""
         if self.path is not None:
             digest = hashlib.sha256(os.fsencode(self.path.resolve())).hexdigest()[:8]
             return f"{self.path.resolve().name}-{digest}"
@@ -58,7 +58,7 @@ class ModelSource:
 
 
 def find_sources(word: str) -> list[ModelSource]:
-    """What a word names; several for a folder of bundles.
+    """The sources that a word names; several for a folder of bundles.
 
     Raises:
         UsageError: it names nothing.
@@ -69,25 +69,25 @@ def find_sources(word: str) -> list[ModelSource]:
     if found := _of_hub(word):
         return [found]
     raise UsageError(
-        f"{word}: there is no such folder, and a hub's names read owner/model, "
+        f"{word}: no such folder, and a hub's names have the form owner/model, "
         "owner/model@revision or opus-mt-..."
     )
 
 
 def one_source(word: str) -> ModelSource:
-    """What a word names that is one model.
+    """The single model that a word names.
 
     Raises:
         UsageError: it names nothing, or several.
     """
     found = find_sources(word)
     if len(found) > 1:
-        raise UsageError(f"{word}: holds {len(found)} bundles; name one")
+        raise UsageError(f"{word}: contains {len(found)} bundles; name one")
     return found[0]
 
 
 def kept_source(word: str) -> ModelSource:
-    """As `one_source`, but a folder need not be there any more.
+    """Like `one_source`, but a folder may have been removed since.
 
     Raises:
         UsageError: it names several.
@@ -116,6 +116,6 @@ def _in_folder(path: Path) -> list[ModelSource]:
     bundles = sorted(found.parent for found in path.glob(f"*/{FILE_NAME}"))
     if not bundles:
         raise UsageError(
-            f"{path}: is no bundle, no checkpoint, no Marian model, and no folder of bundles"
+            f"{path}: is not a bundle, a checkpoint, a Marian model or a folder of bundles"
         )
     return [ModelSource("bundle", str(bundle), bundle) for bundle in bundles]

@@ -1,4 +1,4 @@
-"""Sentences to check a model on where there is no text in its language: made of its vocabulary."""
+"""Sentences for checks of a model without text in its language, generated from its vocabulary."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dragoman.kernel.text import Tokenizer
 _SENTENCES = 16
 _FEWEST_TOKENS, _MOST_TOKENS = 3, 14
 _RARE = 20
-"""A token of this rank is half as frequent as the first one."""
+"""Rank at which a token is half as frequent as the first one."""
 
 
 def probe_texts(manifest: Manifest, tokenizer: Tokenizer) -> list[tuple[str, str]]:
-    """Source sentences, always the same, each with the language that it is translated into.
+    """Source sentences, always the same, each with its target language.
 
     Early entries of the vocabulary, which are the frequent ones, occur more often (Zipf's law).
     """

@@ -1,1 +1,1 @@
-"""TensorRT engines of a bundle: what is built, with which numbers, and how it is calibrated."""
+"""TensorRT engines of a bundle: how they are built, calibrated and quantized."""

@@ -1,4 +1,4 @@
-"""A progress bar for TensorRT's builds, which tell their phases and steps."""
+"""A progress bar for TensorRT's builds, which report their phases and steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 @contextlib.contextmanager
 def build_progress(library: LibraryName | None = None, quiet: bool = False) -> Iterator[Any]:
-    """A monitor for a TensorRT configuration, which draws on stderr; None if that is no terminal.
+    """A progress monitor for a TensorRT configuration; None if stderr is not a terminal.
 
     Raises:
         UsageError: TensorRT is not installed.
@@ -30,7 +30,7 @@ def build_progress(library: LibraryName | None = None, quiet: bool = False) -> I
 
 def _monitor(trt: Any, progress: Progress) -> Any:
     class Monitor(trt.IProgressMonitor):  # type: ignore[misc]
-        """One bar a phase; phases lie within each other, and several threads report."""
+        """One bar for each phase; phases are nested, and several threads report."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -45,7 +45,7 @@ def _monitor(trt: Any, progress: Progress) -> Any:
             with self._lock:
                 if name in self._tasks:
                     progress.update(self._tasks[name], completed=step + 1)
-            return True  # go on
+            return True  # continue the build
 
         def phase_finish(self, name: str) -> None:
             with self._lock:

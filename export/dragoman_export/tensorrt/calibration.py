@@ -1,7 +1,7 @@
-"""What the products of a bundle's graphs multiply, seen while the engine translates real text.
+"""Records the inputs of the products in a bundle's graphs while the engine translates real text.
 
-8-bit products in TensorRT have a scale that is fixed when a plan is built, so that one must know
-how large the numbers get.
+The scale of an 8-bit product in TensorRT is fixed when a plan is built, so the range of its inputs
+must be known.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dragoman_export.tensorrt.quantized_products import Floats, Product, Product
 
 QUANTIZED_GRAPHS = ("encoder", "decoder")
 _MOST_ROWS, _ROWS_OF_RUN = 1024, 16
-"""Rows kept of what goes into a product, in all and of a run: enough to see how its numbers are
-spread."""
+"""Rows recorded of a product's inputs, in total and for each run: enough to see their
+distribution."""
 
 
 def calibrate(bundle: Path, manifest: Manifest, sources: Sequence[Sequence[int]]) -> Products:
-    """Translate text greedily, and look at what is multiplied.
+    """Translate text greedily, and record the inputs of the products.
 
     Args:
         bundle: folder of a bundle.
         manifest: its manifest.
-        sources: ids of source texts, tag and end symbol included, in all directions.
+        sources: ids of source texts, tag and end symbol included, for all directions.
     """
     graphs = read_decoding_graphs(bundle, manifest)
     watcher = _Watcher(graphs, manifest.limits, bundle)
@@ -61,7 +61,7 @@ def calibrate(bundle: Path, manifest: Manifest, sources: Sequence[Sequence[int]]
 
 
 def constant_products(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The products whose second factor is made of weights alone."""
+    """The products whose second factor is computed from weights alone."""
     moving = {value.name for value in graph.input}
     found = []
     for node in graph.node:
@@ -73,7 +73,7 @@ def constant_products(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def _weights(model: onnx.ModelProto, folder: Path) -> dict[str, Floats]:
-    """What products multiply by, once it is computed."""
+    """The second factors of the products, computed."""
     alone = onnx.ModelProto()
     alone.CopyFrom(model)
     names = list(dict.fromkeys(node.input[1] for node in constant_products(model.graph)))
@@ -84,7 +84,7 @@ def _weights(model: onnx.ModelProto, folder: Path) -> dict[str, Floats]:
 
 
 def _watch(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A graph that tells too what its products multiply."""
+    """A graph that also outputs the inputs of its products."""
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
     listed = {value.name for value in model.graph.output}
@@ -98,7 +98,7 @@ def _floats(name: str) -> onnx.ValueInfoProto:
 
 
 class _Watcher(HostRunner):
-    """Keeps some rows of what products multiply."""
+    """Records some rows of the inputs of products."""
 
     def __init__(self, graphs: Mapping[str, onnx.ModelProto], limits: Limits, folder: Path) -> None:
         watched = {name: _watch(graphs[name]) for name in QUANTIZED_GRAPHS}
@@ -115,6 +115,6 @@ class _Watcher(HostRunner):
             self._rows[graph, name].append(rows[:: len(rows) // _ROWS_OF_RUN + 1].copy())
 
     def rows(self, graph: str, name: str) -> Floats:
-        """Some [N, K] of those of one product."""
+        """The recorded rows [N, K] of one product."""
         found = np.concatenate(self._rows[graph, name])
         return found[:: len(found) // _MOST_ROWS + 1]

@@ -1,7 +1,6 @@
-"""Graphs in memory, run on this machine's CPU in the place of a device's.
+"""Runs graphs in memory on this machine's CPU instead of a device.
 
-What is done to graphs before they are built for a GPU can so be tried, and looked into, without
-one.
+So changes made to graphs for a GPU can be tested and inspected without one.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ class HostRunner:
         """Load graphs.
 
         Args:
-            graphs: by name, with the inputs and outputs of the manifest; they may have outputs
-                beyond those.
+            graphs: by name, with the inputs and outputs of the manifest; they may have further
+                outputs.
             limits: of the bundle.
-            folder: where weights lie that are not in the graphs.
+            folder: contains the weights that are not in the graphs.
         """
         self._sessions = {name: open_session(graph, folder) for name, graph in graphs.items()}
         self.source_capacities = capacities(limits.max_source_tokens)
@@ -61,11 +60,11 @@ class HostRunner:
         inputs: Mapping[str, npt.NDArray[Any]],
         others: Mapping[str, npt.NDArray[np.float32]],
     ) -> None:
-        """Told of each run's inputs, and of the outputs that the manifest does not list."""
+        """Called with each run's inputs, and with the outputs that the manifest does not list."""
 
 
 def read_decoding_graphs(bundle: Path, manifest: Manifest) -> dict[str, onnx.ModelProto]:
-    """The graphs that decoding runs, without their weights."""
+    """The graphs that decoding uses, without their weights."""
     return {
         name: onnx.load(bundle / manifest.graphs[name].file, load_external_data=False)
         for name in manifest.decoding_graphs
@@ -73,16 +72,16 @@ def read_decoding_graphs(bundle: Path, manifest: Manifest) -> dict[str, onnx.Mod
 
 
 def open_session(graph: onnx.ModelProto, folder: Path) -> onnxruntime.InferenceSession:
-    """Load a graph whose weights may lie in a folder."""
+    """Load a graph; its weights may be in a folder."""
     options = session_options(folder)
-    # Rounded numbers are multiplied as they are, instead of by kernels for pairs of codes, of which
-    # there are none for fp8.
+    # Multiply the rounded numbers as they are, instead of using kernels for pairs of codes, which
+    # do not exist for fp8.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     return onnxruntime.InferenceSession(
         graph.SerializeToString(),
         options,
         providers=["CPUExecutionProvider"],
-        # It takes ReLU away before fp8, as before codes that cannot be negative (1.31.1).
+        # It removes ReLU before fp8, as it does before codes that cannot be negative (1.31.1).
         disabled_optimizers=["ReluQuantRewrite"],
     )
 

@@ -1,7 +1,8 @@
-"""A decoder whose cache goes in and comes out as two tensors.
+"""A decoder whose cache inputs and outputs are separate tensors.
 
-TensorRT's own update of a cache needs one buffer for both, which Triton's TensorRT backend is not
-known to give. So the new keys and values are put in by a choice instead, which copies the cache.
+TensorRT's in-place update of a cache needs one buffer for both, which Triton's TensorRT backend is
+not known to support. Here, the new keys and values are inserted by Where nodes, which copy the
+cache.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def without_scatter(model: onnx.ModelProto, tokens: int) -> onnx.ModelProto:
         tokens: C.
 
     Returns:
-        Another model; `model` stays as it is.
+        Another model; `model` is not changed.
     """
     plain = onnx.ModelProto()
     plain.CopyFrom(model)

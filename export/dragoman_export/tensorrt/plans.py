@@ -1,8 +1,8 @@
-"""Building TensorRT engines ("plans") out of a bundle's graphs.
+"""Builds TensorRT engines ("plans") from a bundle's graphs.
 
-A plan belongs to one release of the library, one kind of GPU, one precision and the bundle's own
-weights; the manifest says which. The cache's length C is fixed in a plan, so that the decoder has
-several.
+A plan is tied to one release of the library, one kind of GPU, one precision and the bundle's own
+weights; the manifest records which. The cache length C is fixed in a plan, so the decoder has
+several plans.
 
 Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html
 """
@@ -37,7 +37,7 @@ from dragoman_export.tensorrt.quantized_products import Products, quantize_produ
 log = logging.getLogger(__name__)
 
 _CACHE_TOKENS = (64, 128)
-"""Lengths C that there are plans for, beside the longest that a request may ask for."""
+"""Cache lengths C with a plan, besides the longest that a request may need."""
 _USUAL_TOKENS = 32
 _USUAL_ROWS = 32
 
@@ -50,20 +50,20 @@ class BuildFailed(DragomanError):
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """What plans to build.
+    """Which plans to build.
 
     Attributes:
-        precision: of products, attention and the cache; what else there is stays in fp32. In int8
-            and fp8 it is of products alone, and attention and the cache are in fp16.
-        compute_capability: of the GPUs to build for, such as `8.9`; None for the one that is there.
-        library: which TensorRT; None for the one that is installed.
-        max_rows: rows that a step may have.
-        cache_tokens: lengths C of the cache; none for a choice that fits the bundle's limits.
-        workspace_bytes: most that a plan may use to compute in; 0 leaves it to the library.
-        timing_cache: file in which measurements are kept from one build to the next.
-        plain: encoder and decoder for Triton's own backend, instead of what the engine needs.
-        calibration: ids of source texts, tag and end symbol included, by which the scales of int8
-            and fp8 are chosen.
+        precision: of products, attention and the cache; everything else stays in fp32. With int8
+            and fp8 it applies to products only, and attention and the cache are in fp16.
+        compute_capability: of the GPUs to build for, such as `8.9`; None for the installed GPU.
+        library: which TensorRT; None for the installed one.
+        max_rows: maximum number of rows of a step.
+        cache_tokens: cache lengths C; empty for a choice that fits the bundle's limits.
+        workspace_bytes: maximum scratch memory of a plan; 0 leaves it to the library.
+        timing_cache: file that keeps measurements from one build to the next.
+        plain: build encoder and decoder for Triton's own backend, not for the engine.
+        calibration: ids of source texts, tag and end symbol included, from which the scales of int8
+            and fp8 are computed.
     """
 
     precision: Precision = "fp16"
@@ -78,7 +78,7 @@ class PlanSettings:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether products are of 8-bit numbers."""
+        """Whether products use 8-bit numbers."""
         return self.precision in get_args(QuantizedPrecision)
 
     def __post_init__(self) -> None:
@@ -87,10 +87,10 @@ class PlanSettings:
         if self.workspace_bytes < 0:
             raise UsageError(f"workspace_bytes is {self.workspace_bytes}: give 0 or more")
         if self.timing_cache is not None and not self.timing_cache.parent.is_dir():
-            raise UsageError(f"{self.timing_cache}: there is no such folder")
+            raise UsageError(f"{self.timing_cache}: no such folder")
         if self.is_quantized and not self.calibration:
             raise UsageError(
-                f"precision is {self.precision}, which needs text to be calibrated on: "
+                f"precision is {self.precision}, which needs text for calibration: "
                 "give --calibration-text"
             )
         for tokens in self.cache_tokens:
@@ -100,7 +100,7 @@ class PlanSettings:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """One plan to build: of which graph, for which length of the cache, in which profiles."""
+    """One plan to build: its graph, cache length and profiles."""
 
     graph: str
     profiles: tuple[Profile, ...]
@@ -109,7 +109,7 @@ class PlanRequest:
 
     @property
     def name(self) -> str:
-        """A name that a file may have."""
+        """A name that is valid as a file name."""
         if self.plain:
             return plain_name(self.graph)
         return self.graph if self.cache_tokens is None else f"{self.graph}_c{self.cache_tokens}"
@@ -118,25 +118,25 @@ class PlanRequest:
 def build_plans(
     bundle: Path, settings: PlanSettings, monitor: Any = None, force: bool = False
 ) -> Iterator[PlanEntry]:
-    """Build what the engine needs, and note each plan in the bundle's manifest.
+    """Build the plans that the engine needs, and record each in the bundle's manifest.
 
     Args:
         bundle: folder of a bundle.
         settings: what to build.
-        monitor: TensorRT's own progress monitor, if progress is to be shown.
-        force: replace plans of the same kind that the bundle has.
+        monitor: TensorRT progress monitor, to show progress.
+        force: replace existing plans of the same kind.
 
     Yields:
-        The plans, as they are done.
+        The plans, as they are finished.
 
     Raises:
-        UsageError: the bundle is not whole or has such a plan, or TensorRT or the GPU that is asked
-            for is not there.
+        UsageError: the bundle is incomplete or already has such a plan, or TensorRT or the
+            requested GPU is not available.
         BuildFailed: TensorRT refused a graph.
     """
     manifest = Manifest.load(bundle)
     if not os.access(bundle, os.W_OK):
-        raise UsageError(f"{bundle}: may not be written to, and the plans go there")
+        raise UsageError(f"{bundle}: is not writable, but the plans are written there")
     library = load(settings.library)
     capability = settings.compute_capability or local_compute_capability()
     files = {
@@ -147,7 +147,7 @@ def build_plans(
         check_file(bundle / file, force)
     products: Products = {}
     if settings.is_quantized:
-        # Imports what translates, which building alone does not need.
+        # Imports the translation engine, which building alone does not need.
         from dragoman_export.tensorrt.calibration import calibrate
 
         products = calibrate(bundle, manifest, settings.calibration)
@@ -179,7 +179,7 @@ def build_plans(
 
 
 def requests(manifest: Manifest, settings: PlanSettings) -> list[PlanRequest]:
-    """The plans that the engine needs of a bundle."""
+    """The plans that the engine needs for a bundle."""
     limits, rows = manifest.limits, settings.max_rows
     lengths = settings.cache_tokens or (
         *(tokens for tokens in _CACHE_TOKENS if tokens < limits.max_target_tokens),
@@ -195,7 +195,7 @@ def requests(manifest: Manifest, settings: PlanSettings) -> list[PlanRequest]:
             f"max_rows is {rows}, but a beam may be {limits.max_beam_width} wide: give that or more"
         )
     usual = min(_USUAL_ROWS, rows)
-    # Beams share their sources, so that there may be fewer of these than rows.
+    # Beams share their sources, so there may be fewer sources than rows.
     sizes = {"R": (1, usual, rows), "B": (1, usual, rows)}
     encoder = _profile(manifest, "encoder", sizes, limits)
     if settings.plain:
@@ -204,7 +204,7 @@ def requests(manifest: Manifest, settings: PlanSettings) -> list[PlanRequest]:
             PlanRequest("encoder", (encoder,), plain=True),
             PlanRequest("decoder", (decoder,), max(lengths), plain=True),
         ]
-    # Sources' keys and values are moved as rows' are, so their lengths count too.
+    # Sources' keys and values are moved like rows, so their lengths count too.
     longest = max(*lengths, limits.max_source_tokens)
     moved = {"R": (1, usual, rows), "N": (1, usual, rows), "C": (1, _USUAL_TOKENS, longest)}
     return [
@@ -228,7 +228,7 @@ def _profile(
     limits: Limits,
     cache_tokens: int | None = None,
 ) -> Profile:
-    """Smallest, usual and largest shape of every input."""
+    """Smallest, typical and largest shape of every input."""
     longest = limits.max_source_tokens
     known = {"S": (1, min(_USUAL_TOKENS, longest), longest), **sizes}
     if cache_tokens is not None:
@@ -297,7 +297,7 @@ def parse(
     """Read a graph into a network; `products` are needed for int8 and fp8.
 
     Raises:
-        BuildFailed: TensorRT's parser refuses it; the message says at which node.
+        BuildFailed: TensorRT's parser refuses it; the message names the node.
     """
     path = bundle / manifest.graphs[request.graph].file
     model = onnx.load(path, load_external_data=False)
@@ -312,15 +312,15 @@ def parse(
         if request.plain:
             model = without_scatter(model, request.cache_tokens)
     parser = trt.OnnxParser(network, logger)
-    # The weights are found from the folder of the path.
+    # The weights are located relative to the folder of the path.
     if not parser.parse(model.SerializeToString(), str(path)):
         errors = map(parser.get_error, range(parser.num_errors))
         why = "; ".join(f"{error.node_operator()}: {error.desc()}" for error in errors)
         raise BuildFailed(f"{path}: TensorRT refuses it: {why}")
-    # There are kernels for attention in half precision alone; in fp32 it must be put together.
+    # Attention kernels exist only in half precision; in fp32, attention is decomposed.
     for layer in map(network.get_layer, range(network.num_layers)):
         if layer.type == trt.LayerType.ATTENTION_INPUT:
-            layer.__class__ = trt.IAttentionInputLayer  # how the bindings take a layer's own kind
+            layer.__class__ = trt.IAttentionInputLayer  # the bindings' way to downcast a layer
             layer.attention.decomposable = True
 
 
@@ -333,11 +333,11 @@ def _fix_cache_tokens(model: onnx.ModelProto, tokens: int) -> None:
 
 def _logger(trt: Any) -> Any:
     class Logger(trt.ILogger):  # type: ignore[misc]
-        """Passes TensorRT's messages on, and remembers the last error."""
+        """Logs TensorRT's messages, and remembers the last error."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.last_error = "it does not say why"
+            self.last_error = "it gives no reason"
 
         def log(self, severity: Any, message: str) -> None:
             if severity <= trt.ILogger.Severity.ERROR:

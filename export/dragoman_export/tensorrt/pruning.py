@@ -1,4 +1,4 @@
-"""Leaving out what no output of a graph needs."""
+"""Removes the parts of a graph that no output needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import onnx
 
 
 def prune(graph: onnx.GraphProto) -> None:
-    """Take away nodes and weights that nothing needs any more."""
+    """Remove nodes and weights that are no longer needed."""
     needed = {value.name for value in graph.output}
     kept = []
     for node in reversed(graph.node):

@@ -1,10 +1,11 @@
-"""Products of 8-bit numbers in a graph, int8 or fp8, by QuantizeLinear and DequantizeLinear.
+"""Quantizes products in a graph to int8 or fp8 by QuantizeLinear and DequantizeLinear.
 
-Weights become codes with a scale a column; activations are rounded with one fixed scale a product,
-as tensor cores want them. TensorRT takes each pair of them, and the product, for one kernel.
+Weights become codes with one scale for each column; activations are rounded with one fixed scale
+for each product, as tensor cores require. TensorRT fuses each pair of these nodes and the product
+into one kernel.
 
-NVIDIA's ModelOpt does the like. It is not used since it does not go together with the ONNX and the
-ONNX Runtime that these graphs need, and casts the residual stream to fp16 on the way.
+NVIDIA's ModelOpt does the same. It is not used because it is incompatible with the ONNX and ONNX
+Runtime versions that these graphs need, and casts the residual stream to fp16.
 
 Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/work-quantized-types.html
 """
@@ -27,19 +28,19 @@ from dragoman_export.tensorrt.pruning import prune
 Floats = npt.NDArray[np.float32]
 
 _CODES = {"int8": (np.dtype(np.int8), 127.0), "fp8": (np.dtype(ml_dtypes.float8_e4m3fn), 448.0)}
-"""Type of the codes, and the largest."""
+"""Type of the codes, and the largest code."""
 _FLOATS: dict[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 _CLIPS = np.linspace(0.2, 1.0, 33)
-"""Parts of the largest number beyond which int8 may cut."""
+"""Fractions of the largest number at which int8 may clip."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product of activations with a weight.
+    """A product of activations and a weight.
 
     Attributes:
         weight: [K, M], as it is multiplied.
-        rows: [N, K], some of what was multiplied by it.
+        rows: [N, K], a sample of the activations.
     """
 
     weight: Floats
@@ -56,16 +57,16 @@ def quantize_products(
     precision: QuantizedPrecision,
     precision_before: Literal["fp32", "fp16"] = "fp16",
 ) -> onnx.ModelProto:
-    """Let products multiply 8-bit numbers.
+    """Quantize products to 8 bits.
 
     Args:
-        model: a graph, whose products may be in fp16 already.
-        products: what they multiply, by the name of the result.
-        precision: of the numbers.
+        model: a graph; its products may already be in fp16.
+        products: their factors, by the name of the result.
+        precision: of the quantized numbers.
         precision_before: of the products in `model`, and of their results.
 
     Returns:
-        Another model; `model` stays as it is. Its outputs keep their types.
+        Another model; `model` is not changed. Its outputs keep their types.
     """
     quantized = onnx.ModelProto()
     quantized.CopyFrom(model)
@@ -78,7 +79,7 @@ def quantize_products(
         product = products.get(node.output[0]) if node.op_type == "MatMul" else None
         if product is not None:
             name, floats = node.input[0], _FLOATS[precision_before]
-            if name in lowered:  # what is rounded to 8 bits need not be rounded to 16 before
+            if name in lowered:  # a tensor rounded to 8 bits need not be rounded to 16 first
                 name, floats = lowered[name], _FLOATS["fp32"]
             copied.input[0] = writer.activations(name, floats, product.rows)
             copied.input[1] = writer.weight(node.output[0], product.weight)
@@ -91,12 +92,12 @@ def quantize_products(
 
 
 def _lowers(node: onnx.NodeProto) -> bool:
-    """Whether a node is a cast to fp16, of which there are none but from fp32."""
+    """Whether a node is a cast to fp16; all of these are from fp32."""
     return node.op_type == "Cast" and node.attribute[0].i == TensorProto.FLOAT16
 
 
 class _Writer:
-    """Writes a graph's nodes anew."""
+    """Rewrites a graph's nodes."""
 
     def __init__(self, precision: QuantizedPrecision, floats: np.dtype[Any]) -> None:
         self._codes, self._largest = _CODES[precision]
@@ -108,7 +109,7 @@ class _Writer:
         self._rounded: dict[str, str] = {}
 
     def activations(self, name: str, floats: np.dtype[Any], rows: Floats) -> str:
-        """What is multiplied instead of a tensor of that type."""
+        """The quantized replacement of a tensor of this type."""
         if name not in self._rounded:
             scale = self._scale(np.array(self._clip(rows), np.float32))
             codes, rounded = f"{name}:codes", f"{name}:rounded"
@@ -123,12 +124,12 @@ class _Writer:
         return self._rounded[name]
 
     def weight(self, product: str, weight: Floats) -> str:
-        """Codes of a weight [K, M], and what they stand for."""
+        """Codes of a weight [K, M], dequantized."""
         scales = self._scale(np.abs(weight).max(0))
         values = weight / scales.astype(np.float32)
         if self._precision == "int8":
             values = np.clip(np.rint(values), -self._largest, self._largest)
-        # Not beyond the largest, which a rounded scale might lead to, where fp8 has NaN.
+        # Clip to the largest code: a rounded scale could exceed it, where fp8 has NaN.
         codes = np.clip(values, -self._largest, self._largest).astype(self._codes)
         found = f"{product}:weight"
         inputs = [
@@ -143,9 +144,9 @@ class _Writer:
         return scale.astype(self._floats)
 
     def _clip(self, rows: Floats) -> float:
-        """The largest number that is told apart."""
+        """The clipping threshold: the largest number that is represented."""
         largest = float(np.abs(rows).max())
-        if self._precision == "fp8":  # its small numbers are as exact as its large ones
+        if self._precision == "fp8":  # its small numbers are as precise as its large ones
             return largest
         errors = []
         for part in _CLIPS:

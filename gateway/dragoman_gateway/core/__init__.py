@@ -1,1 +1,1 @@
-"""What every protocol shares: callers, limits, translations, glossaries, document jobs."""
+"""The core that all protocols share: callers, limits, translations, glossaries, document jobs."""

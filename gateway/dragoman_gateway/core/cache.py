@@ -1,4 +1,4 @@
-"""Translations that are kept in memory, the least recently used dropped first."""
+"""The cache of translations in memory, with least-recently-used eviction."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dragoman_client import ServerInfo, Translation
 
 _FIELD_BYTES = 8
 _ENTRY_BYTES = 250
-"""Of an entry beside its translation: its key, and its place in the dictionary."""
+"""Size of an entry besides its translation: its key and its slot in the dictionary."""
 
 
 @dataclass
 class CacheCounts:
-    """What a cache has done, and what it holds.
+    """Counters and size of a cache.
 
     Attributes:
         hits: lookups that found a translation.
-        misses: lookups that found none.
-        shared: translations for which a request waited that another one had begun.
-        size_bytes: of all entries, by an estimate that is never too low by much.
-        entries: how many there are.
+        misses: lookups that did not find one.
+        shared: translations obtained by waiting for another request in flight.
+        size_bytes: estimated size of all entries, never much too low.
+        entries: number of entries.
     """
 
     hits: int = 0
@@ -38,20 +38,20 @@ class CacheCounts:
 
 
 class Cache:
-    """Translations by key, bounded in bytes.
+    """Translations by key, with a limit in bytes.
 
     Attributes:
-        counts: for metrics.
+        counts: counters for metrics.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        """Begin empty; with a bound of 0 nothing is ever kept."""
+        """Make an empty cache; with a limit of 0 it stores nothing."""
         self._most_bytes = most_bytes
         self._entries: OrderedDict[bytes, tuple[Translation, int]] = OrderedDict()
         self.counts = CacheCounts()
 
     def get(self, key: bytes) -> Translation | None:
-        """What is kept under a key, if it is."""
+        """Returns the translation for a key, or None."""
         entry = self._entries.get(key)
         if entry is None:
             self.counts.misses += 1
@@ -61,7 +61,7 @@ class Cache:
         return entry[0]
 
     def put(self, key: bytes, translation: Translation) -> None:
-        """Keep a translation, and drop others if it takes too much memory."""
+        """Store a translation, and evict others if there is not enough space."""
         size_bytes = _ENTRY_BYTES + memory_of(translation)
         if size_bytes > self._most_bytes:
             return
@@ -76,15 +76,15 @@ class Cache:
 
 
 class CacheKeys:
-    """Makes the keys of a request's texts, which tell apart all that changes an answer."""
+    """Makes the keys of a request's texts from everything that affects an answer."""
 
     def __init__(self, server: bytes, options: Mapping[str, Any]) -> None:
-        """Begin.
+        """Hash the part that all texts share.
 
         Args:
             server: see `fingerprint`.
-            options: of the request, as `dragoman_options.table.check` returns them, without its
-                languages, glossary and prefixes.
+            options: options of the request, as `dragoman_options.table.check` returns them,
+                without its languages, glossary and prefixes.
         """
         self._begin = hashlib.sha256()
         written = json.dumps(sorted(options.items()), ensure_ascii=False)
@@ -97,13 +97,13 @@ class CacheKeys:
         terms: Mapping[str, str],
         prefix: str | None = None,
     ) -> bytes:
-        """The key of a text.
+        """Returns the key of a text.
 
         Args:
-            text: whole.
+            text: the whole text.
             direction: source and target language.
-            terms: those of the glossary that may occur in it.
-            prefix: that its translation begins with.
+            terms: terms of the glossary that may occur in it.
+            prefix: prefix of its translation.
         """
         found = self._begin.copy()
         pairs = json.dumps(sorted(terms.items()), ensure_ascii=False) if terms else ""
@@ -113,9 +113,9 @@ class CacheKeys:
 
 
 def fingerprint(info: ServerInfo) -> bytes:
-    """What of a server changes its answers: its bundles, with what runs them, and its version.
+    """Returns a digest of everything in a server's information that affects its answers.
 
-    So do the pivot languages of its pairs.
+    That is its version, limits, bundles with their runtimes, and the pivot languages of its pairs.
     """
     described = [
         *(info.version, [dict(bundle) for bundle in info.bundles], dict(info.limits)),
@@ -125,12 +125,12 @@ def fingerprint(info: ServerInfo) -> bytes:
 
 
 def memory_of(value: Any) -> int:
-    """Bytes of a value and of all that it holds; what is shared counts each time."""
+    """Returns the size of a value and everything in it; shared objects count each time."""
     if value is None:
         return 0
     size_bytes = sys.getsizeof(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        # By their names: `vars` would make a dictionary of them that stays.
+        # `vars` would create a dictionary that stays in memory.
         held = [getattr(value, field.name) for field in dataclasses.fields(value)]
         return size_bytes + _FIELD_BYTES * (len(held) + 2) + sum(map(memory_of, held))
     if isinstance(value, tuple | list):
@@ -139,7 +139,7 @@ def memory_of(value: Any) -> int:
 
 
 def _feed(digest: Any, *parts: bytes) -> None:
-    """Each part with its length before it, so that no two sequences of parts are the same."""
+    """Hash each part with its length, so that different sequences of parts differ."""
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)

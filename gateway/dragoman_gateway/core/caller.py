@@ -1,4 +1,4 @@
-"""Who sends a request, and what they may use."""
+"""The sender of a request, and its limits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dragoman_gateway.core.errors import KeyMissing
 
 @dataclass(frozen=True)
 class Limits:
-    """What a caller may use; None: no limit.
+    """The limits of a caller; None: no limit.
 
     Attributes:
         requests_per_minute: requests in any minute.
         characters_per_minute: characters of source text in any minute.
         characters_per_month: characters of source text in a calendar month (UTC).
         characters_per_request: characters of source text in a request.
-        concurrent_requests: requests at once.
+        concurrent_requests: concurrent requests.
     """
 
     requests_per_minute: int | None = None
@@ -31,16 +31,16 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Caller:
-    """Who sends a request.
+    """The sender of a request.
 
     Attributes:
-        name: of the counters that it shares with others: a key's id, or "anonymous" with the
-            network address where anonymous use has separate limits.
-        key_id: of its key; None: anonymous.
-        limits: its own.
-        caches: whether its translations may be kept in the cache and come from it.
-        is_stranger: whether it has no key although access is not open: what it leaves here would be
-            of all strangers together.
+        name: name of its usage counters: a key's id, or "anonymous", with the network address if
+            anonymous use has separate limits.
+        key_id: id of its key; None: anonymous.
+        limits: its limits.
+        caches: whether its translations may be stored in the cache and come from it.
+        is_stranger: whether it has no key although access is not open. Its stored data would be
+            shared by all such callers.
     """
 
     name: str
@@ -51,25 +51,25 @@ class Caller:
 
     @property
     def owner(self) -> str:
-        """Whose glossaries and jobs it sees: its key's, or those of everybody without a key."""
+        """The owner of its glossaries and jobs: its key, or everybody without a key."""
         return self.key_id or ""
 
     def obeying(self, cache_control: str) -> Caller:
-        """The caller of a request with the header `Cache-Control`: `no-store` keeps it uncached."""
+        """Returns the caller with a header `Cache-Control` applied: `no-store` disables caching."""
         named = [one.strip().lower() for one in cache_control.split(",")]
         return replace(self, caches=False) if "no-store" in named else self
 
     def check_owns(self, what: str) -> None:
-        """Refuse a stranger, who must not see or change what other strangers have left.
+        """Refuse a caller without a key, who must not see or change the data of others.
 
         Args:
-            what: in the plural, for the message.
+            what: name of the data for the message, in the plural.
 
         Raises:
             KeyMissing: a key is required.
         """
         if self.is_stranger:
-            raise KeyMissing(f"{what} need a key: without one they would be everybody's")
+            raise KeyMissing(f"{what} need a key: without one they would be shared by everybody")
 
 
 ANONYMOUS = Caller("anonymous")

@@ -1,7 +1,7 @@
-"""From which language into which the server translates a text of a request.
+"""Determines the source and target language of each text of a request.
 
-The rules are those of the server (`dragoman_serving.models.directions`). What the server would
-refuse is sent to it unchanged.
+The rules are those of the server (`dragoman_serving.models.directions`). A request that the server
+would refuse is sent to it unchanged.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from dragoman.kernel.language import Detected, detect_language
 from dragoman_gateway.core.errors import InvalidInput
 
 _UNDETECTED = Detected("", 0.0)
-"""The language of a text with nothing to translate."""
+"""The result for a text with nothing to translate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """Source and target language, and what was detected, if something was to be."""
+    """Source and target language, with the detected language if detection was requested."""
 
     languages: tuple[str, str]
     detected: Detected | None = None
 
 
 class Directions:
-    """Those that a request may mean.
+    """The directions that are possible for a request.
 
     Attributes:
-        detects: whether the source language of each text is to be detected.
+        detects: whether to detect the source language of each text.
     """
 
     def __init__(self, info: ServerInfo, options: Mapping[str, Any]) -> None:
-        """Begin with the languages that the options of a request name."""
+        """Read the languages in the options of a request."""
         source, target = options.get("source_language"), options.get("target_language")
         self._named = source, target
         self._all = info.directions
@@ -54,10 +54,10 @@ class Directions:
         self._usual = self._trained(given, self._target) if is_known else None
 
     def check(self) -> None:
-        """Refuse languages between which the server does not translate, whatever the text is.
+        """Refuse languages that the server does not translate between, independently of the text.
 
         Raises:
-            InvalidInput: names them, and the directions that there are.
+            InvalidInput: the message names the languages, and the available directions.
         """
         if self._usual is None:
             asked = f" from {brief(self._named[0])}" if self._named[0] else ""
@@ -66,7 +66,7 @@ class Directions:
             raise InvalidInput(f"the server does not translate{asked}: it translates {known}")
 
     def of(self, text: str) -> Direction | None:
-        """The direction of a text; None: the server has to say what is wrong."""
+        """Returns the direction of a text; None: the server will refuse the request."""
         if self._usual is None or not self.detects:
             return self._usual
         if not text.strip():
@@ -80,12 +80,12 @@ class Directions:
         direction = self._trained(found.language, target)
         if direction is None:
             return None
-        # As the server sends it.
+        # Rounded to float32, as the server sends it.
         probability = struct.unpack("f", struct.pack("f", found.probability))[0]
         return Direction(direction.languages, Detected(found.language, probability))
 
     def _trained(self, source: str | None, target: str | None) -> Direction | None:
-        """The server's first direction that fits."""
+        """Returns the server's first direction with these languages."""
         fitting: Sequence[tuple[str, str]] = [
             (src, tgt)
             for src, tgt in self._all

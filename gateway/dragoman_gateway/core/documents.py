@@ -1,4 +1,4 @@
-"""Documents that jobs translate: their formats, what is in them, and portions of them."""
+"""Documents of jobs: their formats, inspection, and splitting into portions."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ from dragoman_gateway.core.errors import InvalidInput
 
 DocumentFormat = Literal["text", MarkupFormat]
 FORMATS = (".txt", *ENDINGS)
-"""Endings of the files that can be translated."""
+"""Extensions of the files that can be translated."""
 
 _NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
 _TEXT = Document()
 _CHUNK_BYTES = 1 << 13
-"""Read at once: a few milliseconds of work with markup, between which other requests are served."""
+"""Chunk size: a few milliseconds of work with markup, between which other requests are served."""
 _HEAD_BYTES = 4096
-"""By which a document shows its format, if its name does not."""
+"""How much of a document is read to detect its format, if its name does not show it."""
 _SAMPLE_CHARACTERS = 4000
 _PORTION_CHARACTERS = 8000
 _PORTION_PARAGRAPHS = 100
-"""Of a request: enough for the engine's batch, and few enough that others have their turn soon."""
+"""Paragraphs in a request: enough for the engine's batch, but few enough to be fair to others."""
 _ANY_LANGUAGE = "und"
-"""For a reader that has to name one, of a document that is only counted."""
+"""Target language for a reader that requires one, when a document is only inspected."""
 
 
 @dataclass(frozen=True)
 class DocumentFacts:
-    """What there is to know of a document.
+    """Facts about a document.
 
     Attributes:
         form: its format.
-        characters: of a text file, a byte order mark not counted; else of its texts.
-        sample: how its text begins.
+        characters: number of characters: of a text file without the byte order mark, or of the
+            texts of a document with markup.
+        sample: the beginning of its text.
     """
 
     form: DocumentFormat
@@ -64,13 +65,13 @@ class DocumentFacts:
 
 @dataclass(frozen=True)
 class Portion:
-    """A part of a document that is translated at once.
+    """A part of a document that is translated together.
 
     Attributes:
-        texts: in it.
-        markups: of each text.
-        characters: in it; together those of the document's `DocumentFacts`.
-        written: its bytes with translations of the texts; None: a text stays as it is.
+        texts: its texts.
+        markups: markup of each text.
+        characters: its number of characters; the sum over all portions is that of `DocumentFacts`.
+        written: returns its bytes with translations of the texts; None: a text is not changed.
     """
 
     texts: Sequence[str]
@@ -80,18 +81,18 @@ class Portion:
 
 
 async def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
-    """Read a document through.
+    """Read and check a whole document.
 
     A document with markup takes a second for each megabyte. Other requests are served meanwhile,
-    and cancelling ends the work.
+    and the task can be cancelled.
 
     Args:
-        path: of the document.
-        name: given by its owner.
-        options: of its translation.
+        path: path of the document.
+        name: file name given by the caller.
+        options: options of its translation.
 
     Raises:
-        InvalidInput: it is not of its format.
+        InvalidInput: the document does not have its format.
     """
     form = await asyncio.to_thread(_format_of, path, name)
     try:
@@ -106,12 +107,12 @@ async def inspect(path: Path, name: str, options: Mapping[str, Any]) -> Document
 def portions_of(
     file: BinaryIO, form: DocumentFormat, options: Mapping[str, Any]
 ) -> Iterator[Portion]:
-    """A document in portions; the same file always gives the same ones.
+    """Split a document into portions, always in the same way.
 
     Args:
         file: the document.
         form: its format.
-        options: of its translation.
+        options: options of its translation.
     """
     if form == "text":
         yield from _portions_of_text(file)

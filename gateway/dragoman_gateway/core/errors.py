@@ -1,21 +1,21 @@
-"""Errors of the gateway: one table of codes and statuses, which each protocol writes in its shape.
+"""Errors of the gateway, with codes and statuses; each protocol has its own format for them.
 
-GatewayError             a message for a person: it names the value and the fix
+GatewayError             a message for people: it names the value and the fix
 ├── InvalidInput         400  malformed, of a wrong type, out of range, an unknown language
-├── Unsupported          400  a feature that is not offered, refused by its name
+├── Unsupported          400  a feature that is not supported; the message names it
 ├── KeyMissing           401  a key is required
-├── KeyRefused           403  an unknown, expired or revoked key, or not for this
-├── Forbidden            403  a web page of another origin, or a wrong name of the gateway
+├── KeyRefused           403  an unknown, expired or revoked key, or not valid for this
+├── Forbidden            403  a web page of another origin, or a wrong host name
 ├── NotFound             404
 ├── WrongMethod          405
 ├── SlowUpload           408  the body did not arrive in time
 ├── TooLarge             413  a body, text or file
 ├── WrongMediaType       415
-├── TooManyRequests      429  above the limits of a minute, or too many at once
-├── QuotaUsedUp          429  the characters of the month
+├── TooManyRequests      429  above a limit per minute, or too many concurrent requests
+├── QuotaUsedUp          429  the monthly quota of characters
 ├── HeadTooLarge         431
-├── Internal             500  a fault of the gateway or the server
-├── Unavailable          503  no server, or one that is overloaded or starting
+├── Internal             500  an error in the gateway or the server
+├── Unavailable          503  no server, or a server that is overloaded or starting
 └── DeadlineExceeded     504
 """
 
@@ -30,19 +30,19 @@ import dragoman_client
 
 
 class GatewayError(Exception):
-    """Base of every error that a request is answered with.
+    """Base class of all errors in answers to requests.
 
     Attributes:
-        status: of HTTP; a protocol may have another one.
-        code: name of the kind of error, for programs.
-        retry_after_s: when another try can help; None: unknown, or never.
+        status: HTTP status; a protocol may use another one.
+        code: kind of error, for programs.
+        retry_after_s: when to retry; None: unknown, or never.
     """
 
     status = 500
     code = "internal"
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        """Keep the message and the time to wait."""
+        """Store the message and the time to wait."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
@@ -54,7 +54,7 @@ class InvalidInput(GatewayError):
 
 
 class Unsupported(GatewayError):
-    """A feature that is not offered."""
+    """A feature that is not supported."""
 
     status, code = 400, "unsupported"
 
@@ -66,13 +66,13 @@ class KeyMissing(GatewayError):
 
 
 class KeyRefused(GatewayError):
-    """An unknown, expired or revoked key, or a key that does not allow this."""
+    """An unknown, expired or revoked key, or a key that is not valid for this."""
 
     status, code = 403, "key_refused"
 
 
 class Forbidden(GatewayError):
-    """A web page of another origin, or a name that is not the gateway's."""
+    """A web page of another origin, or a host name that is not the gateway's."""
 
     status, code = 403, "forbidden"
 
@@ -87,13 +87,13 @@ class WrongMethod(GatewayError):
     """The path exists, but not with this method.
 
     Attributes:
-        allowed: methods that it has.
+        allowed: methods of the path.
     """
 
     status, code = 405, "wrong_method"
 
     def __init__(self, message: str, allowed: tuple[str, ...] = ()) -> None:
-        """Keep the methods."""
+        """Store the methods."""
         super().__init__(message)
         self.allowed = allowed
 
@@ -111,35 +111,35 @@ class TooLarge(GatewayError):
 
 
 class WrongMediaType(GatewayError):
-    """A content type that is not read here."""
+    """A content type that is not supported here."""
 
     status, code = 415, "wrong_media_type"
 
 
 class TooManyRequests(GatewayError):
-    """Above the limits of a minute, or too many requests at once."""
+    """Above a limit per minute, or too many concurrent requests."""
 
     status, code = 429, "too_many_requests"
 
 
 class QuotaUsedUp(GatewayError):
-    """The characters of the month are used up."""
+    """The monthly quota of characters is used up."""
 
     status, code = 429, "quota_used_up"
 
 
 class HeadTooLarge(GatewayError):
-    """The headers of a request, or its address, are too long."""
+    """The headers or the URL of a request are too long."""
 
     status, code = 431, "head_too_large"
 
 
 class Internal(GatewayError):
-    """A fault of the gateway or of the server behind it."""
+    """An error in the gateway or in the server behind it."""
 
 
 class Unavailable(GatewayError):
-    """No server can answer now: none is there, or it is overloaded, starting or going down."""
+    """No server can answer now: it is missing, overloaded, starting or shutting down."""
 
     status, code = 503, "unavailable"
 
@@ -151,11 +151,11 @@ class DeadlineExceeded(GatewayError):
 
 
 def log_fault(log: logging.Logger, what: str, error: BaseException) -> None:
-    """Log an unforeseen error: its class and place, not its message, which may quote a text.
+    """Log an unexpected error: its class and traceback, but not its message, which may quote texts.
 
     Args:
-        log: takes it.
-        what: failed, such as the name of an endpoint; not a path, which may hold a secret.
+        log: the logger.
+        what: what failed, such as the name of an endpoint; not a path, which may have a secret.
         error: the error.
     """
     log.error("%s: %s\n%s", what, type(error).__name__, "".join(format_tb(error.__traceback__)))
@@ -163,10 +163,10 @@ def log_fault(log: logging.Logger, what: str, error: BaseException) -> None:
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Errors of the client library, and of the option table, as the gateway's.
+    """Convert errors of the client library and of the option table.
 
     Raises:
-        GatewayError: one of them was raised inside.
+        GatewayError: the converted error.
     """
     try:
         yield
@@ -177,20 +177,20 @@ def client_errors() -> Iterator[None]:
 
 
 def of_client(error: dragoman_client.TranslationError) -> GatewayError:
-    """The error that a failed request to the server stands for.
+    """Returns the gateway's error for a failed request to the server.
 
-    Where the message is not the engine's own, it may name the server's address within a network:
-    another one takes its place.
+    Messages that are not the engine's may contain the server's internal address, so they are
+    replaced.
     """
     match error:
         case dragoman_client.InvalidRequest():
             return InvalidInput(str(error))
         case dragoman_client.ServerUnavailable(retry_after_s=None):
-            return Unavailable("no server translates now: try again soon")
+            return Unavailable("no translation server is available: try again soon")
         case dragoman_client.ServerUnavailable():
             return Unavailable(str(error), error.retry_after_s)
         case dragoman_client.DeadlineExceeded():
             return DeadlineExceeded(
-                "the server did not answer in time: send less at once, or later"
+                "the server did not answer in time: send less text in a request, or try again later"
             )
     return Internal("the server failed: see its log")

@@ -1,4 +1,4 @@
-"""Requests under way to the server, which other requests for the same may wait for too."""
+"""Requests in flight to the server, which other requests for the same texts can share."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from dragoman_client import Translation
 
 
 class Flight(AbstractContextManager["Flight"]):
-    """A request under way; who waits for it enters it as a context.
+    """A request in flight; use it as a context manager to wait for it.
 
-    It is cancelled when the last one that waits leaves.
+    It is cancelled when the last waiter leaves.
     """
 
     def __init__(self, task: asyncio.Task[list[Translation]], keys: Sequence[bytes]) -> None:
-        """Begin with nobody waiting."""
+        """Start without waiters."""
         self._task = task
         self._indices = {key: index for index, key in enumerate(keys)}
         self._waiting = 0
 
     def __enter__(self) -> Self:
-        """Wait for it."""
+        """Add a waiter."""
         self._waiting += 1
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Wait no more."""
+        """Remove a waiter."""
         self._waiting -= 1
         if not self._waiting:
-            self._task.cancel()  # of no effect if it is done
+            self._task.cancel()  # no effect if it is done
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether it continues: one for which nobody waits is about to be cancelled."""
+        """Whether others can wait for it: without waiters it is about to be cancelled."""
         return self._waiting > 0 and not self._task.done()
 
     async def translations(self) -> list[Translation]:
-        """All of its translations, in the order of its keys."""
+        """Wait for all of its translations, in the order of its keys."""
         return await asyncio.shield(self._task)
 
     async def translation(self, key: bytes) -> Translation:
-        """That of one of its keys."""
+        """Wait for the translation of one of its keys."""
         return (await self.translations())[self._indices[key]]
 
 
 class Flights:
-    """The requests under way, by the keys of the texts that they translate."""
+    """The requests in flight, by the keys of their texts."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without requests."""
         self._by_key: dict[bytes, Flight] = {}
 
     def begin(
@@ -60,9 +60,9 @@ class Flights:
         """Send a request.
 
         Args:
-            sending: asks the server.
-            keys: of its texts, in their order.
-            joinable: whether others may wait for it.
+            sending: coroutine that sends it to the server.
+            keys: keys of its texts, in order.
+            joinable: whether other requests may wait for it.
         """
         task = asyncio.create_task(sending)
         flight = Flight(task, keys)
@@ -72,7 +72,7 @@ class Flights:
         return flight
 
     def find(self, key: bytes) -> Flight | None:
-        """A request under way that translates the text of a key."""
+        """Returns a request in flight that translates the text with a key, or None."""
         flight = self._by_key.get(key)
         return flight if flight is not None and flight.can_be_joined else None
 
@@ -83,4 +83,4 @@ class Flights:
             if self._by_key.get(key) is flight:
                 del self._by_key[key]
         if not task.cancelled():
-            task.exception()  # it may be that nobody waits for it any more
+            task.exception()  # marks it as retrieved, since there may be no waiters

@@ -1,4 +1,4 @@
-"""What protocols call: one object with the parts that all of them share."""
+"""The core of the gateway: one object with the parts that all protocols share."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from dragoman_gateway.core.translations import Translations
 
 
 class Gateway:
-    """The parts that all protocols share; use it as a context.
+    """The parts that all protocols share; use it as a context manager.
 
     Attributes:
-        settings: of the gateway.
-        store: its state.
-        access: who may use it, and how much.
-        glossaries: of all callers.
-        translations: translation, scoring, detection, languages.
+        settings: settings of the gateway.
+        store: the persistent state.
+        access: keys and limits of callers.
+        glossaries: glossaries of all callers.
+        translations: translation, scoring, language detection and languages.
         jobs: documents that are translated in the background.
-        metrics: what is counted.
-        finishing: tasks that end before the parts are closed.
-        stopping: whether the gateway takes its last requests, and is no longer ready.
+        metrics: the gateway's metrics.
+        finishing: tasks that must end before the parts are closed.
+        stopping: whether the gateway is shutting down, and no longer ready.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
         """Prepare the parts.
 
         Raises:
-            UsageError: the state in the folder cannot be used.
+            UsageError: the state folder cannot be used.
         """
         self.settings = settings
         self.stopping = False
@@ -47,13 +47,13 @@ class Gateway:
         self.jobs = Jobs(settings, self.access, self.translations)
 
     async def __aenter__(self) -> Self:
-        """Open what is to be opened in the event loop."""
+        """Open the parts that need the event loop."""
         await self.access.open()
         await self.jobs.open()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Close it."""
+        """Close the parts."""
         if self.finishing:
             await asyncio.wait(self.finishing)
         await self.jobs.close()

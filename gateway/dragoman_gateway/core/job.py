@@ -1,4 +1,4 @@
-"""A document that is translated in the background, as callers see it and as it is in memory."""
+"""Jobs: documents that are translated in the background."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _FINAL = ("done", "failed", "cancelled")
 
 @dataclass(frozen=True)
 class Job:
-    """A document and how far its translation is.
+    """A job as callers see it.
 
     Attributes:
         id: 32 hexadecimal digits, in lower case.
-        file_name: of the result, as given by the caller, without folders.
-        state: how far it is.
-        characters: of the document's text; None: not read yet.
-        done: part of the text that is translated, from 0 to 1.
-        created: UTC.
-        expires: when its files are removed, UTC.
-        seconds_remaining: estimated; None: unknown.
-        error: why it failed; None if it did not.
+        file_name: name of the document, as given by the caller, without folders.
+        state: state of the job.
+        characters: number of characters of the document's text; None: not read yet.
+        done: translated share of the text, from 0 to 1.
+        created: time of creation, UTC.
+        expires: time when its files are removed, UTC.
+        seconds_remaining: estimated remaining time; None: unknown.
+        error: why the job failed; None if it did not.
     """
 
     id: str
@@ -44,13 +44,13 @@ class RunningJob:
     """A job in memory.
 
     Attributes:
-        record: what its file has.
+        record: the record in its file.
         ended: set when the job is done, failed or cancelled.
-        task: translates it; None: it waits, or has ended.
+        task: the task that translates it; None: the job is queued or has ended.
     """
 
     def __init__(self, record: JobRecord) -> None:
-        """Begin; a job that has not ended is queued again."""
+        """Take a record; a job that has not ended is queued again."""
         self.record = record
         self.ended = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -62,7 +62,7 @@ class RunningJob:
             record.state = "queued"
 
     def begin(self) -> None:
-        """Note that its translation begins now, for the estimate of the time it takes."""
+        """Record the start of the translation, for the estimate of the remaining time."""
         self._begun_s, self._begun_at = time.monotonic(), self.record.done_characters
 
     @property
@@ -72,12 +72,12 @@ class RunningJob:
 
     @property
     def is_expired(self) -> bool:
-        """Whether its files are to be removed."""
+        """Whether its files must be removed."""
         return time.time() >= self.record.expires_s
 
     @property
     def job(self) -> Job:
-        """As callers see it."""
+        """The job as callers see it."""
         record = self.record
         return Job(
             id=record.id,

@@ -1,4 +1,4 @@
-"""The folder of documents: for each a folder with it, its translation and how far that is."""
+"""The folder of documents: a subfolder for each, with the document, translation and record."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _ID = re.compile("[0-9a-f]{32}")
 
 @dataclass
 class JobRecord:
-    """A job as its file has it.
+    """The record of a job, as stored in its file.
 
     Attributes:
-        id: of the job, and name of its folder.
+        id: id of the job, and name of its folder.
         owner: see `Caller.owner`.
-        caller: its name.
-        caches: whether the caller's translations may be kept in the cache.
-        file_name: of the result.
-        options: of the request.
+        caller: name of the caller.
+        caches: whether the caller's translations may be stored in the cache.
+        file_name: name of the document.
+        options: options of the request.
         state: see `Job`.
-        characters: of the document.
-        size_bytes: of the document.
-        created_s: since 1970.
-        expires_s: since 1970.
-        done_characters: that are translated and written.
-        done_portions: likewise.
-        partial_bytes: length of the translation's file then.
+        characters: number of characters of the document.
+        size_bytes: size of the document.
+        created_s: time of creation, in seconds since 1970.
+        expires_s: time of removal, in seconds since 1970.
+        done_characters: number of characters that are translated and written.
+        done_portions: number of portions that are translated and written.
+        partial_bytes: size of the translation's file after these portions.
         error: code and message.
         is_limited: whether the caller has limits.
         form: format of the document.
@@ -66,34 +66,34 @@ class JobRecord:
 
     @property
     def done(self) -> float:
-        """Part that is translated, from 0 to 1."""
+        """The translated share, from 0 to 1."""
         return self.done_characters / self.characters if self.characters else 0.0
 
     @property
     def kept_bytes(self) -> int:
-        """About what its files take, now or when it is done."""
+        """Approximate size of its files, now or when it is done."""
         return self.size_bytes + max(self.size_bytes, self.partial_bytes)
 
 
 class FolderInUse(Exception):
-    """Another process has the folder of documents."""
+    """Another process uses the folder of documents."""
 
 
 class JobFiles:
-    """Reads and writes the files of jobs; nobody else can read them."""
+    """Reads and writes the files of jobs; other users cannot read them."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the folder."""
+        """Store the path of the folder."""
         self._folder = folder
         self._lock: int | None = None
 
     def open(self) -> list[JobRecord]:
-        """Make the folder, lock it, remove uploads that are not whole, and read the jobs.
+        """Create and lock the folder, remove incomplete uploads, and read the jobs.
 
-        The folder may have been somebody's before: what jobs have not made stays as it is.
+        The folder may contain files from elsewhere; they are not touched.
 
         Raises:
-            FolderInUse: another process has it.
+            FolderInUse: another process uses the folder.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self._folder.with_suffix(".lock")
@@ -109,53 +109,53 @@ class JobFiles:
                 try:
                     found.append(_read(folder))
                 except (OSError, ValueError) as error:
-                    _LOG.warning("document %s is left out: %s", folder.name, type(error).__name__)
+                    _LOG.warning("document %s is skipped: %s", folder.name, type(error).__name__)
         return [record for record in found if record is not None]
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Unlock the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def begin(self, job_id: str) -> Path:
-        """Make the folder of a job.
+        """Create the folder of a job.
 
         Returns:
-            Where its document is to be written.
+            The path for its document.
         """
         (self._folder / job_id).mkdir(mode=0o700)
         return self.source(job_id)
 
     def source(self, job_id: str) -> Path:
-        """The document."""
+        """Returns the path of the document."""
         return self._folder / job_id / _SOURCE
 
     def partial(self, job_id: str) -> Path:
-        """The translation as far as it is."""
+        """Returns the path of the partial translation."""
         return self._folder / job_id / _PARTIAL
 
     def result(self, job_id: str) -> Path:
-        """The translation."""
+        """Returns the path of the complete translation."""
         return self._folder / job_id / _RESULT
 
     def write(self, record: JobRecord) -> None:
-        """Keep how far a job is."""
+        """Save the record of a job."""
         path = self._folder / record.id / _RECORD
         beside = path.with_name(_NEW_RECORD)
         beside.write_bytes(msgspec.json.encode(record))
         os.replace(beside, path)
 
     def append(self, record: JobRecord, written: bytes, characters: int) -> None:
-        """Write a further portion of a translation.
+        """Append a portion to a translation.
 
         Args:
-            record: of the job; it is brought up to date.
-            written: the portion.
-            characters: of the portion of the document that it translates.
+            record: record of the job; it is updated.
+            written: the translated portion.
+            characters: number of characters of the source portion.
         """
         with self.partial(record.id).open("r+b" if record.partial_bytes else "wb") as file:
-            # What an interrupted write has left behind is written over.
+            # Overwrites the rest of an interrupted write.
             file.seek(record.partial_bytes)
             file.truncate()
             file.write(written)
@@ -165,7 +165,7 @@ class JobFiles:
         self.write(record)
 
     def finish(self, record: JobRecord) -> None:
-        """Let the translation be whole."""
+        """Mark the translation as complete."""
         if not record.partial_bytes:
             self.partial(record.id).write_bytes(b"")
         os.replace(self.partial(record.id), self.result(record.id))
@@ -176,11 +176,11 @@ class JobFiles:
 
 
 def _read(folder: Path) -> JobRecord | None:
-    """The record of a job; None: its upload was not complete, and its folder is removed.
+    """Read the record of a job; None: its upload was incomplete, and its folder is removed.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is none, or another job's.
+        OSError: the record cannot be read.
+        ValueError: the record is malformed, or belongs to another job.
     """
     path = folder / _RECORD
     if not path.exists():

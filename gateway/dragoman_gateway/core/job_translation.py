@@ -1,4 +1,4 @@
-"""Translates a document portion by portion, and resumes where it stopped."""
+"""Translates a document in portions, and can resume an interrupted translation."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _LONGEST_PAUSE_S = 10.0
 async def translate_document(
     record: JobRecord, files: JobFiles, translations: Translations
 ) -> None:
-    """Translate what is left of a document.
+    """Translate the rest of a document.
 
-    While the server is down or overloaded, requests are retried until the job is removed. A
-    text that the server refuses stays as it is.
+    While the server is down or overloaded, requests are retried until the job is removed. A text
+    that the server refuses is not changed.
 
     Args:
-        record: of the job; it is brought up to date.
-        files: of all jobs.
-        translations: translates.
+        record: record of the job; it is updated.
+        files: files of all jobs.
+        translations: translates texts.
 
     Raises:
-        GatewayError: it cannot be translated.
+        GatewayError: the document cannot be translated.
     """
     asking = _Asking(record, translations)
     with files.source(record.id).open("rb") as file:
@@ -47,7 +47,7 @@ async def translate_document(
 
 
 class _Asking:
-    """Asks for the translations of a document's texts."""
+    """Translates the texts of a document."""
 
     def __init__(self, record: JobRecord, translations: Translations) -> None:
         self._caller = Caller(record.caller, record.owner or None, caches=record.caches)
@@ -56,7 +56,7 @@ class _Asking:
     async def ask(
         self, texts: Sequence[str], markups: Sequence[Markup] | None
     ) -> list[Translation | None]:
-        """Translations of texts; None: one is refused."""
+        """Translate texts; None stands for a refused text."""
         pause_s = 0.5
         while True:
             with contextlib.suppress(Unavailable, DeadlineExceeded):

@@ -41,32 +41,32 @@ from dragoman_gateway.core.translations import Translations
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WORK_S = 24 * 3600.0
-"""After which a document that is not translated is removed all the same."""
+"""Time after which a document is removed even if it is not translated."""
 _LONGEST_WAIT_S = 60.0
 _MOST_NAME = 200
 _SWEEP_S = 10.0
 _TAKEN = (
-    "another gateway translates the documents of this folder: use that one, or start this one with "
-    "another --folder"
+    "another gateway translates the documents in this folder: use that gateway, or start this one "
+    "with another --folder"
 )
-_FULL = "the gateway keeps as many documents as it may: try later"
+_FULL = "the gateway has reached its limit of stored documents: try later"
 
 
 class Jobs:
-    """Translates documents in the background, and keeps their results for a while.
+    """Translates documents in the background, and stores the results for some time.
 
-    Files are in the gateway's folder; after a restart, unfinished documents are resumed. All
+    The files are in the gateway's folder; unfinished documents are resumed after a restart. All
     methods raise `NotFound` for a job that does not exist, has expired, or belongs to another
     caller.
     """
 
     formats: tuple[str, ...] = FORMATS
-    """Endings of the files that can be translated."""
+    """Extensions of the files that can be translated."""
 
     def __init__(
         self, settings: GatewaySettings, access: Access, translations: Translations
     ) -> None:
-        """Begin; `open` starts the work."""
+        """Store the parts; `open` starts the work."""
         self._settings, self._access, self._translations = settings, access, translations
         self._jobs: dict[str, RunningJob] = {}
         self._changed = asyncio.Condition()
@@ -76,7 +76,7 @@ class Jobs:
         self._receiving: dict[str, _Upload] = {}
         """Documents that are being uploaded, by id."""
         self._is_taken = False
-        """Whether another gateway has the folder."""
+        """Whether another gateway uses the folder."""
 
     async def open(self) -> None:
         """Read the documents in the folder, and resume the unfinished ones."""
@@ -88,7 +88,7 @@ class Jobs:
         try:
             records = await asyncio.to_thread(self._files.open)
         except FolderInUse as error:
-            _LOG.warning("%s is another gateway's: this one translates no documents", error)
+            _LOG.warning("%s is used by another gateway: this one translates no documents", error)
             self._is_taken = True
             return
         for record in records:
@@ -115,18 +115,18 @@ class Jobs:
         """Store a document, and translate it in the background.
 
         Args:
-            caller: who asks; its characters are counted once the document is read.
-            file_name: its ending is its format.
+            caller: the sender; its characters are counted after the document is read.
+            file_name: name of the document; its extension is the format.
             content: the document.
-            options: of the option table, and `glossary_ids`.
+            options: options of the option table, and `glossary_ids`.
 
         Raises:
-            WrongMediaType: a format that is not translated.
-            TooLarge: a document above the bound of a file.
-            InvalidInput: a document that is not of its format, an option that does not fit, or
-                languages between which nothing is translated.
-            TooManyRequests: the store is full, or the caller's part of it.
-            Unsupported: another gateway has the folder.
+            WrongMediaType: the format is not supported.
+            TooLarge: the document is larger than allowed.
+            InvalidInput: the document does not have its format, an option is invalid, or the
+                direction is not supported.
+            TooManyRequests: the limit of stored documents is reached, in total or for the caller.
+            Unsupported: another gateway uses the folder.
         """
         if self._is_taken:
             raise Unsupported(_TAKEN)
@@ -143,7 +143,7 @@ class Jobs:
                 check_marked_options(options, f"a document in {found.form}")
             if options.get("glossary_ids"):
                 await self._translations.check_glossaries(caller, options)
-            # At least one, so that empty documents do not go uncounted.
+            # At least one character, so that empty documents count too.
             async with self._access.admitted(caller, max(1, found.characters)):
                 now_s = time.time()
                 record = JobRecord(
@@ -180,7 +180,7 @@ class Jobs:
         content: AsyncIterator[bytes],
         options: Mapping[str, Any],
     ) -> DocumentFacts:
-        """Write a document into its folder, and read it through."""
+        """Write a document into its folder, and inspect it."""
         path = await asyncio.to_thread(self._files.begin, job_id)
         with path.open("wb") as file:
             async for chunk in content:
@@ -193,16 +193,16 @@ class Jobs:
     async def _languages_of(
         self, found: DocumentFacts, options: Mapping[str, Any]
     ) -> Mapping[str, str]:
-        """The options of languages that a document needs and its request leaves open."""
+        """Returns the language options that a document needs and its request does not set."""
         detects = str(options.get("source_language")).lower() == AUTO and found.sample.strip()
-        # Files with translations beside their texts name the language of these.
+        # Bilingual files contain the target language.
         lacks_target = found.form != "text" and "target_language" not in options
         if not (detects or lacks_target):
             return {}
         return await self._translations.languages_of(found.sample, options)
 
     async def get(self, caller: Caller, job_id: str, wait_s: float = 0.0) -> Job:
-        """A job; waits up to `wait_s` seconds until it is done."""
+        """Returns a job; waits up to `wait_s` seconds until it is done."""
         running = self._own(caller, job_id)
         if wait_s > 0 and not running.has_ended:
             with contextlib.suppress(TimeoutError):
@@ -212,27 +212,27 @@ class Jobs:
         return running.job
 
     async def all(self, caller: Caller) -> list[Job]:
-        """The caller's jobs, newest first.
+        """Returns the caller's jobs, newest first.
 
         Raises:
-            KeyMissing: for a stranger, who reaches a document by its id alone.
+            KeyMissing: the caller has no key; it can reach a document only by its id.
         """
         caller.check_owns("lists of documents")
         own = [one for one in self._jobs.values() if one.record.owner == caller.owner]
         return [one.job for one in sorted(own, key=lambda one: -one.record.created_s)]
 
     async def result(self, caller: Caller, job_id: str) -> Path:
-        """The translated file.
+        """Returns the path of the translated file.
 
         Raises:
-            Unavailable: it is not done yet.
-            GatewayError: why the job failed.
+            Unavailable: the job is not done yet.
+            GatewayError: the job failed.
         """
         running = self._own(caller, job_id)
         if (error := running.job.error) is not None:
             raise error
         if running.record.state != "done":
-            raise Unavailable("the document is not translated yet: ask later", 1.0)
+            raise Unavailable("the document is not translated yet: try again later", 1.0)
         return self._files.result(job_id)
 
     async def delete(self, caller: Caller, job_id: str) -> None:
@@ -243,7 +243,7 @@ class Jobs:
     def _own(self, caller: Caller, job_id: str) -> RunningJob:
         running = self._jobs.get(job_id)
         if running is None or running.record.owner != caller.owner or running.is_expired:
-            raise NotFound(f"there is no document {job_id[:60]!r}; documents are kept for a while")
+            raise NotFound(f"there is no document {job_id[:60]!r}; documents expire after a while")
         return running
 
     async def _remove(self, job_id: str) -> None:
@@ -257,10 +257,10 @@ class Jobs:
         await asyncio.to_thread(self._files.remove, job_id)
 
     def _check_number(self, caller: Caller) -> None:
-        """Refuse an upload if there are as many documents as allowed.
+        """Refuse an upload if the maximum number of documents is reached.
 
         Raises:
-            TooManyRequests: of the caller, or of all.
+            TooManyRequests: the caller's limit, or the total limit, is reached.
         """
         settings, callers = self._settings, self._kept_bytes()
         if len(callers) >= settings.document_number:
@@ -270,11 +270,11 @@ class Jobs:
             raise TooManyRequests(f"you have {own} documents here: delete one, or try later")
 
     def _check_size(self, upload: _Upload) -> None:
-        """Refuse an upload above a limit.
+        """Refuse an upload above a size limit.
 
         Raises:
-            TooLarge: of a document.
-            TooManyRequests: of all documents, or of all that the caller has.
+            TooLarge: the document is too large.
+            TooManyRequests: the caller's documents, or all documents, are too large together.
         """
         settings = self._settings
         if upload.size_bytes > settings.file_bytes:
@@ -285,17 +285,17 @@ class Jobs:
         own = sum(size for name, size in kept if name == upload.caller)
         if own > settings.document_bytes_per_caller:
             raise TooManyRequests(
-                "your documents here have as many bytes as they may: delete one, or try later"
+                "your documents have reached their size limit here: delete one, or try later"
             )
 
     def _kept_bytes(self) -> list[tuple[str, int]]:
-        """Of each document, also while it is uploaded: its caller's name, and about its bytes."""
+        """Returns caller and approximate size of each document, including uploads in progress."""
         kept = [(one.record.caller, one.record.kept_bytes) for one in self._jobs.values()]
-        # A translation is about as long as its text.
+        # A translation is about as large as its document.
         return kept + [(one.caller, 2 * one.size_bytes) for one in self._receiving.values()]
 
     async def _work(self) -> None:
-        """Translate one document after the other."""
+        """Translate documents one after the other."""
         while True:
             async with self._changed:
                 await self._changed.wait_for(lambda: self._next() is not None)
@@ -312,7 +312,7 @@ class Jobs:
             running.task = None
 
     def _next(self) -> RunningJob | None:
-        """The document that is next: the oldest of the owner of whom fewest are translated."""
+        """The next document: the oldest one of the owner with the fewest running translations."""
         busy = [one.record.owner for one in self._jobs.values() if one.task is not None]
         waiting = [one for one in self._jobs.values() if one.record.state == "queued"]
         return min(
@@ -326,7 +326,7 @@ class Jobs:
         running.begin()
         try:
             await self._translate_and_write(record)
-        except Exception as error:  # such as a full disk: what is in memory is right all the same
+        except Exception as error:  # such as a full disk; the state in memory is still right
             log_fault(_LOG, "the state of a document was not written", error)
         finally:
             running.ended.set()
@@ -348,13 +348,13 @@ class Jobs:
         await asyncio.to_thread(self._files.write, record)
 
     async def _refund(self, record: JobRecord) -> None:
-        """Give back the characters of a document that was not translated."""
+        """Refund the characters of a document that was not translated."""
         limits = Limits(characters_per_month=0) if record.is_limited else NO_LIMITS
         caller = Caller(record.caller, record.owner or None, limits)
         await self._access.refund(caller, max(1, record.characters), record.created_s)
 
     async def _sweep(self) -> None:
-        """Remove what has expired."""
+        """Remove expired documents."""
         while True:
             await asyncio.sleep(min(_SWEEP_S, self._settings.document_expiry_s / 4))
             for job_id in [one.record.id for one in self._jobs.values() if one.is_expired]:
@@ -366,33 +366,33 @@ class Jobs:
 
 @dataclass
 class _Upload:
-    """A document that is being uploaded: who sends it, and how much has come."""
+    """A document that is being uploaded: its caller, and the bytes received so far."""
 
     caller: str
     size_bytes: int = 0
 
 
 def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
-    """The name without folders and control characters.
+    """Returns the name without folders and control characters.
 
     Raises:
-        WrongMediaType: its ending is none of the formats.
+        WrongMediaType: its extension is not a supported format.
     """
     name = file_name.replace("\\", "/").rpartition("/")[2]
     name = "".join(filter(str.isprintable, name)).strip()
     stem, ending = name[: -len(Path(name).suffix) or None], Path(name).suffix
     if ending.lower() not in formats:
         raise WrongMediaType(
-            f"documents of the format {ending[:20]!r} are not translated: give {', '.join(formats)}"
+            f"documents of the format {ending[:20]!r} are not supported: give {', '.join(formats)}"
         )
     return stem[:_MOST_NAME] + ending
 
 
 def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a document, which is cut into sentences.
+    """Returns the checked options of a document, with sentence splitting.
 
     Raises:
-        InvalidInput: one that does not fit.
+        InvalidInput: an option is invalid.
     """
     options = dict(given)
     ids = options.pop("glossary_ids", None)

@@ -1,4 +1,4 @@
-"""Languages and directions that the server translates, and how callers may write their codes."""
+"""The server's languages and directions, and the lookup of language codes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dragoman_gateway.core.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Languages:
-    """What the server translates.
+    """The server's languages.
 
     Attributes:
-        codes: of its languages.
+        codes: language codes.
         directions: pairs of source and target language.
-        direct: those without a pivot language, in which glossaries can be used.
+        direct: the directions without a pivot language; only these support glossaries.
     """
 
     codes: tuple[str, ...]
@@ -30,34 +30,34 @@ class Languages:
 
     @classmethod
     def of(cls, info: ServerInfo) -> Self:
-        """As the server tells."""
+        """Take the languages from the server's information."""
         direct = frozenset((one.source, one.target) for one in info.pairs if one.via is None)
         return cls(info.languages, frozenset(info.directions), direct)
 
     @property
     def sources(self) -> list[str]:
-        """Codes of those that it translates from."""
+        """Codes of the source languages."""
         return [code for code in self.codes if any(src == code for src, _ in self.directions)]
 
     @property
     def targets(self) -> list[str]:
-        """Codes of those that it translates into."""
+        """Codes of the target languages."""
         return [code for code in self.codes if any(tgt == code for _, tgt in self.directions)]
 
     def targets_of(self, src: str) -> list[str]:
-        """Codes of those that it translates a language into."""
+        """Returns the codes of the target languages of a source language."""
         return [code for code in self.codes if (src, code) in self.directions]
 
     def find(self, written: str, among: Sequence[str], what: str) -> str:
-        """The code of a language, however it is written; see `fold_language`.
+        """Returns the code of a language in any spelling; see `fold_language`.
 
         Args:
-            written: by a caller.
-            among: codes that fit.
-            what: it is, for the message.
+            written: the code in a request.
+            among: valid codes.
+            what: what to call it in the message.
 
         Raises:
-            InvalidInput: there is no such language.
+            InvalidInput: the language is not supported.
         """
         if (found := fold_language(written, among)) is None:
             raise InvalidInput(f"{what} {written[:40]!r} is not supported: give {', '.join(among)}")
@@ -66,14 +66,14 @@ class Languages:
 
 @functools.cache
 def name_of(code: str, reader: str = "en") -> str:
-    """Name of a language.
+    """Returns the name of a language.
 
     Args:
-        code: of the language.
+        code: code of the language.
         reader: code of the language to write the name in.
 
     Returns:
-        The name; the code if there is no name for it.
+        The name; the code if the name is unknown.
     """
     try:
         name = Locale.parse(code, sep="-").get_display_name(reader)

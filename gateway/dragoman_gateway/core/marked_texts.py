@@ -1,4 +1,4 @@
-"""Texts with markup, of which only the words are translated."""
+"""Translation of texts with markup: only the words are translated."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ READERS: Final[Mapping[str, Callable[[str | None], Reader]]] = {
         GENERIC, encoding="utf-8", is_fragment=True, source_language=source
     ),
 }
-"""What makes readers of a text in a language, if that is known, by its format."""
+"""By format, a function that makes a reader for a source language, or None if it is unknown."""
 
 _LONG_CHARACTERS = 2000
-"""Of a text whose reading, which takes a millisecond and more, must not delay other requests."""
+"""Longer texts are read in a thread: it takes milliseconds and would delay other requests."""
 _WHOLE_OUTPUTS = frozenset((None, "bundle"))
-"""Outputs of options that a text has, which is put together of several translations."""
+"""Outputs of options that are possible for a text joined from several translations."""
 
 Answer = TypeVar("Answer")
 Ask = Callable[[Sequence[str], Sequence[Markup] | None], Awaitable[list[Answer]]]
-"""Asks for translations of texts, with their markup if they have any."""
+"""Translates texts, with their markup if they have any."""
 
 
 @dataclass(frozen=True)
 class MarkedText:
-    """A text with markup, taken apart."""
+    """A text with markup, split into segments."""
 
     excerpt: Excerpt
 
     @property
     def words(self) -> str:
-        """All of its text, by which its language is detected."""
+        """All of its text, for language detection."""
         return " ".join(segment.text for segment in self.excerpt.segments)
 
     @property
     def written(self) -> str:
-        """The text as it was."""
+        """The original text."""
         return self.excerpt.written([None] * len(self.excerpt.segments)).decode()
 
 
 def check_marked_options(options: Mapping[str, Any], what: str) -> None:
-    """Refuse options that do not go with markup, or that a text of several segments has not.
+    """Refuse options that cannot be combined with markup, or with a text of several segments.
 
     Args:
-        options: checked.
-        what: has the markup.
+        options: checked options.
+        what: what has the markup, for the message.
 
     Raises:
-        InvalidInput: names the first one.
+        InvalidInput: the message names the first such option.
     """
     refused = {"markup", *OPTIONS["markup"].not_with}
     for name, option in OPTIONS.items():
@@ -72,14 +72,14 @@ def check_marked_options(options: Mapping[str, Any], what: str) -> None:
 
 
 async def read_marked(texts: Sequence[str], open_reader: Callable[[], Reader]) -> list[MarkedText]:
-    """Take texts with markup apart.
+    """Split texts with markup into segments.
 
     Args:
-        texts: with their tags.
-        open_reader: makes a reader for each.
+        texts: texts with their tags.
+        open_reader: makes a reader for each text.
 
     Raises:
-        InvalidInput: one is not well-formed.
+        InvalidInput: a text is not well-formed.
     """
     found = []
     for index, text in enumerate(texts):
@@ -102,14 +102,14 @@ async def translate_segments(
     """Translate segments.
 
     Args:
-        texts: of the segments.
-        markups: of each.
-        ask: for translations.
+        texts: texts of the segments.
+        markups: markup of each segment.
+        ask: translates texts.
 
     Raises:
         InvalidInput: a text is refused.
     """
-    # What has no elements in it is asked for as other texts are, and can be kept in the cache.
+    # Segments without elements are sent like other texts, so that the cache can be used.
     marked = [index for index, one in enumerate(markups) if one != Markup()]
     plain = [index for index, one in enumerate(markups) if one == Markup()]
 
@@ -136,11 +136,11 @@ async def translate_marked(texts: Sequence[MarkedText], ask: Ask[Translation]) -
     """Translate texts with markup.
 
     Args:
-        texts: taken apart.
-        ask: for translations.
+        texts: the split texts.
+        ask: translates texts.
 
     Returns:
-        The texts with their tags, each around the words that it belongs to.
+        The translations with their tags, each around the corresponding words.
 
     Raises:
         InvalidInput: a text is refused.
@@ -165,7 +165,7 @@ async def translate_marked(texts: Sequence[MarkedText], ask: Ask[Translation]) -
 def asking(
     translations: Translations, caller: Caller, options: Mapping[str, Any], *, store: bool = True
 ) -> Ask[Translation]:
-    """What asks for translations with options; see `Translations.translate_admitted`."""
+    """Returns a function that translates with options; see `Translations.translate_admitted`."""
 
     async def ask(texts: Sequence[str], markups: Sequence[Markup] | None) -> list[Translation]:
         given = {**options, **({"markup": markups} if markups else {})}
@@ -182,13 +182,13 @@ async def translate_by_direction(
     *,
     store: bool,
 ) -> list[Translation]:
-    """Translate texts with markup, each in its own direction if that is to be detected.
+    """Translate texts with markup, each in its own direction if detection is requested.
 
     Args:
-        translations: of the gateway.
-        caller: who was admitted.
-        texts: taken apart.
-        options: of the request, for which `check_marked_options` was called.
+        translations: the gateway's translations.
+        caller: the admitted caller.
+        texts: the split texts.
+        options: options of the request, checked by `check_marked_options`.
         store: see `Translations.translate`.
 
     Raises:
@@ -220,7 +220,7 @@ async def translate_by_direction(
 
 
 def _renumbered(error: InvalidInput, numbers: Sequence[int]) -> InvalidInput:
-    """The refusal of a text, which it names by its number, with another number for each."""
+    """Returns the refusal of a text with the text's index replaced."""
     message = str(error)
     if (named := OF_ONE_TEXT.match(message)) is None:
         return error

@@ -1,7 +1,7 @@
-"""Single texts that wait with the same options go to the server in one request.
+"""Merges single texts with the same options into one request to the server.
 
 A call of Python's gRPC costs the gateway about as much as the rest of a request. Under load, texts
-that arrive while some calls are under way wait for one of them to end, and then go together.
+that arrive while some calls are running wait until one of them ends, and are then sent together.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dragoman_options.table import requested_outputs, sampled
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
 
 _CALLS = 4
-"""Under way for one set of options, before texts wait."""
+"""Number of running calls with the same options from which texts wait."""
 _MOST_TEXTS = 64
-"""In a request."""
+"""Maximum number of texts in a request."""
 _MOST_CHARACTERS = 400
-"""Of a text: a longer one would hold up those that go with it."""
+"""Maximum length of a text; a longer one would delay the others in the request."""
 _ALONE = frozenset(("glossary", "prefix"))
 """Options that differ by text."""
 TEXT_OUTPUTS = frozenset(("bundle", "detected_language", "detected_probability"))
-"""Outputs that do not keep a text from being merged with others, or split."""
+"""Outputs with which a text can still be merged with others, or split."""
 
 Send = Callable[[Sequence[str], Mapping[str, Any]], Awaitable[list[Translation]]]
 _Key = tuple[tuple[str, Any], ...]
 
 
 def can_be_merged(text: str, options: Mapping[str, Any]) -> bool:
-    """Whether a text may go with others."""
+    """Whether a text may be sent together with others."""
     return (
         len(text) <= _MOST_CHARACTERS
         and _ALONE.isdisjoint(options)
@@ -42,26 +42,25 @@ def can_be_merged(text: str, options: Mapping[str, Any]) -> bool:
 
 
 class Merging:
-    """Sends single texts, those that have to wait together."""
+    """Sends single texts; texts that wait are merged."""
 
     def __init__(self, send: Send) -> None:
-        """Begin.
+        """Start without texts.
 
         Args:
-            send: asks the server for texts with options.
+            send: sends texts with options to the server.
         """
         self._send = send
         self._lines: dict[_Key, _Line] = {}
 
     async def translate(self, text: str, options: Mapping[str, Any]) -> Translation:
-        """The translation of a text that can be merged.
+        """Translate a text that can be merged.
 
-        A request of several texts has no deadline or priority but the usual ones. It is cancelled
-        when nobody waits for any of its texts any more. If it is refused, each text is asked for
-        alone.
+        A merged request has the usual deadline and priority. It is cancelled when nobody waits for
+        any of its texts any more. If it is refused, each text is sent alone.
 
         Args:
-            text: to translate.
+            text: the text to translate.
             options: as `dragoman_options.table.check` returns them.
         """
         key = tuple(sorted(options.items()))
@@ -73,7 +72,7 @@ class Merging:
 
 
 class _Line:
-    """The texts of one set of options."""
+    """The texts with one set of options."""
 
     def __init__(self, send: Send, options: Mapping[str, Any], ended: Callable[[], object]) -> None:
         self._send, self._options, self._ended = send, options, ended
@@ -92,7 +91,7 @@ class _Line:
             self._waiting.pop(future, None)
 
     async def _alone(self, text: str) -> Translation:
-        """As `_call`, but without tasks, which cost a single client a tenth of its time."""
+        """`_call` without tasks, which would cost a single client a tenth of its time."""
         call = asyncio.current_task()
         assert call is not None
         self._calls.add(call)
@@ -102,9 +101,9 @@ class _Line:
             self._end(call)
 
     def _send_next(self) -> None:
-        """Send waiting texts, if not too many calls are under way."""
+        """Send waiting texts, unless too many calls are running."""
         if self._waiting and len(self._calls) < _CALLS:
-            # It begins when all that has arrived by now is there.
+            # The task starts after all texts that have arrived by now are waiting.
             call = asyncio.create_task(self._call())
             self._calls.add(call)
             call.add_done_callback(self._end)
@@ -146,13 +145,13 @@ class _Line:
 
 
 class _Waiters:
-    """Cancels a task when nobody waits for what it does."""
+    """Cancels a task when nobody waits for its result."""
 
     def __init__(self, task: asyncio.Task[None], number: int) -> None:
         self._task, self._number = task, number
 
     def leave(self, future: asyncio.Future[Translation]) -> None:
-        """One waits no more; it has its answer, or was cancelled."""
+        """Count a waiter that has its answer or was cancelled."""
         self._number -= 1
         if not self._number and future.cancelled():
             self._task.cancel()
@@ -163,6 +162,6 @@ def _fail(batch: Mapping[asyncio.Future[Translation], str], error: Exception) ->
         if not future.done():
             own = error
             if isinstance(error, GatewayError):
-                # Each task raises one of its own, whose traceback is its own too.
+                # Each task gets its own exception, with its own traceback.
                 own = type(error)(str(error), error.retry_after_s)
             future.set_exception(own)

@@ -1,4 +1,4 @@
-"""Requests to Triton that are sent again while it restarts."""
+"""Retries of requests to Triton while it restarts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dragoman_client import ServerUnavailable
 
 _Answer = TypeVar("_Answer")
 _PAUSES_S = (0.1, 0.2, 0.4)
-"""Before each retry."""
+"""The pause before each retry."""
 
 
 async def with_retries(send: Callable[[], Awaitable[_Answer]]) -> _Answer:
-    """The answer to a request, which is sent again if Triton cannot be reached.
+    """Send a request, and retry it if Triton cannot be reached.
 
-    An overload is reported at once: the gateway's client has its own retries, and the answer says
-    when to try again.
+    Overload is not retried: the gateway's client has its own retries, and the answer says when to
+    try again.
 
     Args:
-        send: sends the request, once for each call.
+        send: sends the request once.
     """
     for pause_s in _PAUSES_S:
         try:

@@ -1,4 +1,4 @@
-"""Texts split into what can be translated, and kept, by itself."""
+"""Splits texts into units that can be translated and cached separately."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from dragoman_client import Translation
 from dragoman.kernel.sentences import split_sentences
 
 _MAY_SPAN_SENTENCES = re.compile(r"[{<]|%\(")
-"""How placeholders begin that may have white space in them."""
+"""The beginning of placeholders that may contain white space."""
 _LINE_BREAK = re.compile(r"[\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _BLANK_LINE = re.compile(r"\n\s*\n|\r\s*\r")
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentedText:
-    """A text that was split: units to translate, each with what follows it and stays as it is.
+    """A split text: units to translate, and the characters between them, which are kept.
 
     Attributes:
-        before: stays as it is before the first one.
+        before: characters before the first unit.
         units: sentences, and paragraphs that cannot be split.
-        kept: what follows each.
+        kept: characters after each unit.
     """
 
     before: str
@@ -32,10 +32,9 @@ class SegmentedText:
     kept: tuple[str, ...]
 
     def joined(self, found: Sequence[Translation]) -> Translation:
-        """The translation of the text, of those of its units.
+        """Join the translations of the units into that of the text.
 
-        What was asked for beside the text is not put together: texts are split only where
-        nothing is.
+        Other outputs are not joined: a text is split only if none is requested.
         """
         if len(found) == 1 and not self.before and not self.kept[0]:
             return found[0]
@@ -46,10 +45,10 @@ class SegmentedText:
 
 
 def joined(text: str, found: Sequence[Translation]) -> Translation:
-    """A translation put together of several.
+    """Makes a translation from several.
 
     Args:
-        text: of all of it.
+        text: the whole text.
         found: the translations in it.
     """
     is_cut = any(one.finish_reason == "length" for one in found)
@@ -65,22 +64,22 @@ def joined(text: str, found: Sequence[Translation]) -> Translation:
 
 
 def whole(text: str) -> SegmentedText:
-    """A text as one unit."""
+    """Returns a text as one unit."""
     return SegmentedText("", (text,), ("",))
 
 
 def split(text: str, language: str, keeps_placeholders: bool) -> SegmentedText:
-    """Split a text so that the server translates each unit as it would within the text.
+    """Split a text so that the server translates each unit like it would within the text.
 
-    The server cuts every text into sentences. A sentence is a unit if it would be cut the same way
-    by itself. One that goes over two lines of a wrapped paragraph often would not: then the lines
-    between two that end with a sentence are tried, then those between blank ones, and else the
-    whole text is one unit.
+    The server splits every text into sentences. A sentence is a unit if it stays one sentence when
+    it is sent alone. This often fails for a sentence that spans two lines of a wrapped paragraph.
+    Then the lines up to the next line that ends with a sentence are tried as a unit, then the whole
+    paragraph, and otherwise the whole text is one unit.
 
     Args:
         text: any text.
         language: code of its language.
-        keeps_placeholders: whether the server keeps placeholders, which never end within a
+        keeps_placeholders: whether the server keeps placeholders, at which it never ends a
             sentence.
     """
     parts = split_sentences(text, language)
@@ -100,7 +99,7 @@ def split(text: str, language: str, keeps_placeholders: bool) -> SegmentedText:
 
 
 class _Sentences:
-    """The sentences of a text, and which of them can stand by themselves."""
+    """The sentences of a text, and whether each can be sent alone."""
 
     def __init__(self, text: str, language: str, parts: list[tuple[str, str]]) -> None:
         self._text, self._language = text, language
@@ -111,7 +110,7 @@ class _Sentences:
         )
 
     def units(self) -> list[tuple[int, int]]:
-        """Begin and end of each unit, in characters; none if the text is one."""
+        """Returns begin and end of each unit, in characters; empty if the text is one unit."""
         found: list[tuple[int, int]] = []
         for paragraph in self._runs(range(len(self._parts)), _BLANK_LINE):
             units = self._of_paragraph(paragraph)
@@ -135,7 +134,7 @@ class _Sentences:
         return found
 
     def _runs(self, numbers: range, end: re.Pattern[str]) -> Iterator[range]:
-        """Sentences up to each behind which something ends."""
+        """Yields ranges of sentences, each up to a sentence that is followed by `end`."""
         begin = numbers.start
         for number in numbers:
             if number == numbers[-1] or end.search(self._parts[number][1]):
@@ -151,9 +150,9 @@ class _Sentences:
         return split_sentences(sentence, self._language) == [(sentence, "")]
 
     def _block(self, numbers: range) -> tuple[int, int] | None:
-        """Begin and end of some sentences with what their first line begins with.
+        """Returns begin and end of some sentences, including the beginning of their first line.
 
-        None if they would be cut otherwise by themselves.
+        None if they would be split differently when sent alone.
         """
         before = self._text[: self._begins[numbers[0]]]
         breaks = list(_LINE_BREAK.finditer(before))

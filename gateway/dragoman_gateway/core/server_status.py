@@ -1,4 +1,4 @@
-"""What the gateway knows of the server behind it: whether it is ready, and its information."""
+"""The status of the server behind the gateway: its readiness and its information."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dragoman_gateway.core.errors import client_errors
 from dragoman_gateway.core.retries import with_retries
 
 _CONFIRMED_S = 1.0
-"""How long the server's information is reused. A server takes longer to start, so that nothing of a
-former model is answered once another one is there."""
+"""How long the server's information is reused. A server takes longer than this to restart, so the
+gateway never answers with a previous model's translations after a new one is loaded."""
 _FRESH_S = 0.25
 """How long an answer about readiness is reused."""
 _READY_S = 2.0
-"""Timeout of the question whether the server is ready."""
+"""Timeout of the readiness request."""
 
 
 class ServerStatus:
     """Asks the server for its readiness and its information, and reuses answers for a short time.
 
     Attributes:
-        known: the last information; None: it was never received.
+        known: the last information; None: not received yet.
     """
 
     def __init__(self, translator: AsyncTranslator) -> None:
-        """Begin; nothing is asked yet.
+        """Start; requests are sent later.
 
         Args:
             translator: a connection to the server.
@@ -41,9 +41,10 @@ class ServerStatus:
         self.known: ServerInfo | None = None
 
     async def is_ready(self) -> bool:
-        """Whether the server can translate now, or could just now: probes do not load it.
+        """Whether the server can translate; answers are reused briefly, so probes cost little.
 
-        The engine is asked for its information: Triton calls itself ready while an engine hangs.
+        This asks the engine for its information, since Triton reports ready even if an engine
+        hangs.
         """
         async with self._asking_ready:
             if time.monotonic() - self._asked_s >= _FRESH_S:
@@ -57,10 +58,10 @@ class ServerStatus:
             return self._was_ready
 
     async def confirmed(self) -> tuple[ServerInfo, bytes]:
-        """The server's information, and its fingerprint.
+        """Returns the server's information, and its fingerprint.
 
         Raises:
-            GatewayError: the server cannot be asked.
+            GatewayError: the server does not answer.
         """
         if time.monotonic() - self._confirmed_s > _CONFIRMED_S:
             if self._asking is None or self._asking.done():
@@ -71,7 +72,7 @@ class ServerStatus:
         return self.known, self._fingerprint
 
     def forget(self) -> None:
-        """Let the next call of `confirmed` ask the server."""
+        """Make the next call of `confirmed` ask the server."""
         self._confirmed_s = -_CONFIRMED_S
 
     async def _ask(self) -> None:

@@ -14,7 +14,7 @@ _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 def default_folder() -> Path:
-    """Where a gateway keeps its state by default."""
+    """Returns the default folder of the gateway's state."""
     if given := os.environ.get("DRAGOMAN_GATEWAY_FOLDER"):
         return Path(given)
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -23,66 +23,73 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """Where the gateway listens, where Triton is, and its limits.
+    """Addresses, limits and features of the gateway.
+
+    The descriptions below are also the help texts of the flags.
 
     Attributes:
         address: IP address to listen on.
-        port: 0: a free one.
-        triton: gRPC URL of Triton, for requests that are answered at once.
+        port: port to listen on; 0: a free one.
+        triton: gRPC URL of Triton, for requests that are not streamed.
         triton_http: HTTP URL of Triton, for streams: cancelling one over gRPC can crash Triton
             24.10.
-        folder: of the gateway's state: keys, usage, glossaries, documents. None: the commands
-            take `~/.local/state/dragoman`; a `Gateway` alone keeps documents in a temporary folder
-            and the rest in memory.
+        folder: folder of the gateway's state: keys, usage, glossaries, documents. By default, the
+            commands use `~/.local/state/dragoman`; a `Gateway` object keeps documents in a
+            temporary folder and the rest in memory.
         path_prefix: path under which a proxy publishes the gateway, such as `/translate`.
-        public_url: how people reach the gateway, for absolute URLs in answers; None: as requested.
-        trusted_proxies: networks whose `X-Forwarded-*` headers are believed, such as `10.0.0.0/8`.
+        public_url: public URL of the gateway, for absolute URLs in answers; by default, the
+            requested one.
+        trusted_proxies: networks whose `X-Forwarded-*` headers are trusted, such as `10.0.0.0/8`.
         allowed_origins: origins of web pages that may call the gateway (CORS); `*`: all.
-        allowed_hosts: more names by which the gateway may be called, beside its address and
-            localhost.
-        timeout_s: longest time for a request.
-        upload_timeout_s: longest time for a body to arrive; a large one has more, at 64 KiB/s.
-        body_bytes: longest body, uploaded files aside.
-        file_bytes: longest uploaded file.
-        cache_bytes: memory of the cache of translations; 0: no cache.
-        document_bytes: of all documents and their translations that are kept.
-        document_bytes_per_caller: of all documents and their translations of one key, or of one
-            network address without a key.
+        allowed_hosts: additional host names of the gateway, besides its address and localhost.
+        timeout_s: maximum time for a request.
+        upload_timeout_s: maximum time to receive a body; a large one has more, at 64 KiB/s.
+        body_bytes: maximum size of a body, except uploaded files.
+        file_bytes: maximum size of an uploaded file.
+        cache_bytes: maximum memory of the translation cache; 0: no cache.
+        document_bytes: maximum size of all stored documents and their translations.
+        document_bytes_per_caller: maximum size of all documents and their translations of one key,
+            or of one network address without a key.
         document_expiry_s: time after which a document and its translation are removed.
-        document_number: most documents that are kept.
-        document_number_per_caller: most documents of one key, or of one network address without a
-            key.
-        document_workers: documents that are translated at once.
-        glossaries_per_owner: most glossaries of one key, or of all requests without a key together.
-        glossary_bytes: longest dictionary of a glossary, as JSON.
-        glossary_bytes_per_owner: most bytes of all dictionaries of one key, or of all requests
+        document_number: maximum number of stored documents.
+        document_number_per_caller: maximum number of documents of one key, or of one network
+            address without a key.
+        document_workers: number of documents that are translated at the same time.
+        glossaries_per_owner: maximum number of glossaries of one key, or of all requests without a
+            key together.
+        glossary_bytes: maximum size of a glossary's dictionary, as JSON.
+        glossary_bytes_per_owner: maximum size of all dictionaries of one key, or of all requests
             without a key together.
-        glossary_bytes_together: most bytes of all dictionaries.
-        glossary_entries: most entries of a dictionary.
+        glossary_bytes_together: maximum size of all dictionaries.
+        glossary_entries: maximum number of entries of a dictionary.
         libretranslate_title: whether `/spec` has the title "LibreTranslate": some clients, such as
             Dialect, accept no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
-        connections: most connections at once.
+        connections: maximum number of open connections.
         metrics_networks: networks that may read /metrics.
-        otlp: URL of an OpenTelemetry collector, such as `http://localhost:4318`, that gets spans of
-            requests; None: nothing is traced.
-        trace_rate: share of the requests that are traced, from 0 to 1; those that bring a trace
-            context have their own.
-        trace_networks: networks whose requests may bring a trace context (`traceparent`).
-        riva_port: of NVIDIA Riva's protocol over gRPC, 50051 in NVIDIA's container; 0: a free one;
-            None: it is not served.
-        stop_delay_s: time for which requests are still accepted after SIGTERM while /readyz says
-            no, so that a load balancer stops sending them.
-        anonymous: whether requests without a key are answered although keys are required; not
-            needed for open access, on loopback before there is a key.
-        anonymous_requests_per_minute: of each network address.
-        anonymous_characters_per_minute: of source text, of each network address.
-        anonymous_characters_per_month: of source text, of all without a key together.
-        anonymous_characters_per_request: of source text.
-        anonymous_concurrent_requests: at once, of each network address.
-        limits_url: of a Redis server by which gateways share limits, such as
-            `redis://localhost:6379/0`; a password belongs into the variable, not on the command
-            line.
+        otlp: URL of an OpenTelemetry collector for spans of requests, such as
+            `http://localhost:4318`; by default, nothing is traced.
+        trace_rate: share of the requests that are traced, from 0 to 1; requests with a trace
+            context decide for themselves.
+        trace_networks: networks whose trace context (`traceparent`) is accepted.
+        riva_port: port of NVIDIA Riva's gRPC protocol, 50051 in NVIDIA's container; 0: a free one;
+            by default, the protocol is off.
+        stop_delay_s: time after SIGTERM during which requests are still accepted while /readyz
+            fails, so that a load balancer stops sending them.
+        anonymous: whether to answer requests without a key although there are keys; not needed
+            for open access, on loopback before there is a key.
+        anonymous_requests_per_minute: maximum requests per minute of each network address without a
+            key.
+        anonymous_characters_per_minute: maximum characters of source text per minute of each
+            network address without a key.
+        anonymous_characters_per_month: maximum characters of source text per month of all requests
+            without a key together.
+        anonymous_characters_per_request: maximum characters of source text in a request without a
+            key.
+        anonymous_concurrent_requests: maximum concurrent requests of each network address without
+            a key.
+        limits_url: URL of a Redis server through which gateways share limits, such as
+            `redis://localhost:6379/0`; set a password in the variable, not on the command line.
     """
 
     address: str = "127.0.0.1"
@@ -130,7 +137,7 @@ class GatewaySettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether the gateway is reached from its own machine alone, as far as it knows."""
+        """Whether the gateway is reachable only from its own machine, according to the settings."""
         if self.trusted_proxies or self.public_url is not None:
             return False
         try:
@@ -140,7 +147,7 @@ class GatewaySettings:
 
     @property
     def anonymous_limits(self) -> Limits:
-        """Of a caller without a key, where access is not open."""
+        """The limits of a caller without a key if access is not open."""
         return Limits(
             self.anonymous_requests_per_minute,
             self.anonymous_characters_per_minute,

@@ -1,4 +1,4 @@
-"""Translation for every protocol: admission, glossaries, the cache, and the requests to Triton."""
+"""Translation for all protocols: admission, glossaries, the cache, and requests to Triton."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from dragoman_gateway.core.term_index import TermIndex, Terms
 from dragoman_gateway.core.units import Segmenter, TermsPerDirection, Unit, groups_of
 
 _FAULTS = frozenset(("repetition", "short", "long"))
-"""Warnings after which the server searches again unless it is overloaded: not to be kept."""
+"""Warnings that make the server search again unless it is overloaded; not stored in the cache."""
 _MOST_GLOSSARIES = 20
-"""Of a request; each is looked through for each text."""
+"""Maximum number of glossaries of a request; each is searched for each text."""
 _Answer = TypeVar("_Answer")
 
 
 class Translations:
-    """Translates, scores and detects for callers; one for all protocols."""
+    """Translates, scores and detects languages for callers; shared by all protocols."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class Translations:
         glossaries: Glossaries,
         requests: AsyncTranslator | None = None,
     ) -> None:
-        """Prepare connections to Triton, which the first request makes.
+        """Prepare connections to Triton; the first request opens them.
 
         Args:
-            settings: where Triton is.
+            settings: settings with Triton's URLs.
             access: admits callers.
-            glossaries: of all callers.
-            requests: a connection for all but streams; None: a new one.
+            glossaries: glossaries of all callers.
+            requests: a connection for everything but streams; None: a new one.
         """
-        # Over gRPC for whole answers, over HTTP for streams: each is safe to cancel.
+        # gRPC for whole answers and HTTP for streams: in this combination both can be cancelled.
         self._timeout_s = timeout_s = settings.timeout_s
         self._requests = requests or AsyncTranslator(
             settings.triton, timeout_s=timeout_s, retries=0
@@ -70,7 +70,7 @@ class Translations:
 
     @property
     def cache_counts(self) -> CacheCounts:
-        """Of the cache, for metrics."""
+        """Counts of the cache, for metrics."""
         return self._cache.counts
 
     async def close(self) -> None:
@@ -83,10 +83,10 @@ class Translations:
         return await self._server.is_ready()
 
     async def info(self) -> ServerInfo:
-        """The information of the server: the last one received if it cannot be asked now.
+        """Returns the server's information, or the last known one if the server does not answer.
 
         Raises:
-            GatewayError: it cannot be asked, and never could.
+            GatewayError: the server has never answered.
         """
         try:
             return (await self._server.confirmed())[0]
@@ -96,7 +96,7 @@ class Translations:
             return known
 
     async def languages(self) -> Languages:
-        """What the server translates."""
+        """Returns the server's languages."""
         return Languages.of(await self.info())
 
     async def translate(
@@ -109,18 +109,18 @@ class Translations:
     ) -> list[Translation]:
         """Translate texts.
 
-        Cancelling the task cancels the work of a large request down to the decoder, if nobody else
-        waits for it; see `dragoman_client.grpc_streams`.
+        Cancelling the task cancels a large request down to the decoder, unless another request
+        waits for the same texts; see `dragoman_client.grpc_streams`.
 
         Args:
-            caller: who asks; it is admitted here, and its characters are counted.
-            texts: any number, in any length that the server takes.
-            options: of the option table, by name, and `glossary_ids`: of stored glossaries,
-                whose terms that occur in a text are used; an earlier one comes first.
-            store: whether the answer may come from the cache and be kept in it.
+            caller: the sender of the request; it is admitted here, and its characters are counted.
+            texts: any number of texts of any length that the server accepts.
+            options: options of the option table, by name, and `glossary_ids`: ids of stored
+                glossaries, whose terms that occur in a text are used; earlier ones take precedence.
+            store: whether the answer may come from the cache and be stored in it.
 
         Returns:
-            In the order of the texts.
+            Translations in the order of the texts.
 
         Raises:
             GatewayError: the request failed.
@@ -137,7 +137,7 @@ class Translations:
         *,
         store: bool = True,
     ) -> list[Translation]:
-        """As `translate`, for a caller that was admitted before."""
+        """`translate` for a caller that was admitted before."""
         check_number(texts)
         if not texts:
             return []
@@ -147,7 +147,7 @@ class Translations:
         self, caller: Caller, texts: Sequence[str], options: Mapping[str, Any], store: bool
     ) -> list[Translation]:
         ids, checked = _read_options(options)
-        # Samples without a seed differ each time, and markup is that of a whole text.
+        # Samples without a seed differ each time, and markup belongs to a whole text.
         is_fixed = (not sampled(checked) or "seed" in checked) and "markup" not in checked
         keeps = store and caller.caches and is_fixed
         if not keeps and not ids:
@@ -170,7 +170,7 @@ class Translations:
         except InvalidInput as error:
             if not is_of_one_text(error):
                 raise
-            translated = None  # asked for whole, it is refused with the text's index, not a unit's
+            translated = None  # ask for whole texts, so that the error has the index of a text
         if translated is None or _are_of_two_models(parts, translated):
             return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         wants_bundle = "return_bundle" in checked
@@ -182,47 +182,47 @@ class Translations:
         ]
 
     async def languages_of(self, sample: str, options: Mapping[str, Any]) -> dict[str, str]:
-        """The options of languages for a document whose language is to be detected.
+        """Returns the language options for a document whose language must be detected.
 
         Args:
-            sample: its beginning.
-            options: of the request.
+            sample: the beginning of the document.
+            options: options of the request.
 
         Raises:
-            InvalidInput: it is in none that the server translates from.
+            InvalidInput: the detected language is not a source language of the server.
         """
         info, _ = await self._server.confirmed()
         found = Directions(info, options).of(sample)
         if found is None:
             raise InvalidInput(
-                "the language of the document is none that is translated, as it seems; name "
-                "source_language if it is"
+                "the detected language of the document is not supported: set source_language if "
+                "it is"
             )
         source, target = found.languages
         return {"source_language": source, "target_language": target}
 
     async def check_direction(self, options: Mapping[str, Any]) -> None:
-        """Refuse the languages of a request that is translated later; see `Directions.check`."""
+        """Check the languages of a request that is translated later; see `Directions.check`."""
         Directions(await self.info(), options).check()
 
     async def detected_directions(
         self, texts: Sequence[str], options: Mapping[str, Any]
     ) -> list[Direction] | None:
-        """The direction of each text.
+        """Detect the direction of each text.
 
         Returns:
-            None if the source language is not to be detected, or if the server refuses a text.
+            None if detection is not requested, or if the server refuses a text.
         """
         info, _ = await self._server.confirmed()
         directions = Directions(info, options)
         return await self._directions_of(texts, directions) if directions.detects else None
 
     async def check_glossaries(self, caller: Caller, options: Mapping[str, Any]) -> None:
-        """Refuse glossaries that a request cannot use.
+        """Check that a request can use its glossaries.
 
         Raises:
-            InvalidInput: one has no dictionary for the request's direction.
-            NotFound: there is none.
+            InvalidInput: a glossary has no dictionary for the request's direction.
+            NotFound: a glossary does not exist.
         """
         ids, checked = _read_options(options)
         info, _ = await self._server.confirmed()
@@ -233,15 +233,15 @@ class Translations:
     async def stream(
         self, caller: Caller, text: str, options: Mapping[str, Any]
     ) -> AsyncGenerator[Translation, None]:
-        """Translate a text whose translation can be read as it grows.
+        """Translate a text and stream the growing translation.
 
-        Closing the generator cancels the work.
+        Closing the generator cancels the request.
 
         Yields:
-            Translations as far as they are certain; the last one has a `finish_reason`.
+            Translations with the stable prefix so far; the last one has a `finish_reason`.
 
         Raises:
-            GatewayError: while iterating: the request failed.
+            GatewayError: the request failed; raised while iterating.
         """
         async with self._access.admitted(caller, len(text)):
             options = await self._with_terms(caller, text, options)
@@ -262,7 +262,7 @@ class Translations:
     ) -> list[PairScore]:
         """Score given translations of texts.
 
-        The characters of the translations count too, because the model reads them as well.
+        The characters of the translations count too, because the model also reads them.
 
         Raises:
             GatewayError: the request failed.
@@ -274,13 +274,13 @@ class Translations:
                 return await self._in_time(scoring)
 
     async def detect(self, text: str) -> Detected:
-        """The language of a text, among those that the server translates from.
+        """Detect the language of a text, among the server's source languages.
 
-        The probability is that among all languages that can be detected: it is close to 0 if the
-        text is in none that the server knows.
+        The probability is relative to all detectable languages: it is close to 0 if the text is in
+        a language that the server does not have.
 
         Raises:
-            GatewayError: the server cannot be asked for its languages.
+            GatewayError: the server does not answer with its languages.
         """
         sources = (await self.languages()).sources
         try:
@@ -289,10 +289,10 @@ class Translations:
             raise InvalidInput(str(error)) from error
 
     async def _in_time(self, work: Awaitable[_Answer]) -> _Answer:
-        """Bound all requests to the server together that an answer takes.
+        """Apply the timeout to all server requests of an answer together.
 
         Raises:
-            DeadlineExceeded: they take too long.
+            DeadlineExceeded: they took too long.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -301,8 +301,8 @@ class Translations:
             raise DeadlineExceeded(f"no answer within {self._timeout_s:g} s") from error
 
     async def _ask(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
-        """Let the server translate; `options` are checked."""
-        # A request that is traced is sent alone, so that its trace has all of it and nothing else.
+        """Send texts to the server; `options` must be checked."""
+        # A traced request is not merged, so that its trace has exactly this request.
         if len(texts) == 1 and can_be_merged(texts[0], options) and not is_traced():
             return [await self._merging.translate(texts[0], options)]
         return await self._send(texts, options)
@@ -314,7 +314,7 @@ class Translations:
     async def _directions_of(
         self, texts: Sequence[str], directions: Directions
     ) -> list[Direction] | None:
-        """The direction of each text; None: the server refuses one."""
+        """Returns the direction of each text; None: the server will refuse one."""
         found: list[Direction] = []
         for index, text in enumerate(texts):
             if index % 64 == 63:
@@ -332,7 +332,7 @@ class Translations:
         directions: Sequence[Direction],
         strict: bool,
     ) -> TermsPerDirection:
-        """The terms of a request's glossaries for each direction of its texts."""
+        """Returns the terms of a request's glossaries for each direction of its texts."""
         given = options.get("glossary")
         inline = (TermIndex(given),) if given else ()
         found: dict[tuple[str, str], Terms] = {}
@@ -346,7 +346,7 @@ class Translations:
     async def _with_terms(
         self, caller: Caller, text: str, options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Options of a text with the terms of its glossaries in place of their ids."""
+        """Returns the options of a text with the terms of its glossaries instead of their ids."""
         if not options.get("glossary_ids"):
             return {name: value for name, value in options.items() if name != "glossary_ids"}
         ids, checked = _read_options(options)
@@ -368,7 +368,7 @@ class Translations:
         keeps: bool,
         joins: bool = True,
     ) -> dict[bytes, Translation]:
-        """The translations of units by key: of the cache, of other requests, or of the server."""
+        """Get translations of units by key, from the cache, other requests or the server."""
         found: dict[bytes, Translation] = {}
         joined: dict[bytes, Flight] = {}
         missing: list[Unit] = []
@@ -396,8 +396,8 @@ class Translations:
                     found[key] = await flight.translation(key)
                     self._cache.counts.shared += 1
                 except GatewayError:
-                    # Its deadline was an earlier one, or what was refused, and is named by the
-                    # message, is another text or a term of who sent it.
+                    # The other request may have had an earlier deadline, or was refused because of
+                    # another text or term of its own: send these units again.
                     again[key] = units[key]
         if again:
             found |= await self._translated(again, options, info, keeps, joins=False)
@@ -406,7 +406,7 @@ class Translations:
     async def _ask_for(
         self, units: Sequence[Unit], options: Mapping[str, Any], info: ServerInfo, keeps: bool
     ) -> list[Translation]:
-        """Let the server translate units of one direction, and keep what it answers."""
+        """Send units of one direction to the server, and store the answers in the cache."""
         source, target = units[0].languages
         asked = {
             **options,
@@ -424,22 +424,22 @@ class Translations:
             bundles = {bundle["identity"] for bundle in info.bundles}
             for unit, one in zip(units, found, strict=True):
                 if not bundles.issuperset((one.bundle or "").split(",")):
-                    self._server.forget()  # another model has taken its place meanwhile
+                    self._server.forget()  # the model was replaced meanwhile
                 elif _FAULTS.isdisjoint(one.warnings) and one.attention is None:
                     self._cache.put(unit.key, one)
         return found
 
 
 def is_of_one_text(error: InvalidInput) -> bool:
-    """Whether a text, and not an option, is what the server refuses."""
+    """Whether the server refused a text rather than an option."""
     return OF_ONE_TEXT.match(str(error)) is not None
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, Any]]:
-    """The ids of glossaries, and the other options checked.
+    """Returns the ids of glossaries, and the other options checked.
 
     Raises:
-        InvalidInput: an option that does not fit, or a value that is none.
+        InvalidInput: an option is invalid.
     """
     given = dict(options)
     ids = given.pop("glossary_ids", None) or ()
@@ -449,7 +449,7 @@ def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, 
         raise InvalidInput(f"glossary_ids: {len(ids)} ids: give at most {_MOST_GLOSSARIES}")
     with client_errors():
         if ids and not given.get("glossary"):
-            # A glossary does not go with some options, whether a text has a term of it or not.
+            # Some options exclude a glossary, whether or not a text has a term of it.
             check({**given, "glossary": {"a": "a"}})
         return tuple(ids), check(given)
 
@@ -458,12 +458,12 @@ def _are_of_two_models(
     parts: Sequence[tuple[SegmentedText, Sequence[Unit]]],
     translated: Mapping[bytes, Translation],
 ) -> bool:
-    """Whether a text's units were translated by two models, of which one took the other's place."""
+    """Whether a model was replaced while the units of a text were translated."""
     return any(len({translated[unit.key].bundle for unit in units}) > 1 for _, units in parts)
 
 
 def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
-    """Whether the server takes texts of such length; split they would pass."""
+    """Whether the server accepts the length of the texts; their units alone would pass."""
     lengths = [len(text) for text in texts]
     most, together = (info.limits.get(f"{name}_characters") for name in ("text", "request"))
     if most is not None and max(lengths) > most:
@@ -472,7 +472,7 @@ def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
 
 
 def finished(translation: Translation, direction: Direction, wants_bundle: bool) -> Translation:
-    """A translation, and its alternatives, with what its request asked for."""
+    """Returns a translation and its alternatives with exactly the requested fields."""
     detected = direction.detected
     if detected is None and wants_bundle:
         return translation

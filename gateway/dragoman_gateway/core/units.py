@@ -1,4 +1,4 @@
-"""The units of a request: what is translated, and kept in the cache, by itself."""
+"""The units of a request: the parts that are translated and cached separately."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dragoman_gateway.core.segmentation import SegmentedText, split, whole
 from dragoman_gateway.core.term_index import Terms
 
 _APART = frozenset(("source_language", "target_language", "glossary", "prefix", "return_bundle"))
-"""Options that differ by text, or that change only which fields an answer has."""
+"""Options that are part of the unit's key, or only affect which fields an answer has."""
 _UNCUT_TOKENS = 36
-"""Below the server's default of `max_sentence_tokens`."""
+"""Less than the server's default of `max_sentence_tokens`."""
 _MOST_TERMS = 1000
-"""Of a request to the server."""
+"""Maximum number of terms in a request to the server."""
 _LONG_CHARACTERS = 2000
-"""Of a text whose splitting, which takes milliseconds and more, must not delay other requests."""
+"""Longer texts are split in a thread: it takes milliseconds and would delay other requests."""
 _Found = TypeVar("_Found")
 TermsPerDirection = Mapping[tuple[str, str], Terms]
 
@@ -33,11 +33,11 @@ class Unit:
     """A sentence, or a text that is not split.
 
     Attributes:
-        text: to translate.
+        text: the text to translate.
         languages: source and target language.
-        terms: of glossaries, that may occur in it.
-        prefix: that its translation begins with; None: any.
-        key: of the cache.
+        terms: terms of glossaries that may occur in it.
+        prefix: prefix of its translation; None: none.
+        key: key in the cache.
     """
 
     text: str
@@ -53,37 +53,37 @@ class Segmenter:
     def __init__(
         self, options: Mapping[str, Any], server: bytes, terms: TermsPerDirection, keeps: bool
     ) -> None:
-        """Begin.
+        """Prepare for the texts of a request.
 
         Args:
-            options: of the request, as `dragoman_options.table.check` returns them.
+            options: options of the request, as `dragoman_options.table.check` returns them.
             server: see `fingerprint`.
-            terms: of the request's glossaries, for each direction of its texts.
-            keeps: whether translations are kept in the cache.
+            terms: terms of the request's glossaries, for each direction of its texts.
+            keeps: whether translations are stored in the cache.
         """
         self._keys, self._terms = CacheKeys(server, _key_options(options)), terms
         self._prefixes: Sequence[str] = options.get("prefix", ())
         self._keeps_placeholders = "keep_placeholders" in options
-        # Only what is kept is worth splitting.
+        # Splitting is useful only for the cache.
         self._splits = (
             keeps
             and splits(options)
             and not sampled(options)
             and TEXT_OUTPUTS.issuperset(requested_outputs(options))
         )
-        # A long run without white space may be cut in two, if it has most tokens of a piece.
+        # The server may split a run without white space of this length, if it has many tokens.
         self._uncut_bytes = max(1, options.get("max_sentence_tokens", _UNCUT_TOKENS) // 3)
 
     async def all_units(
         self, texts: Sequence[str], directions: Sequence[Direction]
     ) -> list[tuple[SegmentedText, list[Unit]]]:
-        """Texts that are split, and the units of each."""
+        """Split texts, and return the units of each."""
         return await _for_each(self._units, texts, directions)
 
     async def all_terms(
         self, texts: Sequence[str], directions: Sequence[Direction]
     ) -> dict[str, Mapping[str, str]]:
-        """The option `glossary` for all texts together, if any has a term."""
+        """Returns the option `glossary` for all texts together, if any text has a term."""
         found: dict[str, str] = {}
         for terms in await _for_each(self._terms_in, texts, directions):
             found |= terms
@@ -95,7 +95,7 @@ class Segmenter:
     def _units(
         self, index: int, text: str, direction: Direction
     ) -> tuple[SegmentedText, list[Unit]]:
-        """A text that is split, and its units."""
+        """Split a text, and return its units."""
         languages = direction.languages
         segmented = whole(text)
         if self._splits:
@@ -116,7 +116,7 @@ async def _for_each(
     texts: Sequence[str],
     directions: Sequence[Direction],
 ) -> list[_Found]:
-    """The result of a function for each text; other requests are served in between."""
+    """Call a function for each text; other requests are served in between."""
     found = []
     for index, (text, direction) in enumerate(zip(texts, directions, strict=True)):
         if len(text) > _LONG_CHARACTERS:
@@ -129,10 +129,10 @@ async def _for_each(
 
 
 def groups_of(units: Sequence[Unit]) -> Iterator[list[Unit]]:
-    """Units that go into one request: of one direction, with no more terms than it may have.
+    """Group units into requests: one direction each, and at most the maximum number of terms.
 
     Raises:
-        InvalidInput: a unit alone has more.
+        InvalidInput: a single unit has more terms.
     """
     by_direction: dict[tuple[str, str], list[Unit]] = {}
     for unit in units:
@@ -157,6 +157,6 @@ def groups_of(units: Sequence[Unit]) -> Iterator[list[Unit]]:
 
 
 def _key_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that keys depend on; to ask for the splitting that is usual changes nothing."""
+    """Returns the options for cache keys; an explicit default of `split_sentences` is the same."""
     found = {name: value for name, value in options.items() if name not in _APART}
     return found | {"split_sentences": splits(options)}

@@ -1,1 +1,1 @@
-"""Corpora: files cut into chunks, translated once each, and joined again."""
+"""Corpora: splits files into chunks, translates each once, and joins the results."""

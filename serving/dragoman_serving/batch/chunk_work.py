@@ -1,4 +1,4 @@
-"""The work on one chunk, which the loop of a process, a shard and an actor of Ray do alike."""
+"""The work on one chunk, the same in a local process, a shard and a Ray actor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 FormatName = Literal["text", "jsonl", "tsv", "parquet"]
 
 _ENGINE_TIMEOUT_S = 600.0
-"""Of a request to an engine that this process started, which has nothing else to do."""
+"""Timeout of a request to an engine that this process started."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Format:
     """The format of the files of a job.
 
     Attributes:
-        name: of the format.
-        field: the member or column that holds the text, of JSON and Parquet.
-        column: its number in columns between tabs, from 1.
+        name: name of the format.
+        field: the member or column with the text, for JSON and Parquet.
+        column: number of the column with the text, from 1, for TSV.
     """
 
     name: FormatName
@@ -47,10 +47,10 @@ class Format:
     column: int
 
     def open(self, options: Mapping[str, Any]) -> RowFormat:
-        """What reads and writes it.
+        """Returns the reader and writer of the format.
 
         Raises:
-            ValueError: a column before the first.
+            ValueError: the column is below 1.
         """
         if self.name == "parquet":
             from dragoman_serving.batch.parquet_rows import ParquetRowFormat
@@ -63,18 +63,18 @@ class Format:
 
 @dataclass(frozen=True)
 class OwnEngine:
-    """An engine's process of our own.
+    """An engine process that is started for the job.
 
     Attributes:
         to_serve: its bundles.
-        workers: its threads; None: as many as there are cores, up to the engine's most.
+        workers: its threads; None: one per core, up to the engine's maximum.
     """
 
     to_serve: ModelsToServe
     workers: int | None
 
     def open(self) -> Translator:
-        """A client of it."""
+        """Returns a client of the engine."""
         parameters = {"deadline_s": f"{_ENGINE_TIMEOUT_S:.0f}"}
         if self.workers is not None:
             parameters["workers"] = str(self.workers)
@@ -84,25 +84,25 @@ class OwnEngine:
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server that runs elsewhere: the arguments of `Translator`."""
+    """A running server: the arguments of `Translator`."""
 
     arguments: Mapping[str, Any]
 
     def open(self) -> Translator:
-        """A client of it."""
+        """Returns a client of the server."""
         return Translator(**self.arguments)
 
 
 @dataclass(frozen=True)
 class WorkOrder:
-    """All that the work on a chunk needs, so that another machine can do it.
+    """All information for the work on chunks, so that another machine can do it.
 
     Attributes:
         output: folder or URI of the output.
-        form: of the files.
-        way: what translates.
-        options: of all requests, checked.
-        batch_size: rows in a request.
+        form: format of the files.
+        way: engine or server that translates.
+        options: checked options of all requests.
+        batch_size: rows per request.
     """
 
     output: str
@@ -113,30 +113,30 @@ class WorkOrder:
 
 
 class ChunkWork:
-    """Does chunks, several at once if there are as many threads."""
+    """Translates chunks; several threads may use it at the same time."""
 
     def __init__(self, order: WorkOrder) -> None:
-        """Open what the work needs; an engine starts with the first chunk."""
+        """Open files and the client; an engine starts with the first chunk."""
         self._form = order.form.open(order.options)
         self._output = open_storage(order.output)
         self.translator = order.way.open()
         self._rows = RowTranslation(self.translator, order.options, order.batch_size)
 
     def warm_up(self) -> None:
-        """Start the engine; over before anything is measured.
+        """Start the engine before measurements.
 
         Raises:
-            DragomanError: it does not start.
+            DragomanError: the engine does not start.
             TranslationError: the server does not answer, or refuses the options.
         """
         self._rows.check_control()
 
     def do(self, chunk: Chunk) -> Tally:
-        """Translate a chunk and write its part, whose name is the mark that it is done.
+        """Translate a chunk and write its part; an existing part marks the chunk as done.
 
         Raises:
-            DragomanError: the file is not what it was.
-            OSError: something cannot be read or written.
+            DragomanError: the file has changed.
+            OSError: a file cannot be read or written.
             TranslationError: nothing can be translated.
         """
         rows = self._form.read(chunk)
@@ -154,33 +154,33 @@ class ChunkWork:
         return Tally.of(rows.texts, outcomes)
 
     def is_done(self, chunk: Chunk) -> bool:
-        """Whether the part of a chunk is there."""
+        """Whether the part of a chunk exists."""
         return self._output.state(self._part(chunk)) is not None
 
     def sample(self, chunk: Chunk, most_rows: int) -> Tally:
-        """Translate the first rows of a chunk, and keep nothing.
+        """Translate the first rows of a chunk, without writing them.
 
         Raises:
-            DragomanError: as `do`; OSError and TranslationError likewise.
+            DragomanError: as in `do`; OSError and TranslationError likewise.
         """
         texts = self._form.read(chunk).texts[:most_rows]
         return Tally.of(texts, self._translate(texts))
 
     def close(self) -> None:
-        """Let go of the engine, or of the server."""
+        """Stop the engine, or close the connection to the server."""
         self.translator.close()
 
     def _part(self, chunk: Chunk) -> str:
         return f"{parts_folder(chunk.source)}/{part_name(chunk, self._form.suffix)}"
 
     def _translate(self, texts: Sequence[str | RowError]) -> list[Outcome]:
-        """What comes of each row."""
+        """The outcome of each row."""
         found = iter(self._rows.translate([text for text in texts if isinstance(text, str)]))
         return [text if isinstance(text, RowError) else next(found) for text in texts]
 
 
 def _errors(chunk: Chunk, outcomes: Sequence[Outcome]) -> bytes:
-    """The rows without translations, counted from 1 in their file, as lines of JSON."""
+    """The rows without translations as lines of JSON, with row numbers from 1."""
     found = [
         {"row": number, "error": outcome.reason}
         for number, outcome in enumerate(outcomes, start=chunk.first_row + 1)

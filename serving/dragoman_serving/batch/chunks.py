@@ -1,4 +1,4 @@
-"""Chunks: the units of work into which files are cut, each with an id of its own."""
+"""Chunks of files: the units of work of a job, each with a unique id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dragoman_client.request import Translation
 from dragoman_serving.batch.storage import FileState, Source, Storage
 
 ERRORS = ".errors.jsonl"
-"""What names of files of errors end with."""
+"""Suffix of error files."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Chunk:
 
     Attributes:
         source: the file.
-        index: of the chunk in its file, from 0; with the file's name, its id.
+        index: index of the chunk in its file, from 0; the id is the file's name and this index.
         begin: where the rows begin, in the unit of the format: bytes or rows.
         end: where they end.
-        first_row: of the file, from 0.
-        rows: how many.
+        first_row: index of the first row in the file, from 0.
+        rows: number of rows.
     """
 
     source: Source
@@ -38,13 +38,13 @@ class Chunk:
 
 @dataclass(frozen=True)
 class FileIndex:
-    """Where the chunks of a file are.
+    """The positions of a file's chunks.
 
     Attributes:
-        size_bytes: of the file.
-        modified_ns: when it was written last.
-        sha256: of its content.
-        cuts: of each chunk its begin, end and rows.
+        size_bytes: size of the file.
+        modified_ns: its modification time.
+        sha256: SHA-256 of its content.
+        cuts: begin, end and number of rows of each chunk.
     """
 
     size_bytes: int
@@ -54,28 +54,28 @@ class FileIndex:
 
     @classmethod
     def parse(cls, written: bytes) -> FileIndex:
-        """From what `packed` gave."""
+        """Parses the output of `packed`."""
         found = json.loads(written)
         found["cuts"] = tuple(map(tuple, found["cuts"]))
         return cls(**found)
 
     @property
     def packed(self) -> bytes:
-        """As a file has it."""
+        """The index as JSON, for a file."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @property
     def state(self) -> FileState:
-        """Of the file when it was cut."""
+        """State of the file when the index was made."""
         return FileState(self.size_bytes, self.modified_ns)
 
     @property
     def rows(self) -> int:
-        """Of the file."""
+        """Number of rows of the file."""
         return sum(rows for _, _, rows in self.cuts)
 
     def chunks(self, source: Source) -> Iterator[Chunk]:
-        """All chunks of the file, in order."""
+        """Yields all chunks of the file, in order."""
         first_row = 0
         for index, (begin, end, rows) in enumerate(self.cuts):
             yield Chunk(source, index, begin, end, first_row, rows)
@@ -84,80 +84,80 @@ class FileIndex:
 
 @dataclass(frozen=True)
 class RowError:
-    """Why a row has no translation."""
+    """The reason why a row has no translation."""
 
     reason: str
 
 
 Outcome = Translation | RowError
-"""What comes of a row."""
+"""The outcome of a row."""
 
 
 class Rows(Protocol):
     """The rows of a chunk.
 
     Attributes:
-        texts: what is to be translated, or why a row has no text.
+        texts: the text of each row, or the reason why it has none.
     """
 
     texts: Sequence[str | RowError]
 
     def written(self, outcomes: Sequence[Outcome]) -> bytes:
-        """The rows with what came of them, as a file of the format."""
+        """Returns the rows with their outcomes, as a file of the format."""
 
 
 class RowFormat(Protocol):
     """A format of files of rows.
 
     Attributes:
-        suffix: of the names of chunks.
+        suffix: file name suffix of chunks.
     """
 
     suffix: str
 
     def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
-        """Cut a file: begin, end and rows of each chunk.
+        """Split a file; returns begin, end and number of rows of each chunk.
 
         Raises:
-            ValueError: the file is not of the format.
+            ValueError: the file is not in the format.
         """
 
     def read(self, chunk: Chunk) -> Rows:
-        """The rows of a chunk."""
+        """Read the rows of a chunk."""
 
     def count(self, written: bytes) -> int:
-        """How many rows a chunk has that was written."""
+        """Returns the number of rows in a written chunk."""
 
     def join(self, parts: Iterator[bytes], source: Source, file: BinaryIO) -> int:
-        """Write one file of chunks; how many rows it has.
+        """Join the chunks of a file, and return the number of rows.
 
         Args:
-            parts: chunks as they were written, all of the file in order.
-            source: the file that was cut.
-            file: to write to.
+            parts: all written chunks of the file, in order.
+            source: the source file.
+            file: output file.
         """
 
 
 def parts_folder(source: Source) -> str:
-    """The folder of a file's parts in the output."""
+    """Returns the folder of a file's parts in the output."""
     return f"{source.name}.parts"
 
 
 def part_name(chunk: Chunk, suffix: str) -> str:
-    """The name of a chunk's part in that folder."""
+    """Returns the name of a chunk's part in that folder."""
     return f"{chunk.index:08d}{suffix}"
 
 
 def errors_name(chunk: Chunk) -> str:
-    """The name of the file of a chunk's errors in that folder."""
+    """Returns the name of a chunk's error file in that folder."""
     return f"_{chunk.index:08d}{ERRORS}"
 
 
 def read_whole(storage: Storage, name: str) -> bytes:
-    """The content of a small file.
+    """Returns the content of a small file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with storage.open(name) as file:
         return file.read()

@@ -1,13 +1,13 @@
-"""The files of a job: cut into chunks, found again by a later run, and joined at the end.
+"""The files of a job: splits them into chunks, resumes earlier runs, and joins the results.
 
-In the folder of the output there are:
+The output folder contains:
 
-- `_batch.json`: what the job is; another one may not write there.
-- `NAME.parts/_index.json`: a file of the input, its digest and where its chunks are.
-- `NAME.parts/00000012.txt`: a chunk that is done.
+- `_batch.json`: the description of the job; another job must not write there.
+- `NAME.parts/_index.json`: the digest of an input file, and the positions of its chunks.
+- `NAME.parts/00000012.txt`: a finished chunk.
 - `NAME.parts/_00000012.errors.jsonl`: its rows without translations, if it has any.
-- `NAME`: the parts, joined when there are all; then the parts are removed. `NAME.errors.jsonl` has
-  the errors of all chunks. In an object store, nothing is joined: the parts are the result.
+- `NAME`: the joined parts, when all are finished; then the parts are removed. `NAME.errors.jsonl`
+  has the errors of all chunks. In an object store, nothing is joined: the parts are the result.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _DIGEST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a job: each `of`th chunk, from the one at `index` on, which counts from 0."""
+    """A part of a job: every `of`th chunk, starting at `index`, from 0."""
 
     index: int = 0
     of: int = 1
 
     def takes(self, number: int) -> bool:
-        """Whether a chunk, by its number among those of all files, belongs to it."""
+        """Whether a chunk belongs to the shard, by its index among the chunks of all files."""
         return number % self.of == self.index
 
 
@@ -68,17 +68,17 @@ class Corpus:
         chunk_rows: int,
         asked: Mapping[str, Any],
     ) -> None:
-        """Begin a job, or find what was done of it.
+        """Start a job, or resume it.
 
         Args:
             sources: files to translate.
-            output: where the translations go.
-            form: of the files.
-            chunk_rows: most rows of a chunk.
-            asked: what else says what the translations are.
+            output: storage for the translations.
+            form: format of the files.
+            chunk_rows: maximum rows of a chunk.
+            asked: other settings that determine the translations.
 
         Raises:
-            DragomanError: the output is that of another job, or a file cannot be read.
+            DragomanError: the output belongs to another job, or a file cannot be read.
         """
         self._output, self._form, self._chunk_rows = output, form, chunk_rows
         self._claim({**asked, "chunk_rows": chunk_rows})
@@ -86,11 +86,11 @@ class Corpus:
 
     @property
     def rows(self) -> int:
-        """Of all files."""
+        """Number of rows of all files."""
         return sum(file.index.rows for file in self._files)
 
     def pending(self, shard: Shard = Shard()) -> list[Chunk]:
-        """The chunks of a shard that are not done."""
+        """Returns the unfinished chunks of a shard."""
         found, number = [], 0
         for file in self._files:
             done = self._done(file)
@@ -101,10 +101,10 @@ class Corpus:
         return found
 
     def join(self) -> None:
-        """Join the parts of each file of which all are there, but for object stores.
+        """Join the parts of each complete file, except in object stores.
 
         Raises:
-            DragomanError: a part does not have the rows that it should have.
+            DragomanError: the parts do not have the expected number of rows.
         """
         if not isinstance(self._output, LocalStorage):
             return
@@ -116,8 +116,8 @@ class Corpus:
     def _join(self, file: _File, output: LocalStorage, names: Sequence[str]) -> None:
         name, paths = file.source.name, [f"{file.parts}/{one}" for one in names]
         try:
-            # Errors are removed last, by whoever has joined the file: if some are missing here, so
-            # are all parts, and nothing is written.
+            # The process that joins a file removes its error files last. So if some are missing
+            # here, all parts are missing too, and nothing is written.
             errors = b"".join(read_whole(output, path) for path in self._errors_there(file))
             with output.writing(name) as joined:
                 parts = (read_whole(output, path) for path in paths)
@@ -130,7 +130,7 @@ class Corpus:
                 if errors:
                     output.write(f"{name}{ERRORS}", errors)
         except FileNotFoundError:
-            if output.state(name) is None:  # else another process has joined it meanwhile
+            if output.state(name) is None:  # else another process has joined the file
                 raise
         for path in (*paths, *self._errors_there(file)):
             self._output.remove(path)
@@ -139,7 +139,7 @@ class Corpus:
         return [one for one in self._output.names(file.parts) if one.endswith(ERRORS)]
 
     def _claim(self, job: Mapping[str, Any]) -> None:
-        """Note what the job is, or see that it is the same one."""
+        """Write the description of the job, or check that it is the same."""
         written = json.dumps(job, sort_keys=True, indent=1, ensure_ascii=False).encode()
         if self._output.state(_JOB) is None:
             self._output.write(_JOB, written)
@@ -169,7 +169,7 @@ class Corpus:
         return _File(source, index)
 
     def _index(self, source: Source, state: FileState) -> FileIndex:
-        """Where the chunks of a file are: all of it is read."""
+        """Makes the index of a file, which reads the whole file."""
         try:
             cuts = self._form.cut(source, self._chunk_rows)
         except ValueError as error:
@@ -187,7 +187,7 @@ class Corpus:
         return self._output.state(file.source.name) is not None
 
     def _done(self, file: _File) -> set[str]:
-        """Names of parts that need not be made."""
+        """Names of finished parts."""
         if self._is_joined(file):
             return {part_name(one, self._form.suffix) for one in file.index.chunks(file.source)}
         return self._parts_there(file)

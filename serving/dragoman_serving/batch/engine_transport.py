@@ -1,4 +1,4 @@
-"""A client's transport to an engine's process that it starts itself, without Triton."""
+"""A client transport to an engine process that it starts itself, without Triton."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ _DTYPES = {
 }
 _OUTPUTS = {INFO: (INFO,), TRANSLATE: tuple(OUTPUTS)}
 _NO_METRICS = 0
-"""Port of the metrics of an engine that has none."""
+"""Metrics port of an engine without metrics."""
 _LATE_S = 10.0
-"""How long an engine may be behind the deadline of a request before it counts as hanging."""
+"""Seconds after the deadline of a request at which the engine counts as hanging."""
 
 
 class EngineTransport:
-    """The engine's process as a `dragoman_client.transport.Transport`.
+    """An engine process as a `dragoman_client.transport.Transport`.
 
-    The process starts with the first request. If it ends by itself, all requests that are under way
-    fail, and the next one starts another process.
+    The process starts with the first request. If it exits, all requests in flight fail, and the
+    next request starts a new process.
     """
 
     def __init__(self, to_serve: ModelsToServe, parameters: Mapping[str, str]) -> None:
-        """Start nothing yet.
+        """Store the settings; nothing is started yet.
 
         Args:
             to_serve: bundles of the engine.
-            parameters: of the engine, by name.
+            parameters: parameters of the engine, by name.
         """
         self._to_serve, self._parameters = to_serve, parameters
         self._lock = threading.Lock()
@@ -87,7 +87,7 @@ class EngineTransport:
         return {tensor.name: _array(tensor) for tensor in answer.outputs}
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
-        """See `Transport`; corpora need no streams."""
+        """Not implemented, since corpora need no streams."""
         raise NotImplementedError
 
     def is_ready(self) -> bool:
@@ -102,7 +102,7 @@ class EngineTransport:
             self._engine = None
 
     def _running(self) -> _RunningEngine:
-        """The process, which is started anew if it has ended."""
+        """The process, which is restarted if it has exited."""
         with self._lock:
             if self._engine is not None and not self._engine.runs:
                 self._engine.stop()
@@ -113,13 +113,13 @@ class EngineTransport:
 
 
 class _RunningEngine:
-    """A process, and a connection to it for each model."""
+    """A process, with a connection for each model."""
 
     def __init__(self, to_serve: ModelsToServe, parameters: Mapping[str, str]) -> None:
         self._process = EngineProcess(_NO_METRICS, parameters, to_serve)
         self._models: dict[str, _Model] = {}
         try:
-            # `translate` first, which opens the bundles.
+            # `translate` must be first, because it opens the bundles.
             for name in (TRANSLATE, INFO):
                 self._models[name] = _Model(name, self._process)
         except BaseException:
@@ -143,7 +143,7 @@ class _RunningEngine:
 
 
 class _Model:
-    """A model's connection to the process; its answers come in any order."""
+    """A model's connection to the process; answers come in any order."""
 
     def __init__(self, name: str, process: EngineProcess) -> None:
         self._name = name
@@ -210,7 +210,7 @@ def _ended() -> ServerError:
 
 def _error(failure: Failure) -> TranslationError:
     is_refused = failure.code == ErrorCode.INVALID_ARG
-    # The others name their status in their message.
+    # The messages of other errors contain their status.
     return from_status("StatusCode.INVALID_ARGUMENT" if is_refused else None, failure.message)
 
 

@@ -1,4 +1,4 @@
-"""What a job would take, by a sample of it."""
+"""Estimates the time and cost of a job from a sample."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dragoman_serving.batch.local_run import run_here
 from dragoman_serving.batch.tally import Tally
 
 _SAMPLED_CHUNKS, _SAMPLED_ROWS = 8, 250
-"""So many chunks, and rows of each."""
+"""Number of sampled chunks, and of rows of each."""
 _S_PER_HOUR = 3600
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the chunks that are left would take.
+    """The estimate for the unfinished chunks.
 
     Attributes:
-        rows: to translate.
-        characters: of their texts, by the sample.
-        sampled_rows: that were translated for it, and not kept.
-        sampled_errors: rows of them without a translation.
-        rows_per_s: of this machine, or of the server.
-        cores: of this machine; None: a server translated.
-        price: of an hour of a core, in any currency; None: unknown.
+        rows: rows to translate.
+        characters: characters of their texts, estimated from the sample.
+        sampled_rows: translated rows of the sample, which are not kept.
+        sampled_errors: rows of the sample without a translation.
+        rows_per_s: throughput of this machine, or of the server.
+        cores: cores of this machine; None: a server translated.
+        price: price of a core hour, in any currency; None: unknown.
     """
 
     rows: int
@@ -42,28 +42,28 @@ class Estimate:
 
     @property
     def hours(self) -> float:
-        """By the clock, of this machine or the server."""
+        """Wall-clock hours of this machine or the server."""
         return self.rows / self.rows_per_s / _S_PER_HOUR
 
     @property
     def core_hours(self) -> float | None:
-        """Hours of a core; None: a server translated."""
+        """Core hours; None: a server translated."""
         return None if self.cores is None else self.hours * self.cores
 
     @property
     def cost(self) -> float | None:
-        """In the currency of the price; None: it is unknown, or a server translated."""
+        """Cost in the currency of the price; None: no price, or a server translated."""
         if self.price is None or self.core_hours is None:
             return None
         return self.price * self.core_hours
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Returns the estimate for JSON."""
         more = {"hours": self.hours, "core_hours": self.core_hours, "cost": self.cost}
         return {**asdict(self), **more}
 
     def __str__(self) -> str:
-        """For a person."""
+        """The estimate as text."""
         lines = [
             f"{self.rows} rows of about {self.characters} characters are left",
             f"{self.rows_per_s:.1f} rows/s in a sample of {self.sampled_rows} rows, "
@@ -84,14 +84,14 @@ def estimate(
     cores: int | None,
     price: float | None,
 ) -> Estimate:
-    """Translate a sample of chunks, from all over the job, and keep nothing.
+    """Translate a sample of chunks from the whole job, without writing them.
 
     Args:
-        chunks: that are left; at least one.
-        work: what does chunks.
-        concurrency: chunks at once.
+        chunks: unfinished chunks, at least one.
+        work: translates chunks.
+        concurrency: parallel chunks.
         cores: see `Estimate`.
-        price: likewise.
+        price: see `Estimate`.
 
     Raises:
         DragomanError: see `ChunkWork.do`.

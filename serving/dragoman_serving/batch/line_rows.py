@@ -1,4 +1,4 @@
-"""Files of lines: text, JSON objects, columns between tabs."""
+"""Files of lines: text, JSON objects, tab-separated columns."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _HEAD_BYTES = 16
 
 
 class Lines(Protocol):
-    """A format of lines, and how a line without a translation is written.
+    """A format of lines, with a form for lines without a translation.
 
     Attributes:
-        suffix: of the names of files.
-        form: of the lines.
+        suffix: file name suffix.
+        form: format of the lines.
     """
 
     suffix: str
     form: LineFormat
 
     def write(self, line: str, translation: Translation) -> str:
-        """A line with its translation."""
+        """Returns a line with its translation."""
         ...
 
     def write_error(self, line: str, reason: str) -> str:
-        """A line that has none, and why."""
+        """Returns a line without a translation, with the reason."""
         ...
 
 
@@ -45,7 +45,7 @@ class TextLines:
     suffix = ".txt"
 
     def __init__(self) -> None:
-        """Nothing is to be chosen."""
+        """Set the line format."""
         self.form: LineFormat = PlainLines()
 
     def write(self, line: str, translation: Translation) -> str:
@@ -63,7 +63,7 @@ class JsonRows:
     suffix = ".jsonl"
 
     def __init__(self, field: str) -> None:
-        """Take the member that holds the text."""
+        """Set the member with the text."""
         self._objects = JsonLines(field)
         self.form: LineFormat = self._objects
 
@@ -72,7 +72,7 @@ class JsonRows:
         return self.form.write(line, translation)
 
     def write_error(self, line: str, reason: str) -> str:
-        """See `Lines`. What is not an object becomes a member `line`."""
+        """See `Lines`. A line that is not an object becomes a member `line`."""
         try:
             return self._objects.write_with(line, {"error": reason})
         except ValueError:
@@ -81,15 +81,15 @@ class JsonRows:
 
 
 class TabRows:
-    """Columns between tabs: two more, the translation and the error, of which one is empty."""
+    """Tab-separated columns; adds two, the translation and the error, one of which is empty."""
 
     suffix = ".tsv"
 
     def __init__(self, column: int) -> None:
-        """Take the number of the column that holds the text.
+        """Set the number of the column with the text.
 
         Raises:
-            ValueError: it is below 1.
+            ValueError: the number is below 1.
         """
         self.form: LineFormat = TabColumns(column)
 
@@ -103,10 +103,10 @@ class TabRows:
 
 
 class LineRowFormat:
-    """Rows that are lines, which end with line feeds alone; see `RowFormat`."""
+    """Rows that are lines, which end only with line feeds; see `RowFormat`."""
 
     def __init__(self, lines: Lines) -> None:
-        """Take the format of the lines."""
+        """Set the format of the lines."""
         self._lines = lines
         self.suffix = lines.suffix
 
@@ -147,11 +147,11 @@ class LineRows:
     """The lines of a chunk; see `Rows`."""
 
     def __init__(self, lines: Lines, content: bytes, has_first: bool) -> None:
-        """Read them.
+        """Read the lines.
 
         Args:
-            lines: their format.
-            content: of the chunk.
+            lines: format of the lines.
+            content: content of the chunk.
             has_first: whether it is the file's first chunk.
         """
         self._lines = lines
@@ -167,7 +167,7 @@ class LineRows:
             else self._lines.write(row.line, outcome)
             for row, outcome in zip(self._rows, outcomes, strict=True)
         )
-        # What was not UTF-8 is written as it was.
+        # Bytes that are not UTF-8 are written unchanged.
         return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
     def _row(self, raw: bytes, is_first: bool) -> _Row:
@@ -184,7 +184,7 @@ def _cuts(file: BinaryIO, most_rows: int) -> list[tuple[int, int, int]]:
     cuts: list[tuple[int, int, int]] = []
     begin = rows = position = 0
     while block := file.read(_BLOCK_BYTES):
-        at = 0  # what of the block is in chunks
+        at = 0  # bytes of the block that are in chunks
         while rows + (left := block.count(b"\n", at)) >= most_rows:
             for _ in range(most_rows - rows):
                 at = block.index(b"\n", at) + 1

@@ -1,4 +1,4 @@
-"""Chunks done in this process, several at a time."""
+"""Translates chunks in this process, several in parallel."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dragoman_serving.batch.tally import Tally
 def run_here(
     chunks: Iterable[Chunk], do: Callable[[Chunk], Tally], concurrency: int
 ) -> Iterator[Tally]:
-    """Do chunks, and give what was done of each as soon as it is.
+    """Translate chunks, and yield the tally of each as soon as it is finished.
 
     Args:
-        chunks: to do.
-        do: does one.
-        concurrency: how many at once: while the last rows of one are translated, the next one
-            begins.
+        chunks: chunks to translate.
+        do: translates one chunk.
+        concurrency: number of parallel chunks; with several, the next one starts while the last
+            rows of another are translated.
 
     Raises:
-        Exception: what `do` raised; chunks that are under way then are finished first.
+        Exception: an error of `do`; running chunks are finished first.
     """
     under_way: set[Future[Tally]] = set()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-chunks") as pool:

@@ -1,4 +1,4 @@
-"""Files of Parquet: a column holds the texts, and more columns get what comes of them."""
+"""Parquet files: one column holds the texts, and columns are added for the outcomes."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from dragoman_serving.batch.storage import Source
 
 _ALWAYS = ("translation", "output_tokens", "finish_reason", "warnings", "error")
 _NAMES = {"scores": "score", "confidences": "confidence"}
-"""Columns of outputs that are called otherwise in requests."""
+"""Column names of outputs that have another name in requests."""
 _TYPES = {
     "output_tokens": pyarrow.int32(),
     "score": pyarrow.float64(),
     "confidence": pyarrow.float64(),
     "detected_probability": pyarrow.float64(),
 }
-"""Of columns that are no text; lists and objects are written as JSON."""
+"""Types of columns other than text; lists and objects are written as JSON text."""
 _GROUP_ROWS = 100_000
-"""Rows of a row group of a file that is joined of chunks."""
+"""Rows per row group in a joined file."""
 
 
 class ParquetRowFormat:
-    """Rows of Parquet; see `RowFormat`. A chunk is of one row group."""
+    """Rows of Parquet files; see `RowFormat`. A chunk is within one row group."""
 
     suffix = ".parquet"
 
     def __init__(self, column: str, options: Mapping[str, Any]) -> None:
-        """Choose columns.
+        """Choose the columns.
 
         Args:
-            column: that holds the texts.
-            options: of the requests, checked; they say which columns there are.
+            column: the column with the texts.
+            options: checked options of the requests, which determine the added columns.
         """
         self._column = column
         asked = [_NAMES.get(name, name) for name in requested_outputs(options)]
@@ -105,7 +105,7 @@ class ParquetRows:
     """The rows of a chunk; see `Rows`."""
 
     def __init__(self, table: Any, column: str, added: Sequence[str]) -> None:
-        """Take a table, the column of its texts and the columns to add."""
+        """Store a table, the column of its texts and the columns to add."""
         self._table, self._added = table, added
         found = table.column(column).to_pylist()
         self.texts: Sequence[str | RowError] = ["" if text is None else text for text in found]
@@ -117,7 +117,7 @@ class ParquetRows:
         return file.getvalue()
 
     def with_outcomes(self, outcomes: Sequence[Outcome]) -> Any:
-        """The table with the columns that hold what came of the rows."""
+        """Returns the table with the columns of the outcomes."""
         found = [
             {"error": one.reason} if isinstance(one, RowError) else answer_as_json(one)
             for one in outcomes
@@ -143,7 +143,7 @@ def _opened(file: BinaryIO, name: str) -> parquet.ParquetFile:
 
 @functools.lru_cache(maxsize=2)
 def _group(source: Source, index: int) -> Any:
-    """A row group, of which many chunks are cut one after another."""
+    """A row group, cached because consecutive chunks are in the same one."""
     with source.storage.open(source.name) as opened:
         return parquet.ParquetFile(opened).read_row_group(index)
 
@@ -159,7 +159,7 @@ def _group_begins(source: Source) -> tuple[int, ...]:
 
 
 def _group_at(source: Source, row: int) -> tuple[int, Any]:
-    """The row group that holds a row, and its own first row."""
+    """The first row of the row group that holds a row, and the group."""
     begins = _group_begins(source)
     index = next(i for i, end in enumerate(begins[1:]) if row < end)
     return begins[index], _group(source, index)

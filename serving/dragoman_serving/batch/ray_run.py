@@ -1,8 +1,8 @@
-"""Chunks done by actors on a Ray cluster, or on a Ray of this machine alone.
+"""Translates chunks with actors on a Ray cluster, or on a local Ray.
 
-Ray Data hands chunks out, restarts actors and moves work from nodes that have gone. What is done is
-known by the parts in the output alone, as everywhere else: Ray's own checkpoints are not used. An
-actor that is given a chunk again looks whether its part is there.
+Ray Data distributes the chunks, restarts actors and moves work from lost nodes. As everywhere else,
+only the parts in the output tell which chunks are finished; Ray's own checkpoints are not used. An
+actor that gets a chunk again checks whether its part exists.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from dragoman_serving.batch.tally import Tally
 
 LOCAL = "local"
 _TASK_RETRIES = 3
-"""After deaths of an actor, which are no row's fault: a row ends the engine, not the actor."""
+"""Retries after an actor has died. Rows are not at fault: a row can crash the engine, not the
+actor."""
 _INIT_DEATHS = 3
-"""Actors in a row that may die before they have begun."""
+"""Consecutive actors that may die during their start."""
 _MOST_BLOCKS = 10_000
 _CHUNKS_OF_BLOCK = 2
-"""Ray hands out blocks of chunks: small ones, but not more of them than it can keep in mind."""
+"""Ray distributes blocks of chunks. Blocks are small, but their number is limited."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class Cluster:
     """Where the actors run.
 
     Attributes:
-        address: of a cluster, or `LOCAL`.
-        actors: how many at most; None: as many as there are cores for.
-        cores: of an actor.
+        address: address of a cluster, or `LOCAL`.
+        actors: maximum number of actors; None: as many as there are cores for.
+        cores: cores of each actor.
     """
 
     address: str
@@ -53,10 +54,10 @@ class Cluster:
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
-        """Connect, or start a Ray of this machine.
+        """Connect, or start a local Ray.
 
         Raises:
-            DragomanError: there is no cluster.
+            DragomanError: the cluster is not available.
         """
         is_local = self.address == LOCAL
         logging.getLogger("ray").setLevel(logging.WARNING)
@@ -71,7 +72,7 @@ class Cluster:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise DragomanError(f"--ray {self.address}: {error}") from error
         try:
-            # Ray tells of nodes that have gone where results belong.
+            # Ray reports lost nodes on stdout, which is for results.
             with contextlib.redirect_stdout(sys.stderr):
                 yield
         finally:
@@ -79,7 +80,7 @@ class Cluster:
 
     @property
     def all_cores(self) -> int:
-        """Of all actors together, while it is connected."""
+        """Cores of all actors together; only while connected."""
         return self.cores * self._most_actors
 
     @property
@@ -88,12 +89,12 @@ class Cluster:
         return fitting if self.actors is None else self.actors
 
     def run(self, chunks: Sequence[Chunk], order: WorkOrder, concurrency: int) -> Iterator[Tally]:
-        """Do chunks, and give what was done of each as soon as it is.
+        """Translate chunks, and yield the tally of each as soon as it is finished.
 
         Args:
-            chunks: to do.
+            chunks: chunks to translate.
             order: the work on them.
-            concurrency: blocks of chunks that an actor does at once.
+            concurrency: parallel blocks of chunks per actor.
 
         Raises:
             DragomanError: an actor failed, or actors died too often.
@@ -129,7 +130,7 @@ class Cluster:
 
 
 class _Actor:
-    """Does chunks on a node; its engine stays loaded."""
+    """Translates chunks on a node; its engine stays loaded."""
 
     def __init__(self, order: WorkOrder) -> None:
         self._work = ChunkWork(order)
@@ -138,13 +139,13 @@ class _Actor:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         fields = json.loads(row["chunk"])
         chunk = Chunk(**{**fields, "source": Source(**fields["source"])})
-        # Another actor may have done it before it died.
+        # Another actor may have finished it before it died.
         tally = Tally() if self._work.is_done(chunk) else self._work.do(chunk)
         return {"tally": json.dumps(asdict(tally))}
 
 
 def _configure() -> None:
-    """Settings of Ray Data for this run; what actors do is not shown by Ray too."""
+    """Set the options of Ray Data; its own progress output is switched off."""
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False

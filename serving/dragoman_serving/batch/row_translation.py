@@ -1,4 +1,4 @@
-"""Texts through a translator; one that cannot be translated does not cost the others."""
+"""Translates texts, and isolates the ones that fail, so that the others are translated."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ if TYPE_CHECKING:
     from dragoman_client import Translator
 
 CONTROL = "This is a test."
-"""A text that every server can translate. If it fails too, the other text is not at fault."""
+"""Control text, which every server can translate. If it fails too, the server is at fault."""
 
 MOST_HARMFUL = 100
-"""Texts that may end the engine, or take too long, before a run ends: each costs a dozen starts."""
+"""Limit of texts that crash or block the engine before a run fails: each costs a dozen restarts."""
 
 
 class RowTranslation:
-    """Translates texts; several threads may use it at once.
+    """Translates texts; several threads may use it at the same time.
 
-    A request that fails is halved until the texts that are at fault are alone. While that is done,
-    no other request is under way here, so that a text which ends the engine's process is not
-    mistaken for its neighbours.
+    A failed request is halved until the failing texts are isolated. Meanwhile no other request of
+    this object runs, so that other texts are not blamed for a crash of the engine process.
     """
 
     def __init__(self, translator: Translator, options: Mapping[str, Any], batch_size: int) -> None:
-        """Take what translates.
+        """Store the client and the options.
 
         Args:
             translator: the client.
-            options: of all requests.
-            batch_size: texts in a request.
+            options: options of all requests.
+            batch_size: texts per request.
         """
         self._translator, self._options = translator, options
         self._batch_size = batch_size
@@ -47,11 +46,11 @@ class RowTranslation:
         """Translate texts.
 
         Returns:
-            For each its translation, or why it has none.
+            The outcome of each text.
 
         Raises:
-            TranslationError: nothing can be translated: the server is away, or refuses the options;
-                or it was ended by more texts than `MOST_HARMFUL`.
+            TranslationError: the server is not available, refuses the options, or was crashed by
+                more than `MOST_HARMFUL` texts.
         """
         found: list[Outcome] = []
         for begin in range(0, len(texts), self._batch_size):
@@ -65,10 +64,10 @@ class RowTranslation:
         return found
 
     def check_control(self) -> None:
-        """See that a harmless text is translated.
+        """Check that the control text can be translated.
 
         Raises:
-            TranslationError: it is not, and that is not because of its language.
+            TranslationError: it cannot, for another reason than its language.
         """
         try:
             self._translator.translate(CONTROL, **self._options)
@@ -91,20 +90,20 @@ class RowTranslation:
         return [*self._isolated(texts[:middle]), *self._isolated(texts[middle:])]
 
     def _count(self, error: TranslationError) -> None:
-        """Bound the time that texts cost which are not refused but end or block the server."""
+        """Count texts that crash or block the server, to limit the time that they cost."""
         self._harmful += not isinstance(error, InvalidRequest)
         if self._harmful > MOST_HARMFUL:
             raise error
 
 
 def _reason(error: TranslationError) -> str:
-    """In one line; the number of a text in its request means nothing to the reader."""
+    """The reason on one line, without the text's index in its request."""
     reason = " ".join(str(error).split())
     return reason.replace("text 0 ", "the text ", 1) if is_of_text(error) else reason
 
 
 class _Turns:
-    """Any number at once, or one alone, who goes before those that come later."""
+    """A lock with shared and exclusive holders; a waiting exclusive holder goes first."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -1,6 +1,6 @@
-"""Folders of files on this machine, on a shared file system, or in an object store.
+"""Folders of files: local, on a shared file system, or in an object store.
 
-A file that is written appears whole or not at all. That makes a file the mark of the work in it.
+Files are written atomically, so an existing file shows that its work is finished.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ _SCHEME = "://"
 
 @dataclass(frozen=True)
 class FileState:
-    """What is different once a file was replaced."""
+    """The state of a file, which changes when it is replaced."""
 
     size_bytes: int
     modified_ns: int
 
 
 class Storage(Protocol):
-    """A folder; names are paths in it.
+    """A folder; names are relative paths.
 
     Attributes:
-        is_local: files can be appended to and renamed here.
+        is_local: whether files can be appended to and renamed.
     """
 
     is_local: bool
 
     def names(self, folder: str = "") -> list[str]:
-        """Files in a folder and those below it, in order; none if there is no such folder."""
+        """Returns all files below a folder, in order; none if there is no such folder."""
         ...
 
     def state(self, name: str) -> FileState | None:
-        """Of a file; None: it is not there."""
+        """Returns the state of a file; None: it does not exist."""
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file, to be read at any position.
+        """Open a file for random access.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         ...
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a whole file, in folders that need not be there.
+        """Write a whole file, and create its folders.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
 
 
 class LocalStorage:
@@ -69,11 +69,11 @@ class LocalStorage:
     is_local = True
 
     def __init__(self, folder: Path) -> None:
-        """Keep the folder, which need not be there."""
+        """Store the folder, which need not exist."""
         self._folder = folder
 
     def path(self, name: str) -> Path:
-        """Where a file is."""
+        """Returns the path of a file."""
         return self._folder / name
 
     def names(self, folder: str = "") -> list[str]:
@@ -101,10 +101,10 @@ class LocalStorage:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A file that gets its name when it is whole; after an error there is none."""
+        """Yields a file that gets its name when it is complete; after an error there is none."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Two processes may write the same file; the last one counts.
+        # Two processes may write the same file; the last one wins.
         descriptor, partial = tempfile.mkstemp(prefix=f"_{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -124,14 +124,14 @@ class LocalStorage:
 
 @functools.cache
 def _umask() -> int:
-    """Of this process, which can only be read by setting it."""
+    """The umask of this process, which can only be read by setting it."""
     found = os.umask(0o077)
     os.umask(found)
     return found
 
 
 class ObjectStorage:
-    """A prefix of an object store, through `pyarrow.fs`; an object is put in one piece."""
+    """A prefix of an object store, through `pyarrow.fs`; objects are written as a whole."""
 
     is_local = False
 
@@ -139,7 +139,7 @@ class ObjectStorage:
         """Connect.
 
         Raises:
-            UsageError: the URI names no such storage.
+            UsageError: the URI is not valid.
         """
         from pyarrow import ArrowInvalid, fs
 
@@ -169,7 +169,7 @@ class ObjectStorage:
 
     def write(self, name: str, content: bytes) -> None:
         """See `Storage`."""
-        # All is there before the object is begun: pyarrow would also finish one that an error cut.
+        # The content is complete before, because pyarrow also finishes an object after an error.
         with self._files.open_output_stream(self._path(name), compression=None) as stream:
             stream.write(content)
 
@@ -183,44 +183,44 @@ class ObjectStorage:
 
 
 def absolute(where: str) -> str:
-    """A folder or a URI, which means the same to a process elsewhere."""
+    """Returns an absolute path, or a URI, which is valid in other processes too."""
     path = where.removeprefix("file://")
     return where if _SCHEME in path else str(Path(path).absolute())
 
 
 @functools.cache
 def open_storage(where: str) -> Storage:
-    """The storage of a folder, or of a URI such as s3://bucket/folder.
+    """Returns the storage of a folder, or of a URI such as s3://bucket/folder.
 
     Args:
-        where: as `absolute` gives it.
+        where: result of `absolute`.
 
     Raises:
-        UsageError: a URI that names no storage.
+        UsageError: the URI is not valid.
     """
     return ObjectStorage(where) if _SCHEME in where else LocalStorage(Path(where))
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file of input: its folder or URI, and its name there."""
+    """An input file: its folder or URI, and its name there."""
 
     folder: str
     name: str
 
     @property
     def storage(self) -> Storage:
-        """Of its folder."""
+        """Storage of its folder."""
         return open_storage(self.folder)
 
 
 def find_sources(words: list[str]) -> list[Source]:
-    """The files that a command line names: files, folders and URIs of both.
+    """Returns the files that a command line names: files, folders and URIs of both.
 
     Hidden files and those that begin with an underscore are left out of folders.
 
     Raises:
-        UsageError: a word names nothing, or two files have one name.
+        UsageError: a word names no file, or two files have the same name.
     """
     found: dict[str, Source] = {}
     for word in words:
@@ -246,7 +246,7 @@ def _sources_of(word: str) -> list[Source]:
 
 
 def _split(word: str) -> tuple[str, str]:
-    """The folder of what may be a file, and its name."""
+    """The folder and the name of a possible file."""
     path, mark, query = word.partition("?") if _SCHEME in word else (word, "", "")
     folder, _, name = path.rstrip("/").rpartition("/")
     return f"{folder or '/'}{mark}{query}", name

@@ -1,4 +1,4 @@
-"""What a run did: counted by chunks, added up, and reported."""
+"""Counts the results of chunks, and reports them for a run."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dragoman_client.request import Translation
 from dragoman_serving.batch.chunks import Outcome, RowError
 
 _BINS = 10
-"""Of the histogram of confidence, which goes from 0 to 1."""
+"""Bins of the histogram of confidence, from 0 to 1."""
 
 
 @dataclass
 class Tally:
-    """What was done with rows.
+    """Counts of finished rows.
 
     Attributes:
-        rows: that were written.
-        characters: of their texts.
+        rows: rows that were written.
+        characters: characters of their texts.
         errors: rows without a translation.
-        cut: translations that the limit of tokens cut.
-        confidences: how many rows have a confidence of 0 to 0.1, 0.1 to 0.2 and so on, as the
-            geometric mean of the tokens' probabilities.
+        cut: translations that the token limit cut.
+        confidences: numbers of rows with a confidence of 0 to 0.1, 0.1 to 0.2 and so on; the
+            confidence is the geometric mean of the tokens' probabilities.
     """
 
     rows: int = 0
@@ -36,14 +36,14 @@ class Tally:
 
     @classmethod
     def of(cls, texts: Iterable[str | RowError], outcomes: Iterable[Outcome]) -> Tally:
-        """That of a chunk."""
+        """Counts the rows of a chunk."""
         found = cls(characters=sum(len(text) for text in texts if isinstance(text, str)))
         for outcome in outcomes:
             found._count(outcome)
         return found
 
     def add(self, other: Tally) -> None:
-        """Add what was done elsewhere."""
+        """Add other counts."""
         self.rows += other.rows
         self.characters += other.characters
         self.errors += other.errors
@@ -62,7 +62,7 @@ class Tally:
 
 
 def _has_confidence(found: Translation) -> bool:
-    """Whether it has one; that of an empty text means nothing."""
+    """Whether it has a meaningful confidence; that of an empty text is not."""
     return found.confidence is not None and found.output_tokens > 0
 
 
@@ -72,14 +72,14 @@ def _bin(found: Translation) -> int:
 
 @dataclass(frozen=True)
 class Report:
-    """A run, when it is over.
+    """The report of a finished run.
 
     Attributes:
-        done: by this run.
-        earlier_rows: that were there when it began.
-        left_rows: that are not done: other shards', for example.
-        seconds: that it took, by the clock.
-        cores: that it had; None: a server translated.
+        done: counts of this run.
+        earlier_rows: rows that were finished before.
+        left_rows: unfinished rows, for example of other shards.
+        seconds: wall-clock time of the run.
+        cores: cores of the run; None: a server translated.
     """
 
     done: Tally
@@ -90,16 +90,16 @@ class Report:
 
     @property
     def per_second(self) -> float:
-        """Rows a second."""
+        """Rows per second."""
         return self.done.rows / self.seconds
 
     @property
     def per_core_second(self) -> float | None:
-        """Rows a second and core; None: the cores are a server's."""
+        """Rows per second and core; None: a server translated."""
         return None if self.cores is None else self.per_second / self.cores
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Returns the report for JSON."""
         return {
             **asdict(self),
             "rows_per_s": self.per_second,
@@ -107,7 +107,7 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """For a person."""
+        """The report as text."""
         done = self.done
         lines = [
             f"{done.rows} rows in {self.seconds:.1f} s: {self.per_second:.1f} rows/s, "

@@ -1,1 +1,1 @@
-"""Starting, watching and stopping the engine's process and Triton."""
+"""Starts, watches and stops the engine process, Triton and the gateway."""

@@ -1,4 +1,4 @@
-"""Which Triton there is, and the folder of backends it is started with."""
+"""Finds the Triton installation, and lays out its folder of backends."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _PYTHON = "python"
 """Triton's backend for models in Python."""
 INSTALL = install_command("serve")
 COMPILE = f"{INSTALL} again, with a C compiler (apt install gcc libc6-dev) or ziglang"
-"""How to compile what was not compiled."""
+"""How to compile missing code."""
 _RELAY = Path(__file__).parents[1] / "relay" / "_relay.so"
 
 
 @dataclass(frozen=True)
 class Installation:
-    """A server's binary with what it needs around it."""
+    """A server's binary with the files that it needs."""
 
     binary: Path
     backends: Path
-    """The folder with its own backends."""
+    """The folder of its backends."""
     stub: Path | None
-    """What runs models in Python, if it does not lie beside that backend."""
+    """The program that runs models in Python, if it is not in that backend's folder."""
     libraries: tuple[Path, ...]
     embedded: bool
 
 
 def find_installation() -> Installation:
-    """Triton from the PATH (NVIDIA's container), else from the `nvidia-pytriton` wheel.
+    """Returns Triton from the PATH (NVIDIA's container), or from the `nvidia-pytriton` wheel.
 
     Raises:
-        UsageError: there is none, or none for this Python.
+        UsageError: Triton is not installed, or not for this Python.
     """
     if binary := shutil.which("tritonserver"):
         found = Path(binary).resolve()
@@ -65,7 +65,7 @@ def find_installation() -> Installation:
 
 
 def find_embedded_server() -> Path | None:
-    """The folder of the server in the `nvidia-pytriton` wheel, if it is installed."""
+    """Returns the folder of the server in the `nvidia-pytriton` wheel, if it is installed."""
     found = importlib.util.find_spec("pytriton")
     if found is None or found.origin is None:
         return None
@@ -74,14 +74,14 @@ def find_embedded_server() -> Path | None:
 
 
 def find_relay() -> Path | None:
-    """The backend `dragoman`, which is compiled when the project is installed."""
+    """Returns the backend `dragoman`, which is compiled when the project is installed."""
     return _RELAY if _RELAY.exists() else None
 
 
 def lay_out_backends(installation: Installation, named: frozenset[str], scratch: Path) -> Path:
-    """Make a folder with the backends that are needed, and no other.
+    """Make a folder with only the backends that are needed.
 
-    The server's `python` backend runs code that a model brings, so it is not there by default.
+    The server's `python` backend runs code of models, so it is not included by default.
 
     Args:
         installation: the server.
@@ -103,7 +103,7 @@ def lay_out_backends(installation: Installation, named: frozenset[str], scratch:
         if backend.name not in named:
             continue
         if backend.name == _PYTHON and installation.stub is not None:
-            # Copied: Triton refuses a link to the library when a backend in Python needs it.
+            # Copied, because Triton refuses a link to the library for a backend in Python.
             shutil.copytree(backend, folder / _PYTHON)
             (folder / _PYTHON / installation.stub.name).symlink_to(installation.stub)
         else:

@@ -1,30 +1,31 @@
-"""How long to wait before what ended is started again."""
+"""The delay before a restart."""
 
 from __future__ import annotations
 
 _STEADY_S = 2.0
-"""A server that ran for so long before it ended is started again at once."""
+"""A server that ran at least this long is restarted immediately."""
 _SHORT_RUNS = 10
-"""Servers in a row that end sooner and are started again at once, too. Later ones wait for the
-first delay: whoever can crash Triton should not get a longer outage by doing it again."""
+"""This many shorter runs in a row are also followed by an immediate restart. After more, only the
+first delay is used: an attacker who can crash Triton should not cause longer outages by repeating
+it."""
 _FIRST_S, _MOST_S = 0.2, 25.6
 
 
 class Backoff:
-    """How long to wait before a start, so that a crash loop does not spin."""
+    """The delay before each start, so that a crash loop does not spin."""
 
     def __init__(self) -> None:
-        """Begin without a start."""
+        """Start with the smallest delay."""
         self._next_s = _FIRST_S
         self._short_runs = 0
 
     def delay_s(self, ran_s: float) -> float:
-        """Seconds until the next start: none after a run, 0.2 s after many short ones.
+        """Returns the delay: 0 after a run, 0.2 s after many short runs.
 
-        After a start that failed, it is 0.2 s, doubling up to 25.6 s.
+        After a failed start, the delay is 0.2 s, doubling up to 25.6 s.
 
         Args:
-            ran_s: how long the server ran before it ended; 0 if it did not start.
+            ran_s: how long the server ran; 0 if the start failed.
         """
         if ran_s > 0:
             self._next_s = _FIRST_S

@@ -1,9 +1,9 @@
-"""Starting a program that is killed when whoever started it has gone.
+"""Starts a program that is killed when its parent exits.
 
-Python could prepare the child between fork and exec (`preexec_fn`), but in a process with gRPC
-channels grpcio, from 1.80 on, then ends a child with signal 6 now and then (see
-https://github.com/grpc/grpc/issues/43055). So this file is also a script, which prepares itself
-and becomes the program; the process id stays.
+Python could prepare the child between fork and exec (`preexec_fn`). But in a process with gRPC
+channels, grpcio from 1.80 on then sometimes ends the child with signal 6 (see
+https://github.com/grpc/grpc/issues/43055). So this file is also a script, which prepares its
+process and then runs the program with `exec`; the process id stays the same.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def start_child(
     stack_bytes: int | None = None,
     output: int = _STDERR,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, its output in one place and its input empty.
+    """Start a program in its own session, with empty input.
 
-    It may open as many files as the hard limit allows, and writes no core dump. One that cannot
-    be run says why and ends with code 1.
+    It may open as many files as the hard limit allows, and writes no core dump. If it cannot be
+    run, the child prints the reason and exits with code 1.
 
     Args:
         command: the program's path and its arguments.
-        environment: its environment variables; ours by default.
-        descriptors: open files that it gets under the same numbers.
-        stack_bytes: the size of its stacks, or the hard limit if that is less; ours by default.
-        output: file descriptor for its stdout and stderr; our stderr by default.
+        environment: its environment variables; by default those of this process.
+        descriptors: file descriptors that it inherits, under the same numbers.
+        stack_bytes: its stack size, limited by the hard limit; by default that of this process.
+        output: file descriptor for its stdout and stderr; by default stderr of this process.
     """
     return subprocess.Popen(  # noqa: S603
         [
-            # The script needs nothing beyond the standard library, and so it starts quickly.
+            # The script needs only the standard library, so it starts quickly.
             *(sys.executable, "-I", "-S", __file__),
             *(str(os.getpid()), str(stack_bytes or 0)),
             *command,
@@ -59,10 +59,10 @@ def start_child(
 
 
 def _become(parent: int, stack_bytes: int, command: list[str]) -> None:
-    # A process that is stopped, or that hangs, would keep its ports after any other signal.
+    # After any other signal, a process that is stopped or hangs would keep its ports.
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGKILL)
     if os.getppid() != parent:
-        return  # it went before it could be told of
+        return  # the parent exited before prctl was called
     _set_limits(stack_bytes)
     for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What a machine lacks for serving."""
+"""Finds what a machine lacks for serving."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PYTHONS = ((3, 11), (3, 12))
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; "missing" keeps the server from starting, "slow" does not."""
+    """One line of the report; "missing" prevents the start of a server, "slow" does not."""
 
     severity: Literal["ok", "slow", "missing"]
     text: str
@@ -30,11 +30,11 @@ class Finding:
 
 
 def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
-    """Look at everything that serving needs, one finding each.
+    """Check everything that serving needs, and yield one finding each.
 
     Args:
-        address: IP address that the ports belong to.
-        ports: ports that a server is to listen on.
+        address: IP address of the ports.
+        ports: ports that a server would listen on.
     """
     yield _python()
     yield _glibc(platform.libc_ver())
@@ -45,7 +45,7 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
         if port_is_free(address, port):
             yield Finding("ok", f"port {port} is free")
         else:
-            mend = "stop who listens there, or serve with other --http-port, --grpc-port"
+            mend = "stop the program that uses it, or serve with other --http-port, --grpc-port"
             yield Finding("missing", f"port {port} is in use on {address}", mend)
     yield _native()
     yield _gpu(gpu_obstacle(), cuda_provider_obstacle())
@@ -95,7 +95,7 @@ def _native() -> Finding:
         return Finding("missing", "the engine's compiled code", COMPILE)
     if chosen == "c":
         text = "the engine is compiled, but not for this CPU's vector instructions"
-        mend = "a CPU with AVX2 or with NEON's dot products is many times as fast"
+        mend = "use a CPU with AVX2 or with NEON dot products, which is many times faster"
         return Finding("slow", text, mend)
     return Finding("ok", f"the engine is compiled for this CPU: {chosen}")
 

@@ -1,4 +1,4 @@
-"""Starting and stopping the engine's process."""
+"""Starts and stops the engine process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NO_PARAMETERS: Mapping[str, str] = {}
 
 
 class EngineProcess:
-    """The process that holds the engine, from before it loads a model until it is stopped.
+    """The engine process, from its start, before a model is loaded, until it is stopped.
 
     Attributes:
-        path: of the socket at which models connect.
-        heartbeat: file descriptor from which its signs of life are read (`service.heartbeat`).
+        path: path of the socket to which models connect.
+        heartbeat: file descriptor of its heartbeats (`service.heartbeat`).
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class EngineProcess:
         to_serve: ModelsToServe | None = None,
         tracing: TraceOptions | None = None,
     ) -> None:
-        """Start it; it loads what Triton's models ask for.
+        """Start the process; bundles are loaded when Triton's models connect.
 
         Args:
-            metrics_port: of Triton, for clients that ask.
-            parameters: of models, that come before those of their configurations.
+            metrics_port: Triton's metrics port, which clients can query.
+            parameters: parameters that override those in the models' configurations.
             to_serve: bundles; None: the one in the folder of the model `translate`.
-            tracing: where spans go; None: nothing is traced.
+            tracing: where to send spans; None: no tracing.
 
         Raises:
-            DragomanError: there is no place for its socket.
+            DragomanError: its socket cannot be made.
         """
         listening, self.path = listen()
         with contextlib.ExitStack() as undo, listening:
@@ -52,7 +52,7 @@ class EngineProcess:
             descriptors = [listening.fileno(), theirs]
             try:
                 self._process = start_child(
-                    # -P: a folder of that name in the working folder is not ours.
+                    # -P: do not import a package of that name from the working folder.
                     [
                         sys.executable,
                         "-P",
@@ -71,21 +71,21 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End it at once, also if it hangs; `stop` removes its socket."""
+        """Kill the process, even if it hangs; `stop` removes its socket."""
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> None:
-        """End it, and remove its socket."""
+        """Stop the process, and remove its socket."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_S)

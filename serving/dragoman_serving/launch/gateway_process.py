@@ -1,4 +1,4 @@
-"""The gateway's process beside Triton: started, looked after and stopped."""
+"""Starts, watches and stops the gateway process, which runs next to Triton."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from dragoman_serving.launch.ports import PortInUse, free_ports, port_is_free
 from dragoman_serving.launch.stop_signals import signals_ignored
 
 DRAIN_S = 35.0
-"""The longest that the gateway may take to end once it takes no more requests: its own bound for
-those in flight, and more."""
+"""Timeout for the gateway to exit after it stops accepting requests: longer than its own limit for
+requests in flight."""
 _LOOK_S = 0.5
-"""Silence that one look adds at most, so that a launcher that was stopped has seen little of it."""
+"""Most silence that one check adds, so that a pause of the launcher itself does not count."""
 _READ_BYTES = 1 << 16
 
 
 class GatewayEnded(DragomanError):
-    """The gateway did not start, or it ended by itself."""
+    """The gateway did not start, or it exited."""
 
 
 @dataclass(frozen=True)
 class GatewayOptions:
-    """What the gateway is started with.
+    """Options of the gateway process.
 
     Attributes:
         address: IP address to listen on.
-        port: 0: a free one.
-        environment: its settings, as variables.
-        restart: whether to start it again when it ends by itself or hangs.
-        timeout_s: an event loop that gives no sign of life for so long hangs.
-        start_timeout_s: the longest that its start may take.
-        stop_delay_s: for which it still takes requests when it is to end.
+        port: port to listen on; 0: any free port.
+        environment: its settings, as environment variables.
+        restart: whether to restart it when it exits or hangs.
+        timeout_s: timeout of its heartbeats; without one for longer, its event loop hangs.
+        start_timeout_s: timeout of its start.
+        stop_delay_s: time for which it still accepts requests when it is stopped.
     """
 
     address: str = "127.0.0.1"
@@ -53,11 +53,11 @@ class GatewayOptions:
     stop_delay_s: float = 0.0
 
     def refuse_port_in_use(self) -> None:
-        """Raise an error if the gateway could not listen.
+        """Raise an error if the gateway cannot listen.
 
         Raises:
-            UsageError: nobody could listen there.
-            PortInUse: somebody does.
+            UsageError: the address or the port is not usable.
+            PortInUse: the port is in use.
         """
         try:
             is_free = port_is_free(self.address, self.port)
@@ -70,7 +70,7 @@ class GatewayOptions:
             )
 
     def url(self, port: int) -> str:
-        """Where people reach it from this machine."""
+        """Returns the URL of the gateway for users of this machine."""
         if self.address in ("127.0.0.1", "::1", "0.0.0.0", "::"):  # noqa: S104
             return f"http://localhost:{port}"
         host = f"[{self.address}]" if ":" in self.address else self.address
@@ -78,21 +78,21 @@ class GatewayOptions:
 
 
 class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
-    """A gateway that is started again when it ends; stop it, or use it as a context."""
+    """A gateway that is restarted when it exits; stop it, or use it as a context manager."""
 
     def __init__(
         self, options: GatewayOptions, environment: Mapping[str, str], say: Callable[[str], None]
     ) -> None:
-        """Start it and wait until it can be asked.
+        """Start the gateway, and wait until it is ready.
 
         Args:
-            options: what to start.
-            environment: variables that tell it where Triton is.
+            options: options of the process.
+            environment: environment variables with Triton's addresses.
             say: writes a line to the log.
 
         Raises:
-            UsageError: nobody could listen there, or somebody does.
-            GatewayEnded: it did not start.
+            UsageError: the address or the port is not usable, or the port is in use.
+            GatewayEnded: the gateway did not start.
         """
         self._options, self._say = options, say
         options.refuse_port_in_use()
@@ -118,23 +118,23 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
             raise
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Returns itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop."""
+        """Stop the gateway."""
         self.stop()
 
     @property
     def pid(self) -> int | None:
-        """Its process id; None while it waits to be started again."""
+        """The process id; None while it waits for a restart."""
         return None if self._process is None else self._process.pid
 
     def look(self) -> None:
-        """Start it again if it ended or hangs; to be called every half second or so.
+        """Restart the gateway if it exited or hangs; call this about every half second.
 
         Raises:
-            GatewayEnded: it ended or hangs, and is not to be started again.
+            GatewayEnded: it exited or hangs, and `restart` is off.
         """
         now_s = time.monotonic()
         if self._process is None:
@@ -153,7 +153,7 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
             self._begin_again(f"the gateway has hung for {self._silent_s:.1f} s")
 
     def stop(self, drain: bool = True) -> None:
-        """End it.
+        """Stop the gateway.
 
         Args:
             drain: let requests in flight finish first.
@@ -174,7 +174,7 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
         self._heartbeat, theirs = os.pipe()
         os.set_blocking(self._heartbeat, False)
         try:
-            # -P: a folder of that name in the working folder is not ours.
+            # -P: do not import a package of that name from the working folder.
             command = [sys.executable, "-P", "-m", "dragoman", "gateway", "--heartbeat"]
             self._process = start_child(
                 [*command, str(theirs)], environment=self._environment, descriptors=[theirs]
@@ -203,7 +203,7 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
         raise GatewayEnded(f"the gateway was not ready after {timeout_s:g} s")
 
     def _hears(self) -> bool:
-        """Whether signs of life have come since this was asked last."""
+        """Whether heartbeats have come since the last call."""
         try:
             return bool(os.read(self._heartbeat, _READ_BYTES))
         except BlockingIOError:

@@ -1,9 +1,9 @@
-"""A server: Triton and the engine's process, started, watched and stopped together.
+"""A server: starts, watches and stops Triton and the engine process together.
 
-Takes `tritonserver` from the PATH where there is one (NVIDIA's container), else the real server
-that the `nvidia-pytriton` wheel carries. That one is release 24.10, which lacks the security fixes
-of later releases (docs/deployment.md), so it listens on loopback only. The endpoints for shared
-memory, repository control, traces and logging are closed on every server started here.
+It uses `tritonserver` from the PATH if available (NVIDIA's container), else the server in the
+`nvidia-pytriton` wheel. That server is release 24.10, which lacks the security fixes of later
+releases (docs/deployment.md), so it listens on loopback only. The endpoints for shared memory,
+repository control, traces and logging are closed on every server started here.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed, Trito
 from dragoman_serving.launch.watch import Watch
 
 _ANSWERS_SENT_S = 2.0
-"""For the last answers to leave Triton after the engine gave them."""
+"""Time for Triton to send the engine's last answers."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """Why a server serves no more; it is a failure unless another start would serve better."""
+    """The reason why a server ended; not a failure if a restart is only to use a new layout."""
 
     reason: str
     is_failure: bool = True
 
 
 class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
-    """A running Triton; stop it, or use it as a context."""
+    """A running server; stop it, or use it as a context manager."""
 
     def __init__(self, options: ServeOptions) -> None:
-        """Start Triton and wait until it has really translated something.
+        """Start Triton, and wait until it has translated a test text.
 
         Args:
             options: what to serve, and where.
@@ -58,7 +58,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         Raises:
             UsageError: no such repository, a damaged bundle, a port in use, or an address that
                 the embedded server must not listen on.
-            StartFailed: Triton exited or did not get ready in time.
+            StartFailed: Triton exited, or was not ready in time.
         """
         self._options = options
         self._installation = find_installation()
@@ -87,41 +87,42 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             raise
 
     def __exit__(self, *_: object) -> None:
-        """Stop."""
+        """Stop the server."""
         self.stop()
 
     @property
     def pid(self) -> int:
-        """Process id of Triton itself, the parent of its models' processes."""
+        """Process id of Triton, the parent of its models' processes."""
         return self._triton.pid
 
     @property
     def model_pids(self) -> list[int]:
-        """Process ids of what does the models' work: the engine, and models in Python."""
+        """Process ids of the engine and of models in Python."""
         return [*self._engine_pids, *children(self.pid)]
 
     @property
     def http_url(self) -> str:
-        """Base of the HTTP endpoints."""
+        """Base URL of the HTTP endpoints."""
         return f"http://{self._options.client_address}:{self.ports.http}"
 
     @property
     def grpc_url(self) -> str:
-        """Address of the gRPC endpoint, as the client takes it."""
+        """URL of the gRPC endpoint, for the client."""
         return f"grpc://{self._options.client_address}:{self.ports.grpc}"
 
     def say(self, message: str) -> None:
-        """Write a line to stderr, behind what Triton has logged; it never blocks."""
+        """Write a line to stderr, after Triton's log lines; it never blocks."""
         self._log.say(message)
 
     def wait(self, follow_bundle: bool = False, look: Callable[[], None] | None = None) -> Ended:
-        """Wait until the server or one of its models ends by itself, or Triton or the engine hangs.
+        """Wait until a process of the server exits, or Triton or the engine hangs.
 
-        Triton goes on, and says that it is ready, when the engine or a Python model has ended.
+        Triton keeps running, and reports that it is ready, when the engine or a Python model has
+        exited.
 
         Args:
-            follow_bundle: until the bundle can be run in another way than at the start, too.
-            look: called about every half second, to look after another process.
+            follow_bundle: also return when the bundle can run with another layout than at startup.
+            look: called about every half second, to watch another process.
         """
         models = children(self.pid)
         with contextlib.closing(self._watch()) as watch, contextlib.closing(self._pulse()) as pulse:
@@ -151,15 +152,15 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
                     return Ended("the bundle can be run in another way now", is_failure=False)
 
     def start_again(self, anew: bool = False) -> None:
-        """Start what has ended again, on the same ports.
+        """Restart Triton, and the engine if it has exited, on the same ports.
 
         Args:
-            anew: let requests in flight finish, and start the engine again although it runs, from
-                what the repository holds now. Otherwise it stays loaded while it runs.
+            anew: let requests in flight finish, and also restart a running engine with the current
+                contents of the repository.
 
         Raises:
             UsageError: see `TritonServer`.
-            StartFailed: Triton exited or did not get ready in time.
+            StartFailed: Triton exited, or was not ready in time.
         """
         self.end_triton(drain=anew)
         if anew:
@@ -170,7 +171,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         self._launch()
 
     def stop(self, drain: bool = True) -> None:
-        """Stop every process and remove what they leave.
+        """Stop every process, and remove their files.
 
         Args:
             drain: let requests in flight finish first.
@@ -181,7 +182,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             self._exit.close()
 
     def end_triton(self, drain: bool = False) -> None:
-        """End Triton and its models' processes; the engine stays.
+        """Stop Triton and its models' processes; the engine keeps running.
 
         Args:
             drain: let requests in flight finish first.
@@ -217,14 +218,14 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             self.end_triton(drain=False)
             raise
         except (DragomanError, OSError):
-            # Nothing of it stays, so that the next start does not depend on it.
+            # Stop everything, so that the next start does not depend on this one.
             self.end_triton(drain=False)
             self._end_engine()
             raise
 
     @property
     def _own_models(self) -> list[str]:
-        """Models that stand in no repository on disk."""
+        """Models without a repository on disk."""
         return [INFO, *(self._repository.models if self._repository.path is None else ())]
 
     def _read_repository(self) -> Repository | BundleList:
@@ -255,17 +256,17 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         return watch.silent_s >= self._options.engine_timeout_s
 
     def _wait_until_drained(self) -> None:
-        """Wait until Triton has ended, or has nothing left to answer.
+        """Wait until Triton has exited, or has no requests left.
 
-        Triton itself also waits for idle HTTP connections and for abandoned streams.
+        Triton itself would also wait for idle HTTP connections and abandoned streams.
         """
         deadline = time.monotonic() + DRAIN_S + 10
         with contextlib.closing(self._watch()) as watch:
             while self._triton.poll() is None:
                 if self.engine is not None and (not self.engine.runs or self._hangs(watch)):
-                    return  # nothing can be answered any more
+                    return  # no request can be answered any more
                 watch.wait()
-                # The engine does not know what further models have in flight.
+                # The engine does not know the requests of other models.
                 if watch.idle_s >= _ANSWERS_SENT_S and not self._options.more_models:
                     return
                 if time.monotonic() > deadline:

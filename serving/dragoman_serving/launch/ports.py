@@ -15,7 +15,7 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True)
 class Ports:
-    """One for each protocol."""
+    """A port for each protocol."""
 
     http: int
     grpc: int
@@ -23,11 +23,11 @@ class Ports:
 
 
 class PortInUse(UsageError):
-    """Somebody else listens there now."""
+    """Another program listens on the port."""
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of loopback that nobody listens on now."""
+    """Returns free ports of the loopback interface."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(number)]
         for one in sockets:
@@ -36,10 +36,10 @@ def free_ports(number: int) -> list[int]:
 
 
 def port_is_free(address: str, port: int) -> bool:
-    """Whether a server could listen there now.
+    """Whether a server could listen on a port now.
 
     Raises:
-        UsageError: nobody could: no such port or address, or no permission.
+        UsageError: no such port or address, or no permission.
     """
     if not 0 <= port <= _LAST_PORT:
         raise UsageError(f"port {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
@@ -55,11 +55,11 @@ def port_is_free(address: str, port: int) -> bool:
 
 
 def choose_ports(address: str, wanted: Ports) -> Ports:
-    """The wanted ports, with a free one for each 0.
+    """Returns the wanted ports, with a free port for each 0.
 
     Raises:
-        UsageError: two are equal, or nobody could listen there.
-        PortInUse: somebody listens there.
+        UsageError: two ports are equal, or a port is not usable.
+        PortInUse: a port is in use.
     """
     given = [port for port in astuple(wanted) if port]
     if len(set(given)) < len(given):

@@ -1,4 +1,4 @@
-"""Other processes of this machine, by what Linux says of them."""
+"""Information about other processes of this machine, from /proc."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and that live."""
+    """Returns the living child processes of a process."""
     found = (int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
     return [child for child in found if _parent(child) == pid and alive(child)]
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs or could run."""
+    """Whether a process exists and is not a zombie."""
     fields = _fields(pid)
     return bool(fields) and fields[0] not in _DEAD
 
 
 def blocks_signals(pid: int, numbers: Collection[int]) -> bool:
-    """Whether a thread of a process blocks one of these signals, as while it handles it.
+    """Whether a thread of a process blocks one of these signals, as in a signal handler.
 
     Source: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html, SigBlk
     """
@@ -41,7 +41,7 @@ def blocks_signals(pid: int, numbers: Collection[int]) -> bool:
 
 
 def memory_bytes(pid: int) -> int:
-    """Memory of a process that it shares with no file and no other process; 0 if it has gone.
+    """Returns the private memory of a process; 0 if it has exited.
 
     Source: https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
     """
@@ -53,7 +53,7 @@ def memory_bytes(pid: int) -> int:
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time that a process has taken, in seconds; 0 if it has gone.
+    """Returns the processor time of a process, in seconds; 0 if it has exited.
 
     Source: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, utime and stime
     """
@@ -66,7 +66,7 @@ def _parent(pid: int) -> int | None:
 
 
 def _fields(pid: int) -> list[str]:
-    """State, parent and so on: what stands in `stat` behind the name; nothing if it has gone."""
+    """The fields in `stat` after the name: state, parent and so on; empty if it has exited."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Triton's pulse: whether it still answers, asked over one connection that stays open."""
+"""A health check of Triton, over one connection that stays open."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ _QUESTION = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 _READ_BYTES = 1 << 16
 _CONNECT_S = 0.1
 _AT_WORK = 0.05
-"""Processor time over time that shows work. The threads of a Triton that hangs, which only wake up
-and sleep again, take a tenth of it."""
+"""Processor load above which Triton is working. A Triton that hangs, with threads that only wake up
+and sleep again, uses a tenth of it."""
 
 
 class Pulse:
-    """Asks Triton whether it lives, and waits for nothing.
+    """Checks whether Triton answers, without blocking.
 
-    Silence counts only while Triton owes an answer and does no work: one whose threads are all busy
-    with large requests answers late. It is counted in looks, so that a launcher that was itself
-    stopped for an hour has seen half a second of it.
+    Silence counts only while an answer is due and Triton does no work, because it answers late if
+    all its threads are busy with large requests. Each check adds at most half a second, so that a
+    pause of the launcher itself does not count.
 
     Attributes:
-        silent_s: seconds of silence since its last answer.
+        silent_s: seconds of silence since the last answer.
     """
 
     def __init__(self, pid: int, host: str, port: int) -> None:
-        """Begin without a connection.
+        """Start without a connection.
 
         Args:
-            pid: of Triton.
-            host: IP address to ask.
-            port: of its HTTP endpoints.
+            pid: process id of Triton.
+            host: IP address of its HTTP endpoints.
+            port: port of its HTTP endpoints.
         """
         self.silent_s = 0.0
         self._pid, self._address = pid, (host, port)
@@ -41,7 +41,7 @@ class Pulse:
         self._looked_s, self._worked_s = time.monotonic(), cpu_s(pid)
 
     def look(self) -> None:
-        """Hear the answer and ask again; to be called every half second or so."""
+        """Read the answer and ask again; call this about every half second."""
         now_s, worked_s = time.monotonic(), cpu_s(self._pid)
         passed_s, work_s = now_s - self._looked_s, worked_s - self._worked_s
         self._looked_s, self._worked_s = now_s, worked_s
@@ -51,13 +51,13 @@ class Pulse:
             self.silent_s += min(passed_s, TICK_S)
 
     def close(self) -> None:
-        """Close the connection: Triton would wait for it when it is to stop."""
+        """Close the connection; otherwise Triton would wait for it when it stops."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def _hears(self) -> bool:
-        """Whether an answer has come since this was asked last."""
+        """Whether an answer has come since the last call."""
         try:
             if self._socket is None:
                 self._socket = socket.create_connection(self._address, _CONNECT_S)
@@ -70,6 +70,6 @@ class Pulse:
         except BlockingIOError:
             return False
         except OSError:
-            pass  # such as no answer to the connection, whose queue is full
-        self.close()  # the next look makes another
+            pass  # for example, the queue of connections is full
+        self.close()  # the next check connects again
         return False

@@ -1,4 +1,4 @@
-"""What a Triton model repository holds, and whether it can be served here."""
+"""Reads a Triton model repository, and checks whether it can be served here."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 
 MODEL = TRANSLATE
 FURTHER_MODELS = (STREAM, SCORE)
-"""Those that use the engine of `translate`."""
+"""More models, which use the engine of `translate`."""
 _NO_PARAMETERS: Mapping[str, str] = {}
 
 
 class Repository:
-    """A repository that has been checked.
+    """A checked repository.
 
     Attributes:
         path: its folder.
-        models: what is to be loaded.
-        backends: the Triton backends that these models name.
-        layout: what will run the bundle; None if the model is not for our engine.
+        models: names of the models to load.
+        backends: names of the Triton backends of these models.
+        layout: layout of the engine for the bundle; None if the model has another backend.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class Repository:
         config: str | None = None,
         parameters: Mapping[str, str] = _NO_PARAMETERS,
     ) -> None:
-        """Check what would only come up between Triton's own lines.
+        """Check the repository for errors that Triton would only report in its log.
 
         Args:
             path: folder of the repository.
-            more_models: what to load beside the models that translate.
-            config: name of the configurations to use of those that have it.
-            parameters: of the models, that come before those of their configurations.
+            more_models: models to load besides those that translate.
+            config: name of the configurations to use, for models that have it.
+            parameters: parameters that override those in the models' configurations.
 
         Raises:
-            UsageError: a model is missing, its configuration or its bundle is damaged, or what it
-                requests is not available on this machine.
+            UsageError: a model is missing, its configuration or bundle is damaged, or its settings
+                are not available on this machine.
         """
         self.path, self._parameters = path, parameters
         if not (path / MODEL / "config.pbtxt").is_file():
@@ -65,11 +65,11 @@ class Repository:
         if config is not None and not any(
             (path / name / "configs" / f"{config}.pbtxt").is_file() for name in more_models
         ):
-            raise UsageError(f"no model that is to be loaded has configs/{config}.pbtxt")
+            raise UsageError(f"none of the models to load has configs/{config}.pbtxt")
         self._bundle = path / MODEL / "1" / IN_REPOSITORY
         if not self._bundle.is_dir():
             raise UsageError(f"{self._bundle}: no model here; make one with: dragoman publish")
-        # Streaming and scoring only where the repository has them.
+        # Streaming and scoring are optional in a repository.
         self.models = [MODEL, *filter(self._has, FURTHER_MODELS)]
         self.models += [name for name in more_models if name not in self.models]
         self.backends = frozenset(self._backend(name, config) for name in self.models)
@@ -77,9 +77,9 @@ class Repository:
         self.layout = self._choose_layout()
 
     def layout_has_changed(self) -> bool:
-        """Whether the bundle can be run in another way now, such as by TensorRT plans just built.
+        """Whether the bundle can run with another layout now, such as newly built TensorRT plans.
 
-        False where the bundle cannot be read, as while it is being written.
+        False if the bundle cannot be read, for example while it is being written.
         """
         stamp = self._stamp()
         if stamp == self._seen:
@@ -101,7 +101,7 @@ class Repository:
         return choose_layout(engine_settings(parameters), self._bundle, manifest)
 
     def _backend(self, model: str, config: str | None) -> str:
-        """The backend of a model, by the configuration that Triton will take."""
+        """The backend of a model, from the configuration that Triton will use."""
         path = self.path / model / "configs" / f"{config}.pbtxt"
         if config is None or not path.is_file():
             path = self.path / model / "config.pbtxt"
@@ -114,7 +114,7 @@ class Repository:
         return (self.path / model / "config.pbtxt").is_file()
 
     def _stamp(self) -> int:
-        """Another number for every change of the manifest."""
+        """A number that changes with the manifest."""
         try:
             return (self._bundle / FILE_NAME).stat().st_mtime_ns
         except OSError:
@@ -122,9 +122,9 @@ class Repository:
 
 
 class BundleList:
-    """Bundles that have been checked, which are served without a repository of their own.
+    """Checked bundles, which are served without a repository of their own.
 
-    Attributes: as of `Repository`.
+    It has the same attributes as `Repository`.
     """
 
     path = None
@@ -132,15 +132,15 @@ class BundleList:
     backends = frozenset((BACKEND,))
 
     def __init__(self, to_serve: ModelsToServe, parameters: Mapping[str, str]) -> None:
-        """Check what would only come up in the engine's process.
+        """Check the bundles for errors that would otherwise occur in the engine process.
 
         Args:
             to_serve: the bundles.
-            parameters: of the engine.
+            parameters: parameters of the engine.
 
         Raises:
-            UsageError: there are none, two of one name, one is damaged, or what is requested is not
-                available here.
+            UsageError: there are no bundles, two have the same name, one is damaged, or the
+                settings are not available on this machine.
         """
         request_rules(parameters)
         bundles = read_bundles([Path(folder) for folder in to_serve.bundles])
@@ -153,12 +153,12 @@ class BundleList:
 
     @staticmethod
     def layout_has_changed() -> bool:
-        """Never: the engine's process itself follows its bundles."""
+        """Always false: the engine process itself watches its bundles."""
         return False
 
 
 def shipped_repository() -> Path:
-    """The repository of the shipped model: that of a checkout, else that of `dragoman-model`.
+    """Returns the repository of the shipped model, from a checkout or from `dragoman-model`.
 
     Raises:
         UsageError: there is neither.
@@ -176,7 +176,7 @@ def shipped_repository() -> Path:
 
 
 def lay_out(folder: Path, models: Sequence[str]) -> None:
-    """Make a repository of models that the engine answers, and that hold nothing of their own."""
+    """Make a repository of the engine's models, without bundles."""
     for model in models:
         (folder / model / "1").mkdir(parents=True)
         (folder / model / "config.pbtxt").write_text(config_text(model), encoding="utf-8")
@@ -186,7 +186,7 @@ def read_config(path: Path) -> ModelConfig:
     """Read a model's `config.pbtxt` as Triton reads it.
 
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: it cannot be read, or is not valid.
     """
     try:
         return text_format.Parse(path.read_text(encoding="utf-8"), ModelConfig())

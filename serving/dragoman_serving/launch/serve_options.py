@@ -1,4 +1,4 @@
-"""Where and what to serve, and what the machine must allow for it."""
+"""Options of a server, and checks of the machine's limits."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dragoman.kernel.tracing import TraceOptions
 from dragoman_serving.service.models_to_serve import ModelsToServe
 
 _LEAST_FILES = 256
-"""Triton has about 70 files open at rest; the rest is for connections and for more cores."""
+"""Triton has about 70 files open when idle; the rest is for connections and for more cores."""
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Where and what to serve. A port of 0 is replaced by a free one."""
+    """Options of a server. A port of 0 is replaced by a free one."""
 
     repository: Path | None
-    """Triton's; None: what `to_serve` names is served instead."""
+    """Triton model repository; None: the bundles of `to_serve` are served instead."""
     address: str = "127.0.0.1"
     http_port: int = 8000
     grpc_port: int = 8001
@@ -30,33 +30,33 @@ class ServeOptions:
     start_timeout_s: float = 120.0
     log_verbose: bool = False
     config: str | None = None
-    """Name of the configurations to use, of models that have them under `configs`."""
+    """Name of the configuration to use, for models that have it under `configs`."""
     more_models: tuple[str, ...] = ()
-    """Models of the repository to load beside those that translate."""
+    """Models of the repository to load besides those that translate."""
     engine_timeout_s: float = 10.0
-    """An engine or a Triton that gives no sign of life for so long is killed."""
+    """Timeout of heartbeats: an engine or a Triton without one for longer is killed."""
     triton_growth_bytes: int = 1 << 30
-    """Memory by which Triton may grow after its start. If it has grown by more, it is started again
-    in the next pause, or at once if it has grown by twice as much."""
+    """Memory by which Triton may grow after its start. After more growth, it is restarted when it
+    is idle; after twice as much, immediately."""
     grpc_connection_age_s: int | None = None
-    """After which a gRPC connection takes no more requests; those in flight finish."""
+    """Age at which a gRPC connection takes no more requests; those in flight finish."""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """Of the engine's models; they come before those of their `config.pbtxt`."""
+    """Parameters of the engine's models; they override those in their `config.pbtxt`."""
     to_serve: ModelsToServe = field(default_factory=ModelsToServe)
-    """Bundles, if there is no repository, and the engine's other settings of models."""
+    """Bundles, if there is no repository, and the engine's settings for models."""
     tracing: TraceOptions | None = None
-    """Where spans go; None: nothing is traced."""
+    """Where to send spans; None: no tracing."""
 
     @property
     def client_address(self) -> str:
-        """Where this machine reaches the address, as part of a URL."""
+        """The address for clients on this machine, as part of a URL."""
         any_address = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
         address = any_address.get(self.address, self.address)
         return f"[{address}]" if ":" in address else address
 
 
 def refuse_few_files() -> None:
-    """Raise UsageError if the server could not open enough files."""
+    """Raise UsageError if the limit of open files is too low for the server."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most < _LEAST_FILES:
         raise UsageError(
@@ -66,7 +66,7 @@ def refuse_few_files() -> None:
 
 
 def refuse_beyond_loopback(address: str) -> None:
-    """Raise UsageError if others than this machine could reach the address."""
+    """Raise UsageError if other machines could reach the address."""
     try:
         loopback = ipaddress.ip_address(address).is_loopback
     except ValueError:

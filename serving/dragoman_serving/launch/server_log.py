@@ -1,7 +1,8 @@
-"""Triton's log on its way to stderr: lines that repeat are counted, two are left out.
+"""Filters Triton's log on its way to stderr: counts repeated lines, and drops two kinds of lines.
 
-Triton may write 29 MB of the same line each second, as when it runs out of file descriptors, and
-blocks when nobody reads. So its log goes through a pipe that is always read.
+Triton may write 29 MB of the same line per second, for example when it runs out of file
+descriptors, and it blocks if the log is not read. So its log goes through a pipe that is always
+read.
 """
 
 from __future__ import annotations
@@ -16,44 +17,45 @@ import threading
 import time
 
 REPORT_S = 1.0
-"""Time between two reports of how many lines were not printed."""
+"""Seconds between two reports of lines that were not printed."""
 _BURST = 10
-"""Like lines that are printed before the next ones are counted: a table or a stack trace stays."""
+"""Similar lines that are printed before more are only counted, so that tables and stack traces
+stay."""
 _KEYS = 256
 """Kinds of lines that are counted separately between two reports."""
 _KEY_BYTES = 200
 _CHUNK_BYTES = 1 << 16
 _CHUNKS = 64
-"""Chunks that may wait for a slow stderr."""
+"""Maximum chunks in the queue for a slow stderr."""
 _LAST_S = 2.0
-"""Time for the rest of the log to be written when it is closed."""
+"""Timeout for writing the rest of the log when it is closed."""
 _DIGITS = re.compile(rb"\d+")
 _CRASH = re.compile(rb"Signal \((6|11)\) received")
 _EXPECTED = re.compile(
     rb'E\d{4} \S+ \d+ server\.cc:\d+\] "CudaDriverHelper has not been initialized\."'
     rb"|Signal \(15\) received\."
 )
-"""Lines that are not printed: on a machine without a GPU the first looks like a fault, and so does
-the second, which Triton writes on SIGTERM."""
+"""Lines that are not printed, because they look like faults: the first is written on a machine
+without a GPU, the second on SIGTERM."""
 
 
 class RepeatedLines:
-    """Decides which lines of a log are printed. Two lines are alike if only digits differ."""
+    """Decides which lines of a log are printed. Lines are similar if only digits differ."""
 
     def __init__(self) -> None:
-        """Begin without a line."""
+        """Start without lines."""
         self._seen: dict[bytes, int] = {}
         self._hidden: dict[bytes, int] = {}
 
     def take(self, line: bytes, times: int = 1) -> bytes:
-        """Take lines that follow each other and are equal.
+        """Add consecutive equal lines.
 
         Args:
-            line: the line with its end.
-            times: how often it came.
+            line: the line with its line end.
+            times: number of lines.
 
         Returns:
-            what of them is printed now.
+            The lines to print now.
         """
         key = _DIGITS.sub(b"#", line[:_KEY_BYTES])
         if key not in self._seen and len(self._seen) >= _KEYS:
@@ -66,9 +68,9 @@ class RepeatedLines:
         return line * printed
 
     def report(self) -> bytes:
-        """Say how many lines were not printed since the last report.
+        """Returns a report of the lines that were not printed since the last one.
 
-        What repeated since then stays hidden; all else is printed again.
+        Lines that have repeated since then stay hidden; all others are printed again.
         """
         report = b"".join(
             b"(%d more lines like: %s)\n" % (count, key.strip())
@@ -80,13 +82,12 @@ class RepeatedLines:
 
 
 class LogPipe:
-    """A pipe whose other end is stderr, with repeated lines counted; writing to it never blocks.
+    """A pipe to stderr that filters repeated lines; writing to it never blocks.
 
-    What a slow stderr does not take is dropped and counted, and so is all of it once stderr is
-    closed.
+    If stderr is too slow, lines are dropped and counted; if it is closed, all are dropped.
 
     Attributes:
-        tells_of_crash: whether Triton has logged that it handles a signal that ends it.
+        tells_of_crash: whether Triton has logged a fatal signal.
     """
 
     def __init__(self, out: int = 2) -> None:
@@ -110,11 +111,11 @@ class LogPipe:
             thread.start()
 
     def say(self, message: str) -> None:
-        """Write a line of our own, behind what is already in the pipe."""
+        """Write a line, after those that are already in the pipe."""
         os.write(self.descriptor, f"{message}\n".encode())
 
     def close(self) -> None:
-        """Write what is still in the pipe, once everyone else has closed it."""
+        """Write the rest of the log, after all other writers have closed the pipe."""
         os.close(self.descriptor)
         for thread in self._threads:
             thread.join(_LAST_S)
@@ -140,7 +141,7 @@ class LogPipe:
 
     def _take(self, received: bytes) -> bytes:
         *lines, self._partial = (self._partial + received).split(b"\n")
-        if len(self._partial) > _CHUNK_BYTES:  # a line without end
+        if len(self._partial) > _CHUNK_BYTES:  # a very long line
             lines, self._partial = [*lines, self._partial], b""
         self.tells_of_crash = self.tells_of_crash or any(map(_CRASH.match, lines))
         return b"".join(
@@ -168,7 +169,7 @@ class LogPipe:
         while chunk:
             try:
                 chunk = chunk[os.write(self._out, chunk) :]
-            except BlockingIOError:  # whoever shares stderr made it non-blocking
+            except BlockingIOError:  # another process that shares stderr made it non-blocking
                 select.select([], [self._out], [])
-            except OSError:  # closed: nobody reads the log
+            except OSError:  # stderr is closed
                 return

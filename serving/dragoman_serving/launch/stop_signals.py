@@ -11,7 +11,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked this program to stop; what does not expect it ends as by Ctrl-C."""
+    """A signal asked this program to stop; without a handler, it acts like Ctrl-C."""
 
 
 def stop_on_signals() -> None:
@@ -28,7 +28,7 @@ def stop_on_signals() -> None:
 
 @contextlib.contextmanager
 def signals_ignored() -> Iterator[None]:
-    """Keep a signal from breaking off the clean-up."""
+    """Ignore stop signals within the block, so that they do not interrupt the clean-up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

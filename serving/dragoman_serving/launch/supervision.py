@@ -1,4 +1,4 @@
-"""Serving without end: what ends by itself is started again."""
+"""Supervision: serves, and restarts processes that exit."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def keep_serving(
     """Serve until an exception ends it, such as `Stopped`.
 
     Args:
-        options: what to serve, and where.
-        restart: start again, on the same ports, what ends by itself.
-        follow_bundle: start again when the bundle can be run in another way, too.
-        settings: those that are not the default, to be printed once it serves.
-        gateway: to start beside the server; its requests finish first when all stops.
+        options: options of the server.
+        restart: restart processes that exit, on the same ports.
+        follow_bundle: also restart when the bundle can run with another layout.
+        settings: description of the settings that differ from the defaults, to be logged.
+        gateway: options of a gateway next to the server; its requests finish first at a stop.
 
     Raises:
-        UsageError: what is to be served, or where, cannot be.
+        UsageError: the options are not valid, or not available on this machine.
         StartFailed: the first start failed.
-        DragomanError: the server or the gateway ended by itself, without `restart`.
+        DragomanError: the server or the gateway exited, and `restart` is off.
     """
     backoff = Backoff()
     if gateway is not None:
@@ -67,7 +67,7 @@ def keep_serving(
 
 def _start_again(server: TritonServer, ended: Ended, backoff: Backoff, ran_s: float) -> None:
     if ended.is_failure:
-        server.end_triton()  # without its engine it would answer with misleading errors
+        server.end_triton()  # without the engine it would answer with misleading errors
     while True:
         if delay_s := backoff.delay_s(ran_s):
             server.say(f"trying again in {delay_s:g} s")
@@ -78,7 +78,7 @@ def _start_again(server: TritonServer, ended: Ended, backoff: Backoff, ran_s: fl
             if isinstance(error, UsageError) and not isinstance(error, PortInUse):
                 raise  # another start would not help
             server.say(f"the start failed: {error}")
-            # A Triton that crashes while it starts is a short run: the engine is still loaded.
+            # A crash of Triton during the start counts as a short run: the engine is still loaded.
             ran_s = _CRASHED_RUN_S if isinstance(error, TritonCrashed) else 0.0
         else:
             return

@@ -1,4 +1,4 @@
-"""Triton's process: its arguments and environment, its readiness and its end."""
+"""The Triton process: its arguments, environment, readiness and end."""
 
 from __future__ import annotations
 
@@ -30,45 +30,45 @@ from dragoman_serving.launch.watch import Watch
 from dragoman_serving.service.engine_socket import VARIABLE
 
 DRAIN_S = 30
-"""The longest that Triton waits for requests in flight after SIGTERM."""
+"""Seconds for which Triton waits for requests in flight after SIGTERM."""
 _CLOSED_ENDPOINTS = "shared-memory,model-repository,trace,logging"
 _CLOSED_HEADER = "Dragoman Closed:=\n\n"
-"""Name and value of the header that would open them again. No request can carry the name: gRPC ends
-a request with a capital, a space or a colon in a header's name, HTTP/1.1 ends a name at its colon.
-The value alone closes nothing, since gRPC takes any value. A secret value could be read off the
-command line by every user of the machine."""
+"""Name and value of the header that would open the endpoints. No request can have this name: gRPC
+refuses a header name with a capital, a space or a colon, and in HTTP/1.1 a name ends at a colon. An
+impossible value alone would not be enough, because gRPC accepts any value. A secret value could be
+read from the command line by every user of the machine."""
 _STACK_BYTES = 2 << 30
 """Triton 24.10 puts 16 bytes on a thread's stack for each chunk of an HTTP body (CVE-2025-23310),
-and some 280 for each level of nested JSON: with 1 GiB, 4 million levels (8 MB) end it.
-Threads get stacks of this size; only what is touched takes memory."""
+and some 280 for each level of nested JSON: with 1 GiB, 4 million levels (8 MB) crash it.
+Threads get stacks of this size; only touched pages take memory."""
 _KEPT_BYTES = 128 << 10
-"""Larger blocks that Triton frees go back to the system."""
+"""Larger blocks that Triton frees are returned to the system."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 _KEEPALIVE_MS = 60_000
 _LEAST_PING_MS = 4_000
-"""Between two pings of a client. Balancers send them to notice a server that hangs; by default,
-Triton closes a connection that brings more than two in five minutes."""
+"""Least time between two pings of a client. Load balancers send pings to detect a server that
+hangs; by default, Triton closes a connection with more than two in five minutes."""
 _CRASH_SIGNALS = (signal.SIGSEGV, signal.SIGABRT)
 _CRASHING_S = 0.5
-"""For Triton to write a stack trace and end, once it has logged one of these signals."""
+"""Time for Triton to write a stack trace and exit, after it has logged one of these signals."""
 _GIVING_UP_S = 5.0
-"""For Triton to end by itself after a model was not loaded."""
+"""Time for Triton to exit after a model was not loaded."""
 _READY_POLL_S = 0.02
 _FIRST_PATIENCE_S, _MOST_PATIENCE_S = 1.0, 30.0
-"""For the first translation, doubling from try to try: a Triton that crashed may hang silently, and
-the first translation of a large model takes long."""
+"""Timeout of the first translation, doubling with each try: a Triton that crashed may hang
+silently, and the first translation of a large model takes long."""
 
 
 class StartFailed(DragomanError):
-    """Triton did not come up."""
+    """Triton did not start."""
 
 
 class TritonCrashed(StartFailed):
-    """Triton ended by a signal, or hangs in one, while it started; the engine may be well."""
+    """Triton crashed, or hangs in a crash, during its start; the engine may be unaffected."""
 
 
 class TritonProcess:
-    """Triton, from its start until it is killed."""
+    """The Triton process, from its start until it is killed."""
 
     def __init__(
         self,
@@ -80,24 +80,24 @@ class TritonProcess:
         engine: EngineProcess | None,
         log: LogPipe,
     ) -> None:
-        """Start it.
+        """Start Triton.
 
         Args:
-            options: what to serve, and where.
-            repository: whose models to load.
-            more_models: repository of `info` and other models that need the engine, and stand in no
-                other.
-            ports: to listen on.
+            options: options of the server.
+            repository: repository with the models to load.
+            more_models: repository of `info`, and of other models of the engine that are in no
+                other repository.
+            ports: ports to listen on.
             installation: the server's files, with the backends that it may load.
-            engine: the engine's process, if a model needs it.
-            log: takes its log.
+            engine: the engine process, if a model needs it.
+            log: pipe for its log.
         """
         self._options, self._engine, self._log = options, engine, log
         self._url = f"http://{options.client_address}:{ports.http}"
         self._first_bytes = 0
         self._prefix = f"dragoman_{os.getpid()}_{secrets.token_hex(4)}_"
         log.tells_of_crash = False
-        # It writes its log to stderr and some lines to stdout, which is for results.
+        # Triton logs to stderr, but also some lines to stdout, which is for our results.
         process = start_child(
             [
                 *_command(options, repository, ports, installation),
@@ -112,14 +112,14 @@ class TritonProcess:
         self.poll, self.wait, self.terminate = process.poll, process.wait, process.terminate
 
     def wait_until_ready(self, watch: Watch, engine_loads: bool) -> None:
-        """Translate until it works.
+        """Try to translate until it works.
 
         Args:
-            watch: over the processes.
+            watch: watch of the processes.
             engine_loads: whether the engine is loading, and may be silent for long.
 
         Raises:
-            StartFailed: a process ended or hangs, or the time is over.
+            StartFailed: a process exited or hangs, or the timeout has passed.
         """
         deadline = time.monotonic() + self._options.start_timeout_s
         last_error: Exception | None = None
@@ -149,21 +149,21 @@ class TritonProcess:
 
     @property
     def grown_bytes(self) -> int:
-        """Memory that it has taken since it was ready."""
+        """Growth of its memory since it was ready."""
         return memory_bytes(self.pid) - self._first_bytes
 
     def hangs_in_crash(self) -> bool:
-        """Whether it has logged a crash and does not come to its end, as with a damaged heap."""
+        """Whether it has logged a crash and does not exit, as with a damaged heap."""
         if not self._log.tells_of_crash:
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(_CRASHING_S)
-        # A line in a log may also come from a request, or from a Triton before this one.
+        # The log line may also come from a request, or from a previous Triton.
         self._log.tells_of_crash = False
         return self.poll() is None and blocks_signals(self.pid, _CRASH_SIGNALS)
 
     def kill(self) -> None:
-        """End it and its models' processes, and remove the shared memory that they leave."""
+        """Kill Triton and its models' processes, and remove their shared memory."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.wait()
@@ -171,10 +171,10 @@ class TritonProcess:
             segment.unlink(missing_ok=True)
 
     def _check(self) -> None:
-        """Raise an error if one of the processes has ended, or Triton hangs in a crash."""
+        """Raise an error if one of the processes has exited, or Triton hangs in a crash."""
         code = self.poll()
         if code is None and self._engine is not None and not self._engine.runs:
-            # It ends too when Triton lets go of its model, which then says more than we could.
+            # The engine also exits when Triton unloads its model; Triton's log then says more.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self.wait(_GIVING_UP_S)
             if code is None:
@@ -194,7 +194,7 @@ class TritonProcess:
             data=json.dumps({"text_input": "1"}).encode(),
             headers={"Content-Type": "application/json"},
         )
-        # Past any proxy of the environment: this server is on this machine.
+        # Without the environment's proxy, because this server is on this machine.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(request, timeout=timeout_s) as answer:
             json.load(answer)["text_output"]
@@ -219,7 +219,7 @@ def _command(
         f"--metrics-port={ports.metrics}",
         f"--exit-timeout-secs={DRAIN_S}",
         "--exit-on-error=true",
-        # Ends gRPC connections whose client has gone without a word, after 80 s.
+        # Closes gRPC connections of clients that have disappeared, after 80 s.
         f"--grpc-keepalive-time={_KEEPALIVE_MS}",
         "--grpc-keepalive-permit-without-calls=1",
         "--grpc-http2-max-pings-without-data=0",
@@ -237,13 +237,13 @@ def _command(
     if options.config is not None:
         command.append(f"--model-config-name={options.config}")
     if installation.embedded:
-        # It has no part for GPUs.
+        # It is built without GPU support.
         command += ["--pinned-memory-pool-byte-size=0", "--allow-gpu-metrics=false"]
     return command
 
 
 def _trace_flags(tracing: TraceOptions) -> list[str]:
-    """Triton's own spans: of one request in so many, and of those that bring a trace context."""
+    """Flags for Triton's own spans: of a share of the requests, and of all with a trace context."""
     rate = round(1 / tracing.rate) if tracing.rate else 0
     values = ["mode=opentelemetry", "level=TIMESTAMPS", f"rate={rate}"]
     values.append(f"opentelemetry,url={tracing.traces_url}")
@@ -256,10 +256,10 @@ def _info(repository: Path) -> list[str]:
 
 def _environment(installation: Installation, engine: EngineProcess | None) -> dict[str, str]:
     environment = dict(os.environ)
-    # With it Triton would open a further endpoint, on every address and with nothing closed.
+    # With it, Triton would open another endpoint, on every address and without restrictions.
     environment.pop("AIP_MODE", None)
-    # By default glibc keeps freed blocks of up to 32 MB once such a block was freed. After some
-    # thousand large requests that is 100 MB more.
+    # By default, glibc keeps freed blocks of up to 32 MB after such a block was freed. After a few
+    # thousand large requests, that is 100 MB more.
     for threshold in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
         environment.setdefault(threshold, str(_KEPT_BYTES))
     if engine is not None:
@@ -268,6 +268,6 @@ def _environment(installation: Installation, engine: EngineProcess | None) -> di
     libraries = [*map(str, installation.libraries), *inherited]
     environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
     # The model's process embeds Python, which ignores PYTHONPATH and finds its virtual
-    # environment by the first `python3` on the PATH.
+    # environment through the first `python3` on the PATH.
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"
     return environment

@@ -1,1 +1,1 @@
-"""Markup of translations: where the codes of a source text belong in its translation."""
+"""Markup: places the inline codes of a source text in its translation."""

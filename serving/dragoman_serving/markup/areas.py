@@ -1,4 +1,4 @@
-"""The part of a translation that a code encloses, as its children take their places in it."""
+"""The area of a translation that a code encloses, in which its children are placed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dragoman_options.markup import Span
 
 @dataclass
 class Area:
-    """What a code encloses, and what of it its children have taken so far.
+    """The units that a code encloses, and those of them that its children have taken so far.
 
     Attributes:
-        source: the first source unit, and the one behind the last.
-        target: the same of the target.
-        span: the characters of the target.
+        source: the first source unit, and the one after the last.
+        target: the same for the target.
+        span: the span of target characters.
     """
 
     source: Span
@@ -30,7 +30,7 @@ class Area:
         return any(begin <= units[0] and units[1] <= end for begin, end in self.free_gaps())
 
     def free_gaps(self) -> Iterator[Span]:
-        """Runs of gaps that no child encloses, each by its first and its last gap."""
+        """Yields the runs of gaps that no child encloses, each as its first and last gap."""
         begin = self.target[0]
         for taken_begin, taken_end in self._taken_units:
             yield begin, taken_begin
@@ -41,12 +41,12 @@ class Area:
         """Give units to a child.
 
         Args:
-            units: of the target, which are free.
-            core: their characters.
-            span: the characters that the child should have: `core`, and white space around it.
+            units: free target units.
+            core: the span of their characters.
+            span: the wanted span of the child: `core`, and white space around it.
 
         Returns:
-            `span` without what belongs to others.
+            `span` without the characters of other children.
         """
         low, high = self.span
         before, behind = bisect_left(self._taken, (core[0],)), bisect_left(self._taken, (core[1],))
@@ -60,14 +60,14 @@ class Area:
         return found
 
     def take_gap(self, gap: Span, span: Span) -> Span:
-        """Give a place between units to a child without units.
+        """Give a position between units to a child without units.
 
         Args:
-            gap: the characters of the white space between the units.
-            span: the part of it that the child should have; an empty one as a rule.
+            gap: the span of the white space between the units.
+            span: the wanted part of it, usually empty.
 
         Returns:
-            The nearest part that belongs to nobody else.
+            The nearest part that no other child has taken.
         """
         begin = min(max(span[0], self.span[0]), self.span[1])
         index = bisect_left(self._taken, (begin,))

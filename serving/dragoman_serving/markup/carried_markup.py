@@ -1,7 +1,7 @@
-"""The markup of a text through a pivot language: the second leg takes on what the first one placed.
+"""Carries the markup of a text through a pivot language, from the first leg to the second.
 
-In the pivot text, the codes may be in another order, and kept spans are wherever the first leg
-wrote them. So for the first leg each kept span is a code as well, which is placed like the others.
+In the pivot text, the codes may have another order, and the positions of kept spans must be found.
+So in the first leg each kept span is also a code, which is placed like the others.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ class CarriedMarkup:
     """A text's markup.
 
     Attributes:
-        first: for the first leg: with a code for each kept span.
+        first: markup for the first leg, with a code for each kept span.
     """
 
     def __init__(self, text: str, markup: Markup) -> None:
-        """Add the codes of kept spans.
+        """Add codes for the kept spans.
 
         Args:
             text: the text.
-            markup: of the text; valid.
+            markup: valid markup of the text.
         """
         codes: list[Code] = []
         self._own: list[int] = []
-        """Of each of the text's codes: its index in `first`."""
+        """For each of the text's codes, its index in `first`."""
         self._of_kept: list[int] = []
-        """Of each kept span: the index of its code there."""
+        """For each kept span, the index of its code in `first`."""
         self._kept = [text[begin:end] for begin, end in markup.keep]
         waiting = deque(markup.keep)
 
@@ -51,13 +51,13 @@ class CarriedMarkup:
         self.first = Markup(tuple(codes), markup.keep)
 
     def last(self, text: str, placed: PlacedCodes) -> Markup:
-        """The markup of the text in the pivot language, for the last leg.
+        """Returns the markup of the pivot text, for the last leg.
 
-        What the first leg could not write as it was is no longer kept.
+        Kept spans that the first leg did not repeat unchanged are dropped.
 
         Args:
-            text: in the pivot language.
-            placed: the codes of `first` in it.
+            text: the pivot text.
+            placed: the codes of `first` in the pivot text.
         """
         order = self._order(placed)
         place_of = {index: place for place, index in enumerate(order)}
@@ -75,23 +75,23 @@ class CarriedMarkup:
         return Markup(tuple(codes), tuple(sorted(keep)))
 
     def joined(self, first: PlacedCodes, last: PlacedCodes) -> PlacedCodes:
-        """The text's codes in its translation.
+        """Returns the text's codes in its translation.
 
         Args:
-            first: the codes of `first` in the pivot language.
-            last: those of `last` in the translation.
+            first: the codes of `first` in the pivot text.
+            last: the codes of `last` in the translation.
         """
         spans = dict(zip(self._order(first), last.codes, strict=True))
         uncertain = min(first.uncertain + last.uncertain, len(spans))  # one code may be both
         return PlacedCodes(tuple(spans[index] for index in range(len(spans))), uncertain)
 
     def _order(self, placed: PlacedCodes) -> list[int]:
-        """The text's codes in the order in which they are in the pivot language."""
+        """The indices of the text's codes, in the order of the pivot text."""
         return document_order(self._parents, [placed.codes[index] for index in self._own])
 
 
 def _enclosing(codes: Sequence[Code], span: Span) -> int | None:
-    """The innermost code around a span that begins behind them, and that none of them cuts."""
+    """The innermost code that encloses a span; the span begins after all the codes begin."""
     index = len(codes) - 1 if codes else None
     while index is not None and codes[index].end < span[1]:
         index = codes[index].parent

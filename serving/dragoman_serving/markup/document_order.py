@@ -1,4 +1,4 @@
-"""The order of codes once they are placed."""
+"""The document order of placed codes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dragoman_options.markup import Span
 
 
 def document_order(parents: Sequence[int | None], spans: Sequence[Span]) -> list[int]:
-    """Indices of codes in the order in which they begin, each behind its parent.
+    """Returns the indices of codes in the order in which they begin, each after its parent.
 
     Args:
-        parents: of each code, the index of the one that encloses it.
-        spans: of each code; those of one parent do not overlap.
+        parents: for each code, the index of the code that encloses it.
+        spans: the span of each code; the codes of one parent do not overlap.
     """
     children: dict[int | None, list[int]] = defaultdict(list)
     for index, parent in enumerate(parents):

@@ -1,4 +1,4 @@
-"""What the model tells about a sentence and its translation: soft alignments of subword tokens."""
+"""The model's soft alignment of a sentence and its translation, by subword tokens."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dragoman_serving.markup.evidence import Evidence, Floats
 from dragoman_serving.markup.units import Units
 
 _SHORTEST_PREFIX = 3
-"""Characters that two words must share at their beginning to be called similar."""
+"""Least common prefix of two similar words, in characters."""
 _LEAST = np.float32(1e-9)
 
 
@@ -60,7 +60,7 @@ def _similarity(source: list[str], target: list[str]) -> Floats:
 
 
 def _common_prefix(one: str, other: str) -> float:
-    """Share of the longer text that both begin with; texts shorter than a prefix must be equal."""
+    """Length of the common prefix as a share of the longer text; 0 below the least prefix."""
     if one == other:
         return 1
     shorter = min(len(one), len(other))

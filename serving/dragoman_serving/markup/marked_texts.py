@@ -1,8 +1,8 @@
-"""The codes of a text, sentence by sentence, and of its translation from those of its sentences.
+"""Distributes the codes of a text over its sentences, and joins them again in its translation.
 
-Sentences keep their order, so a code that goes on over the end of one is exact there. Each sentence
-has a part of it, which is placed in the sentence's translation by itself. Between sentences a text
-stays as it is, and so do codes.
+Sentences keep their order, so a code that spans several sentences is exact at their boundaries.
+Each sentence has a part of it, which is placed separately in the sentence's translation. The text
+between sentences stays as it is, and so do the codes there.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
 @dataclass(frozen=True)
 class MarkedSentence:
-    """What a sentence has of the codes of its text.
+    """The part of a text's codes that is in one sentence.
 
     Attributes:
-        begin: of the sentence in its text; `end` likewise.
+        begin: begin of the sentence in its text; `end` likewise.
         line: the sentence without line breaks.
-        codes: indices of those of the text's codes that the sentence has a part of, and that do not
-            go on at both of its ends: these enclose all of its translation.
-        markup: those parts, as offsets in the line, and the spans that its translation repeats.
-        from_before: whether each part is of a code that begins before the sentence.
-        goes_on: whether each part is of a code that ends behind the sentence.
+        codes: indices of the text's codes of which the sentence has a part. Codes that cross both
+            ends of the sentence are left out, because they enclose its whole translation.
+        markup: those parts, as offsets in the line, and the kept spans.
+        from_before: for each part, whether its code begins before the sentence.
+        goes_on: for each part, whether its code ends after the sentence.
     """
 
     begin: int
@@ -42,12 +42,12 @@ class MarkedSentence:
 
     @cached_property
     def kept(self) -> tuple[str, ...]:
-        """The texts that its translation repeats."""
+        """The texts that its translation must repeat."""
         return tuple(self.line[begin:end] for begin, end in self.markup.keep)
 
     @cached_property
     def needs_alignment(self) -> bool:
-        """Whether a code neither encloses the whole sentence nor is empty at one of its ends."""
+        """Whether some code neither encloses the whole sentence nor is empty at one of its ends."""
         last = len(self.line.rstrip())
         first = len(self.line) - len(self.line.lstrip())
         return any(
@@ -56,11 +56,11 @@ class MarkedSentence:
         )
 
     def stretched(self, placed: PlacedCodes, length: int) -> list[Span]:
-        """Placed codes of which those of the neighbours too reach to the translation's ends.
+        """Returns placed codes, with those that cross an end extended to the translation's end.
 
         Args:
-            placed: the codes of `markup`.
-            length: of the translation.
+            placed: the placed codes of `markup`.
+            length: length of the translation.
         """
         spans = list(placed.codes)
         beside: dict[int | None, list[int]] = defaultdict(list)
@@ -80,19 +80,19 @@ class MarkedSentence:
 
 
 class MarkedText:
-    """A text with codes, of which each sentence is translated by itself.
+    """A text with codes, in which each sentence is translated separately.
 
     Attributes:
-        sentences: what each of them has of the codes.
+        sentences: the sentences with their parts of the codes.
     """
 
     def __init__(self, text: str, markup: Markup, sentences: Sequence[tuple[Span, str]]) -> None:
-        """Share the codes among the sentences.
+        """Distribute the codes over the sentences.
 
         Args:
             text: the text.
-            markup: of the text; valid.
-            sentences: where each sentence is in the text, and its line, without line breaks.
+            markup: valid markup of the text.
+            sentences: span in the text of each sentence, and its line, without line breaks.
         """
         self._codes = markup.codes
         self.sentences = [
@@ -106,16 +106,16 @@ class MarkedText:
     def joined(
         self, placed: Sequence[PlacedCodes], lines: Sequence[str], text: str, spans: Sequence[Span]
     ) -> PlacedCodes:
-        """The codes of the text's translation.
+        """Returns the codes of the text's translation.
 
         Args:
             placed: the codes of each sentence, in its translation as one line.
             lines: those translations.
             text: the text's translation.
-            spans: where the sentences' translations are in it.
+            spans: spans of the sentences' translations in `text`.
         """
         borders: dict[tuple[int, int], int] = {}
-        """Offsets in the translation by code and side, as far as sentences have them."""
+        """Offsets in the translation by code and side, for the borders within sentences."""
         for sentence, one, line, (begin, end) in zip(
             self.sentences, placed, lines, spans, strict=True
         ):
@@ -140,13 +140,13 @@ class MarkedText:
         return PlacedCodes(tuple(found_spans), min(uncertain, len(self._codes)))
 
     def _between(self, offset: int, spans: Sequence[Span]) -> int:
-        """Where an offset of what is between sentences is in the translation."""
+        """Maps an offset between sentences to the translation."""
         before = bisect_right(self._ends, offset)
         return offset + (spans[before - 1][1] - self._ends[before - 1] if before else 0)
 
 
 def mover(before: str, after: str) -> Callable[[int], int]:
-    """Where an offset is after the white space of a text has changed, and nothing else."""
+    """Returns a function that maps offsets between two texts which differ only in white space."""
     if before == after:
         return lambda offset: offset
     counts = [0, *accumulate(not one.isspace() for one in before)]
@@ -162,10 +162,10 @@ def mover(before: str, after: str) -> Callable[[int], int]:
 
 
 def _shared(codes: Sequence[Code], spans: Sequence[Span]) -> Iterator[list[int]]:
-    """For each sentence, indices of the codes of which a border may be in it."""
+    """Yields, for each sentence, the indices of the codes that may have a border in it."""
     begins = [code.begin for code in codes]
     open_ones: list[tuple[int, int]] = []
-    """Codes that began before a sentence, the first to end at the top of the heap."""
+    """Heap of the codes that began before a sentence, by their ends."""
     known = 0
     for begin, end in spans:
         first, behind = bisect_left(begins, begin), bisect_right(begins, end)
@@ -184,7 +184,7 @@ def _marked_sentence(
     begin, end = span
     moved = mover(text[begin:end], line)
     local: dict[int, int] = {}
-    """Indices of the sentence's codes by those of the text's."""
+    """Indices of the sentence's codes by indices of the text's codes."""
     codes: list[Code] = []
     for index in indices:
         code = markup.codes[index]
@@ -214,7 +214,7 @@ def _marked_sentence(
 
 
 def _has_part(code: Code, begin: int, end: int) -> bool:
-    """Whether a sentence has a part of a code; an empty code belongs where its parent is."""
+    """Whether a sentence has a part of a code; an empty code belongs to its parent's sentence."""
     if code.begin == code.end:
         return begin <= code.begin <= end if code.parent is not None else begin < code.begin < end
     return code.begin < end and code.end > begin

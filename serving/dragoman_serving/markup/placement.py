@@ -2,7 +2,7 @@
 
 Every code is placed exactly once, within its parent, and codes of one parent do not overlap. A code
 that encloses all units of its parent, or of the sentence, needs no alignment. The others are placed
-from the outside in; of the codes of one parent, the one whose span is surest comes first.
+from the outside in. Among the codes of one parent, the one with the most probable span comes first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dragoman_serving.markup.span_scores import (
 from dragoman_serving.markup.units import unit_pair
 
 _LEAST_LINK = 0.1
-"""Between the units of a code and those at which it is placed; below it, the place is a guess."""
+"""If the link between a code's source and target units is weaker, its position is uncertain."""
 
 
 def place(source: str, target: str, markup: Markup, evidence: Evidence | None) -> PlacedCodes:
@@ -35,9 +35,9 @@ def place(source: str, target: str, markup: Markup, evidence: Evidence | None) -
     Args:
         source: the sentence.
         target: its translation.
-        markup: of the sentence; valid.
-        evidence: the soft alignment of the two; None: no code needs it, as each encloses the
-            sentence, or is empty at one of its ends.
+        markup: valid markup of the sentence.
+        evidence: the soft alignment of the two; None: no code needs it, because each encloses the
+            sentence or is empty at one of its ends.
     """
     if source == target:
         return PlacedCodes(tuple((code.begin, code.end) for code in markup.codes))
@@ -65,7 +65,7 @@ def _outer_spans(source: str, target: str, codes: Sequence[Code]) -> Iterator[Sp
 
 
 def _core(text: str) -> Span:
-    """Where a text is without the white space at its ends."""
+    """The span of a text without the white space at its ends."""
     end = len(text.rstrip())
     return min(len(text) - len(text.lstrip()), end), end
 
@@ -87,7 +87,7 @@ class _Placement:
         self._units: list[Span] = list(
             zip(firsts.tolist(), np.maximum(firsts, lasts).tolist(), strict=True)
         )
-        """Of each code: its first source unit, and the one behind its last."""
+        """For each code, its first source unit, and the one after its last."""
 
     @cached_property
     def _links(self) -> Links:
@@ -109,7 +109,7 @@ class _Placement:
         """Place the codes of one parent.
 
         Returns:
-            What each of them encloses.
+            The area of each code.
         """
         found = self._place_spans([child for child in children if self._has_units(child)], area)
         for child in children:
@@ -138,7 +138,7 @@ class _Placement:
         return found
 
     def _surest_first(self, children: Sequence[int], area: Area) -> list[tuple[int, Span]]:
-        """The best span of each code by itself, in the order of their probabilities."""
+        """The best span of each code, independent of the others, by descending probability."""
         found = []
         for child in children:
             scores = self._scores(child, area)
@@ -149,7 +149,7 @@ class _Placement:
         return [(child, best) for _, child, best in found]
 
     def _best_free(self, child: int, area: Area) -> Span | None:
-        """The best span of units that are free; None if none is free."""
+        """The best span of free units; None if no unit is free."""
         scores, low = self._scores(child, area), area.target[0]
         found = []
         for begin, end in area.free_gaps():
@@ -168,7 +168,7 @@ class _Placement:
         return bool(self._links.both[part].max(initial=0) < _LEAST_LINK)
 
     def _enclose(self, child: int, units: Span, area: Area) -> Area:
-        """Put a code around units of the target, with white space as in the source."""
+        """Put a code around target units, with white space as in the source."""
         code, (first, behind) = self._codes[child], self._units[child]
         core = int(self._target.begins[units[0]]), int(self._target.ends[units[1] - 1])
         span = (
@@ -178,7 +178,7 @@ class _Placement:
         return Area((first, behind), units, area.take(units, core, span))
 
     def _place_in_gap(self, child: int, area: Area) -> Area:
-        """Place a code between units: an empty one, or one for which there are no units left."""
+        """Place a code between units: an empty code, or one for which no units are left."""
         code, units = self._codes[child], self._units[child]
         gap = self._best_gap(child, area)
         span = self._in_gap(code.begin, units[0], gap), self._in_gap(code.end, units[1], gap)
@@ -203,13 +203,13 @@ class _Placement:
         return found
 
     def _in_gap(self, offset: int, gap: int, found: int, opening: bool = False) -> int:
-        """Where in a gap of the target a border belongs, by where it is in its gap of the source.
+        """The offset of a border within a target gap, from its position in the source gap.
 
         Args:
-            offset: of the border in the source.
-            gap: of the source in which it is.
-            found: gap of the target.
-            opening: whether the border goes behind the white space if the source has none.
+            offset: offset of the border in the source.
+            gap: the source gap.
+            found: the target gap.
+            opening: whether the border goes after the white space if the source has none.
         """
         begin, end = self._source.gap(gap)
         first, last = self._target.gap(found)
@@ -219,6 +219,6 @@ class _Placement:
 
 
 def _units_of(index: int, scores: Floats, low: int) -> Span:
-    """The span of units, of an index into flattened scores."""
+    """The span of units for an index into flattened scores."""
     begin, end = divmod(index, scores.shape[1])
     return low + begin, low + end + 1

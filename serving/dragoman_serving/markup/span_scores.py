@@ -83,10 +83,10 @@ class Features:
     """Features of the spans within a range of N target units; or their weights, without N.
 
     Attributes:
-        unit: [F, N], of each unit in the span.
-        begin: [F, N], of a span that begins with the unit.
-        end: [F, N], of a span that ends with the unit.
-        span: [F, N, N], of the span from unit b to unit e.
+        unit: [F, N], features of each unit in the span.
+        begin: [F, N], features of a span that begins with the unit.
+        end: [F, N], features of a span that ends with the unit.
+        span: [F, N, N], features of the span from unit b to unit e.
     """
 
     unit: Floats
@@ -104,7 +104,7 @@ GAP_WEIGHTS = _table(GAP)
 
 
 def span_scores(features: Features, weights: Features = WEIGHTS) -> Floats:
-    """Scores [N, N] of the spans from unit b to unit e; minus infinity where e is before b."""
+    """Returns scores [N, N] of the spans from unit b to unit e; minus infinity if e is before b."""
     gains = np.zeros(features.unit.shape[1] + 1, np.float32)
     np.cumsum(weights.unit @ features.unit, out=gains[1:])
     begins = weights.begin @ features.begin - gains[:-1]
@@ -115,20 +115,20 @@ def span_scores(features: Features, weights: Features = WEIGHTS) -> Floats:
 
 
 def gap_scores(features: Floats, weights: Floats = GAP_WEIGHTS) -> Floats:
-    """Scores [N] of gaps."""
+    """Returns scores [N] of gaps."""
     scores: Floats = weights @ features
     return scores
 
 
 def span_features(links: Links, first: int, last: int, low: int, high: int) -> Features:
-    """Features of the spans at which a code may be placed.
+    """Returns features of the spans at which a code may be placed.
 
     Args:
-        links: of the two texts.
+        links: links of the two texts.
         first: the first source unit of the code.
         last: its last source unit.
         low: the first target unit that it may enclose.
-        high: the unit behind the last one.
+        high: the unit after the last one.
     """
     return Features(
         _unit_features(links, first, last, low, high),
@@ -157,14 +157,14 @@ def _unit_features(links: Links, first: int, last: int, low: int, high: int) -> 
 
 
 def _edge_features(links: Links, inner: int, step: int, low: int, high: int) -> Floats:
-    """Of one edge of a span.
+    """Features of one edge of a span.
 
     Args:
-        links: of the two texts.
+        links: links of the two texts.
         inner: the source unit inside the edge.
         step: 1 at the end of a span, -1 at its begin.
         low: the first target unit.
-        high: the unit behind the last one.
+        high: the unit after the last one.
     """
     source, target = links.source, links.target
     found = np.zeros((len(BEGIN), high - low), np.float32)
@@ -176,7 +176,7 @@ def _edge_features(links: Links, inner: int, step: int, low: int, high: int) -> 
         mark_for_word[:] = ~target.is_word[rows]
     else:
         same_mark[:] = links.same[rows, inner]
-    # Units that have one outside: [begin, end) of `found`, and the rows of those outside.
+    # Units with a neighbour outside the edge: their range in `found`, and the neighbours' rows.
     begin, end = max(low, -step), min(high, len(target) - step)
     has_outside, outside = slice(begin - low, end - low), slice(begin + step, end + step)
     crossed[has_outside] = links.both[outside, inner]
@@ -214,7 +214,7 @@ def _whole_features(links: Links, first: int, last: int, low: int, high: int) ->
 
 
 def _verbatim_starts(same: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """First units of the spans that repeat the code's units, from `same` [N, units]."""
+    """First units of the spans that repeat the code's units; `same` is [N, units]."""
     size, units = same.shape
     if units > size:
         return np.zeros(0, np.int64)
@@ -223,13 +223,13 @@ def _verbatim_starts(same: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 
 def gap_features(links: Links, gap: int, low: int, high: int) -> Floats:
-    """Features [F, N] of the gaps at which an empty code may be placed.
+    """Returns features [F, N] of the gaps at which an empty code may be placed.
 
     Args:
-        links: of the two texts.
-        gap: of the source; neither its first nor its last one.
-        low: the first gap of the target.
-        high: the last one; N is `high + 1 - low`.
+        links: links of the two texts.
+        gap: the source gap; neither the first nor the last one.
+        low: the first target gap.
+        high: the last target gap; N is `high + 1 - low`.
     """
     source, target = links.source, links.target
     found = np.zeros((len(GAP), high + 1 - low), np.float32)
@@ -238,7 +238,7 @@ def gap_features(links: Links, gap: int, low: int, high: int) -> Floats:
     sums = np.zeros(len(target) + 1, np.float32)
     np.cumsum(gains, out=sums[1:])
     order[:] = sums[low : high + 1]
-    # Gaps with a unit after them, and those with one before them: positions in `found`, and units.
+    # Gaps with a unit after them, and gaps with one before: positions in `found`, and the units.
     after = slice(0, min(high, len(target) - 1) + 1 - low), slice(low, min(high + 1, len(target)))
     before = slice(max(low, 1) - low, None), slice(max(low, 1) - 1, high)
     for at, (inner, outer, (gaps, units)) in enumerate(

@@ -15,8 +15,8 @@ from dragoman_serving.markup.evidence import Floats
 
 
 def _marks() -> str:
-    """Combining marks, which are no word characters to `re`, as ranges of a character class."""
-    codes = (*range(0x20000), *range(0xE0100, 0xE01F0))  # the planes that have some
+    """Combining marks, which `re` does not count as word characters, as ranges for a class."""
+    codes = (*range(0x20000), *range(0xE0100, 0xE01F0))  # all planes with combining marks
     marks = [code for code in codes if unicodedata.category(chr(code))[0] == "M"]
     runs = (list(run) for _, run in groupby(enumerate(marks), lambda item: item[1] - item[0]))
     return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
@@ -38,12 +38,12 @@ class Units:
 
     Attributes:
         begins, ends: [N], offsets in the text.
-        texts: in the form in which they are compared: case and kinds of quotes and dashes folded.
+        texts: the units for comparisons: case-folded, with one kind of quotes and dashes.
         is_word: [N], words and numbers.
     """
 
     def __init__(self, text: str, spans: Sequence[Span]) -> None:
-        """Take the units' spans."""
+        """Store the spans of the units."""
         self.text = text
         offsets = np.array(spans, np.int64).reshape(-1, 2)
         self.begins, self.ends = offsets[:, 0], offsets[:, 1]
@@ -61,13 +61,13 @@ class Units:
         return int(self.ends[-1] - self.begins[0]) if len(self) else 0
 
     def gap(self, index: int) -> Span:
-        """The white space before a unit; of index N, that behind the last one."""
+        """Returns the white space before a unit; for index N, that after the last one."""
         begin = int(self.ends[index - 1]) if index else 0
         end = int(self.begins[index]) if index < len(self) else len(self.text)
         return begin, end
 
     def pooling(self, tokens: Sequence[Span]) -> Floats:
-        """Shares [tokens, N] of each token's characters in each unit.
+        """Returns the shares [tokens, N] of each token's characters in each unit.
 
         A token that is only white space belongs to the unit that follows.
         """
@@ -83,10 +83,10 @@ class Units:
 
 
 def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
-    """The units of a source text and of its translation.
+    """Returns the units of a source text and of its translation.
 
-    A kept span is one unit. A word of the source is cut where a code begins or ends within it; so
-    is the same word in the target.
+    A kept span is one unit. If a code begins or ends within a source word, the word is split there,
+    and so is the same word in the target.
     """
     kept = [_stripped(source, span) for span in markup.keep]
     kept = [(begin, end) for begin, end in kept if begin < end]
@@ -115,7 +115,7 @@ def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
 
 
 def _spans(text: str, whole: Iterable[Span]) -> list[Span]:
-    """Spans of the units of a text, where some spans are one unit each."""
+    """The spans of the units of a text; each span of `whole` is one unit."""
     spans: list[Span] = []
     at = 0
     for begin, end in whole:
@@ -139,7 +139,7 @@ def _stripped(text: str, span: Span) -> Span:
 
 
 def _occurrences(text: str, kept: set[str]) -> list[Span]:
-    """Where texts occur in another one without cutting its words; the longest of them first."""
+    """Spans at which texts occur in another text without splitting words; longest text first."""
     if not kept:
         return []
     within = {at for begin, end in _spans(text, ()) for at in range(begin + 1, end)}

@@ -1,1 +1,1 @@
-"""The bundles of a server: routes, loading, dropping, replacing; the direction of a request."""
+"""The bundles of a server: loading, unloading, replacing, and the routing of requests."""

@@ -1,4 +1,4 @@
-"""Notices bundles that were replaced or removed while they are served."""
+"""Watches for bundles that are replaced or removed while they are served."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dragoman_serving.models.routes import Bundle, Routes, read_bundle
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""Time between two looks."""
+"""Seconds between two checks."""
 _LOOKS_WITHOUT = 3
-"""After so many looks a folder that is not there was removed, not just replaced."""
+"""A folder that is missing for this many checks was removed, not just replaced."""
 
 _Stamp = tuple[int, ...]
 
@@ -30,10 +30,10 @@ class Changeable(Protocol):
     routes: Routes
 
     def replace(self, bundle: Bundle) -> None:
-        """Let a new version of a bundle take its name over."""
+        """Replace a bundle by a new version with the same name."""
 
     def remove(self, name: str) -> None:
-        """Serve a bundle no more."""
+        """Stop serving a bundle."""
 
 
 class _Watched:
@@ -42,23 +42,23 @@ class _Watched:
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
         self.stamp: _Stamp | None = None
-        """Of the version that was looked at last."""
+        """Stamp of the last version that was seen."""
         self.looks_without = 0
 
 
 class BundleWatch:
-    """Looks at folders of bundles, in a thread of its own.
+    """Watches folders of bundles, in a thread of its own.
 
-    A version is complete when its folder has its name: it is put there by a rename, of the folder
-    or of a symbolic link to it, with another manifest.
+    A new version must be complete when it appears: it is put in place by renaming the folder or a
+    symbolic link to it. Its manifest differs from the one before.
     """
 
     def __init__(self, folders: Sequence[Path], served: Changeable) -> None:
         """Start the thread.
 
         Args:
-            folders: of the bundles.
-            served: the bundles, in the same order.
+            folders: folders of the bundles.
+            served: the served bundles, in the same order.
         """
         bundles = served.routes.bundles
         self._watched = [
@@ -70,7 +70,7 @@ class BundleWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._closed.set()
         self._thread.join()
 
@@ -97,7 +97,7 @@ class BundleWatch:
             if current is None or current.manifest.identity != bundle.manifest.identity:
                 self._served.replace(bundle)
         except DragomanError as error:
-            log.error("model %s: the version before it goes on: %s", watched.name, error)
+            log.error("model %s: the previous version stays in use: %s", watched.name, error)
 
     def _current(self, watched: _Watched) -> Bundle | None:
         bundles = self._served.routes.bundles
@@ -105,7 +105,7 @@ class BundleWatch:
 
 
 def _stamp(folder: Path) -> _Stamp | None:
-    """Another value for every version of a bundle; None: there is none."""
+    """A value that differs between versions of a bundle; None: there is no bundle."""
     try:
         return file_state(folder / FILE_NAME)
     except OSError:

@@ -1,4 +1,4 @@
-"""From which language into which each text of a request is translated."""
+"""Source and target language of each text of a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.language import Detected, OtherLanguage, detect_language
 
 Direction = tuple[str, str, Detected | None]
-"""Source and target language, and what was detected, if something was to be."""
+"""Source and target language, and the detected language if detection was requested."""
 
 
 _UNDETECTED = Detected("", 0.0)
@@ -20,25 +20,25 @@ _UNDETECTED = Detected("", 0.0)
 
 
 class Directions:
-    """Those that a model, or several together, were trained for."""
+    """The directions that one or more models were trained for."""
 
     def __init__(self, languages: Sequence[str], directions: Sequence[tuple[str, ...]]) -> None:
-        """Know languages, and pairs of source and target language."""
+        """Store languages, and pairs of source and target language."""
         self._known, self._all = languages, directions
 
     def of_texts(
         self, texts: Sequence[str], source: str | None, target: str | None, first: int = 0
     ) -> Iterator[Direction]:
-        """The direction of each text, detected when it is asked for.
+        """Yields the direction of each text; a text's language is detected when its turn comes.
 
         Args:
             texts: some texts of a request.
-            source: language that the request names, or `AUTO`; like the next, see `fold_language`.
-            target: language that the request names.
+            source: requested source language, or `AUTO`; see `fold_language` for both languages.
+            target: requested target language.
             first: index of the first of the texts, for messages.
 
         Raises:
-            InvalidRequest: a language or a direction that the model does not have.
+            InvalidRequest: the model does not have the language or the direction.
         """
         source = self._folded("source_language", source, (*self._known, AUTO))
         target = self._folded("target_language", target, self._known)
@@ -52,9 +52,10 @@ class Directions:
                 yield (*languages, _UNDETECTED)
 
     def _detected(self, index: int, text: str, target: str | None) -> Direction:
-        """The direction of a text whose source language is to be detected.
+        """Detects the direction of a text.
 
-        Only what the model translates from, into the target if there is one, is in question.
+        Only languages that the model translates from, into the target if it is given, are
+        candidates.
         """
         sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
@@ -76,13 +77,13 @@ class Directions:
 
     def _languages(self, source: str | None, target: str | None) -> tuple[str, str]:
         if source == AUTO:
-            return self._trained(None, target)  # that of each text is detected later
+            return self._trained(None, target)  # the language of each text is detected later
         if source is not None and source == target:
             raise InvalidRequest(f"source_language and target_language are both {source!r}")
         return self._trained(source, target)
 
     def _trained(self, source: str | None, target: str | None) -> tuple[str, str]:
-        """The first direction of the model's that fits."""
+        """The first direction of the model that fits."""
         for src, tgt in self._all:
             if source in (None, src) and target in (None, tgt):
                 return src, tgt

@@ -1,4 +1,4 @@
-"""How much memory a bundle may take, known before it is loaded, and the settings that bound it."""
+"""The maximum memory of a bundle, known before it is loaded, and settings that limit it."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.models.loading import batch_limits, choose_layout, worker_threads
 
 _KINDS = 2
-"""Beam widths that a worker of a bounded engine steps at a time."""
+"""Beam widths that a worker handles at the same time, if memory is limited."""
 _ENCODER_TOKENS, _SCORE_TOKENS = 512, 1024
-"""`Tuning` of a bounded engine: what is computed at once takes memory for as long as it lives."""
+"""`Tuning` if memory is limited: buffers for larger batches stay allocated."""
 _CACHES_DIVISOR = 8
-"""The caches of one bundle take at most this part of what all bundles may take."""
+"""The caches of one bundle take at most the limit of all bundles, divided by this."""
 _TOKENIZER_FACTOR, _ENTRY_BYTES = 12, 250
-"""Bytes that a vocabulary takes, for each byte of its file and for each of its entries."""
+"""Memory of a vocabulary: bytes for each byte of its file, and for each entry."""
 _THREADS_BYTES = 8 << 20
-"""For stacks, and for what the allocator keeps for each thread."""
+"""For thread stacks, and the allocator's arenas of each thread."""
 _SHORTLIST_FACTOR = 2
 _CODING_FACTOR = 4
-"""Layers and pieces of the embedding are coded one by one, in fp32 with copies."""
+"""Layers, and parts of the embedding, are converted one by one, in fp32 with copies."""
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """The most memory that a bundle takes: while it is loaded, and beside that while it loads."""
+    """The maximum memory of a loaded bundle, and the additional memory while it loads."""
 
     loaded_bytes: int
     loading_bytes: int = 0
 
 
 def bounded(settings: EngineSettings, manifest: Manifest, most: int) -> EngineSettings:
-    """Settings with which a bundle's caches take a fair part of a bound at most.
+    """Returns settings that limit a bundle's caches to a fair part of the memory limit.
 
     Args:
-        settings: that were given. Rows that they name stay as they are.
-        manifest: of the bundle.
-        most: bytes that all bundles together may take.
+        settings: the given settings; `max_rows` is kept if it is set.
+        manifest: manifest of the bundle.
+        most: limit of all bundles together, in bytes.
     """
     tuning = replace(settings.tuning, encoder_tokens=_ENCODER_TOKENS, score_tokens=_SCORE_TOKENS)
     settings = replace(settings, max_kinds=_KINDS, tuning=tuning)
@@ -57,15 +57,15 @@ def bounded(settings: EngineSettings, manifest: Manifest, most: int) -> EngineSe
 
 
 def measure(bundle: Path, manifest: Manifest, settings: EngineSettings) -> Footprint:
-    """What a bundle takes with `bounded` settings.
+    """Returns the memory of a bundle with `bounded` settings.
 
     Raises:
-        UsageError: it does not run in the compiled code, whose memory alone is bounded.
+        UsageError: the bundle does not run in compiled code, which alone has a memory limit.
     """
     layout = choose_layout(settings, bundle, manifest)
     if layout.runtime != "native":
         raise UsageError(
-            f"{bundle}: --memory bounds what our compiled code takes, but this bundle runs in "
+            f"{bundle}: --memory limits only the native runtime, but this bundle runs in "
             f"{layout.runtime}: serve without --memory, or with runtime auto and precision auto"
         )
     memory, tuning = NativeMemory(manifest), settings.tuning
@@ -89,14 +89,14 @@ def measure(bundle: Path, manifest: Manifest, settings: EngineSettings) -> Footp
 
 
 def _caches(manifest: Manifest, settings: EngineSettings) -> int:
-    """Bytes that the caches take at most."""
+    """Maximum bytes of the caches."""
     limits = batch_limits(settings, manifest.dimensions)
     of_worker = most_bytes(NativeMemory(manifest), limits, manifest.limits.max_beam_width)
     return (settings.max_kinds or 1) * worker_threads(settings) * of_worker
 
 
 def _texts(bundle: Path, manifest: Manifest) -> int:
-    """Bytes of the vocabularies and the shortlists."""
+    """Bytes of the vocabularies and the shortlists in memory."""
     names = [name for name in (manifest.tokenizer, manifest.tgt_tokenizer) if name is not None]
     entries = manifest.dimensions.vocab_size + manifest.dimensions.src_ids
     lists = _size(bundle / manifest.shortlist) if manifest.shortlist else 0

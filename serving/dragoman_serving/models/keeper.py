@@ -1,7 +1,7 @@
-"""Bundles that are loaded when requests want them, and dropped when there is no space for others.
+"""Loads bundles when requests need them, and unloads them when others need the space.
 
-Has the lock, the clock and the threads; `residency` decides, and `routes` says which bundle a
-request is for. What a bundle is loaded as, it need not know.
+It has the lock, the clock and the threads. `residency` decides, and `routes` chooses the bundle of
+a request. The keeper does not know the type of a loaded bundle.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from dragoman_serving.models.routes import Bundle, Routes
 log = logging.getLogger(__name__)
 
 _LOOK_S = 0.02
-"""How often deadlines and clients are looked after while somebody waits."""
+"""Seconds between checks of deadlines and cancellations while requests wait."""
 _RETRY_S = 10.0
-"""After a bundle could not be loaded, the next request that wants it lets it be tried again."""
+"""After a failed load, requests for the bundle are refused for this time; then it is retried."""
 
 
 class Loaded(Protocol):
-    """What a bundle is loaded as."""
+    """A loaded bundle."""
 
     def close(self) -> None:
-        """Let go of all that it holds."""
+        """Release all its resources."""
 
 
 _Loaded = TypeVar("_Loaded", bound=Loaded)
@@ -42,27 +42,27 @@ _Loaded = TypeVar("_Loaded", bound=Loaded)
 
 @dataclass
 class Record:
-    """What became of a model so far, all its versions together."""
+    """The counters of a model, over all its versions."""
 
     requests: int = 0
     loads: int = 0
     failures: int = 0
-    """Of loads."""
+    """Failed loads."""
     evictions: int = 0
     load_s: float = 0.0
-    """Time that the loads took."""
+    """Total time of the loads."""
     pivoted: int = 0
-    """Sentences that it translated into a pivot language, or from it, for another one."""
+    """Sentences that it translated as one leg of a request through a pivot language."""
 
 
 @dataclass(frozen=True)
 class Resident:
-    """A model at this moment."""
+    """The current state of a model."""
 
     name: str
     is_loaded: bool
     bytes: int
-    """The most that it takes; 0 while it is not loaded."""
+    """Its maximum memory; 0 while it is not loaded."""
     record: Record
 
 
@@ -91,12 +91,12 @@ class _Version(Generic[_Loaded]):
     is_draining: bool = False
     is_leaving: bool = False
     failure: ModelUnavailable | None = None
-    """Why it could not be loaded last time."""
+    """The error of the last load, if it failed."""
     retry_s: float = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes requests; `loaded` is there until it is closed, and that is too long."""
+        """Whether it takes requests. `loaded` does not tell, since it is set until closing ends."""
         return self.state is State.LOADED and not self.is_draining
 
     @property
@@ -109,22 +109,22 @@ class _Version(Generic[_Loaded]):
 
 
 class Lease(Generic[_Loaded]):
-    """A loaded bundle, which stays loaded until this is released, once.
+    """A lease of a loaded bundle, which stays loaded until this is released once.
 
     Attributes:
         loaded: the bundle.
-        is_used: whether somebody will release it.
+        is_used: whether the lease has a user, who will release it.
     """
 
     def __init__(self, keeper: Keeper[_Loaded], version: _Version[_Loaded]) -> None:
-        """Of a version that is loaded."""
+        """Lease a loaded version."""
         assert version.loaded is not None
         self.loaded = version.loaded
         self.is_used = False
         self._keeper, self._version = keeper, version
 
     def release(self) -> None:
-        """Let the bundle be dropped."""
+        """Allow the bundle to be unloaded."""
         self._keeper.release(self._version)
 
 
@@ -140,13 +140,13 @@ class Keeper(Generic[_Loaded]):
         most_waiting: int = 40_000,
         pivot: str | None = None,
     ) -> None:
-        """Begin with nothing loaded.
+        """Start with nothing loaded.
 
         Args:
-            bundles: in the order of preference.
+            bundles: bundles in the order of preference.
             load: loads a bundle, in a thread of its own.
-            measure: tells what a bundle takes, before it is loaded.
-            most_bytes: bound on what is loaded; None: there is none.
+            measure: returns the memory of a bundle before it is loaded.
+            most_bytes: memory limit of all loaded bundles; None: no limit.
             most_waiting: texts that may wait for bundles to be loaded.
             pivot: see `Routes`.
 
@@ -154,7 +154,7 @@ class Keeper(Generic[_Loaded]):
             DragomanError: a bundle cannot be measured, or two have the same name.
         """
         self.routes, self._pivot = Routes(bundles, pivot), pivot
-        """Which bundle translates what; replaced as a whole where the bundles change."""
+        """Routes of requests to bundles; replaced as a whole when the bundles change."""
         self.most_bytes = most_bytes
         self._load, self._measure = load, measure
         self._most_waiting = most_waiting
@@ -163,23 +163,23 @@ class Keeper(Generic[_Loaded]):
         self._versions: list[_Version[_Loaded]] = []
         self._current: dict[str, _Version[_Loaded]] = {}
         self._records = {bundle.name: Record() for bundle in bundles}
-        """Of every name there ever was, in the order of preference."""
+        """Records of all names, also of removed models, in the order of preference."""
         for bundle in bundles:
             self._current[bundle.name] = self._add(bundle)
         self._failed: list[tuple[list[_Waiter[_Loaded]], DragomanError]] = []
-        """Those who wait in vain."""
+        """Waiters whose bundle cannot be loaded, with the error."""
         self._is_working = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="dragoman-models", daemon=True)
         self._thread.start()
 
     def is_usable(self, bundle: Bundle) -> bool:
-        """Whether nothing is known that would keep a bundle from being loaded."""
+        """Whether a bundle can be loaded, as far as is known."""
         version = self._current.get(bundle.name)
         return version is not None and version.failure is None
 
     def take(self, name: str) -> Lease[_Loaded] | None:
-        """The bundle of a name, if it is loaded and may be used."""
+        """Returns a lease of the named bundle, if it is loaded and takes requests."""
         with self._changed:
             version = self._current.get(name)
             if version is None or not version.is_open:
@@ -190,17 +190,17 @@ class Keeper(Generic[_Loaded]):
     def wait(
         self, name: str, deadline_s: float | None = None, size: int = 1
     ) -> Future[Lease[_Loaded]]:
-        """The bundle of a name, as soon as it is loaded; cancelling the future gives it up.
+        """Returns a future lease of the named bundle; cancelling the future stops the wait.
 
         Args:
-            name: of the bundle.
-            deadline_s: until when it is waited for, on the clock of `time.monotonic`.
-            size: texts that wait.
+            name: name of the bundle.
+            deadline_s: deadline of the wait, on the clock of `time.monotonic`.
+            size: number of texts that wait.
 
         Raises:
             Overloaded: too many texts wait for bundles.
-            ModelUnavailable: there is no such bundle any more, or it could not be loaded lately.
-            Closed: the bundles are not served any more.
+            ModelUnavailable: the bundle was removed, or could not be loaded recently.
+            Closed: the keeper was closed.
         """
         with self._changed:
             self._refuse(name, size)
@@ -214,7 +214,7 @@ class Keeper(Generic[_Loaded]):
         return waiter.future
 
     def release(self, version: _Version[_Loaded]) -> None:
-        """Count a request less that uses a version."""
+        """Note that a request has stopped using a version."""
         with self._changed:
             version.in_flight -= 1
             if not version.in_flight:
@@ -223,17 +223,18 @@ class Keeper(Generic[_Loaded]):
                     self._changed.notify_all()
 
     def replace(self, bundle: Bundle) -> None:
-        """Let a new version of a bundle take its name over as soon as it has been loaded.
+        """Replace a bundle by a new version as soon as that is loaded.
 
-        If it cannot be loaded, the one before it goes on. A name that is new is served at once.
+        If it cannot be loaded, the previous version stays in use. A bundle with a new name is
+        served immediately.
 
         Raises:
-            DragomanError: it cannot be measured.
+            DragomanError: the bundle cannot be measured.
         """
         former = self._current.get(bundle.name)
         footprint = self._measure(bundle)
         with self._changed:
-            for version in self._versions:  # a newer one is there
+            for version in self._versions:  # drop versions that are still loading
                 version.is_leaving |= version.bundle.name == bundle.name and version is not former
             version = self._add(bundle, footprint)
             if former is None:
@@ -243,7 +244,7 @@ class Keeper(Generic[_Loaded]):
             self._changed.notify_all()
 
     def remove(self, name: str) -> None:
-        """Serve a bundle no more; requests that use it end first."""
+        """Stop serving a bundle; running requests are finished first."""
         with self._changed:
             for version in self._versions:
                 version.is_leaving |= version.bundle.name == name
@@ -252,13 +253,13 @@ class Keeper(Generic[_Loaded]):
             self._changed.notify_all()
 
     def count_pivoted(self, name: str, sentences: int) -> None:
-        """Count sentences of one of the two legs of a request through a pivot language."""
+        """Count sentences of one leg of a request through a pivot language."""
         with self._changed:
             self._records[name].pivoted += sentences
 
     @property
     def residents(self) -> list[Resident]:
-        """The models at this moment, in the order of preference; also those that were removed."""
+        """The current state of all models, also removed ones, in the order of preference."""
         with self._changed:
             found = []
             for name, record in self._records.items():
@@ -269,7 +270,7 @@ class Keeper(Generic[_Loaded]):
 
     @property
     def loaded(self) -> list[tuple[str, _Loaded]]:
-        """What is loaded, by name; of a model that is being replaced, both versions."""
+        """The loaded bundles with their names; both versions of a model that is being replaced."""
         with self._changed:
             return [
                 (version.bundle.name, version.loaded)
@@ -278,7 +279,7 @@ class Keeper(Generic[_Loaded]):
             ]
 
     def close(self) -> None:
-        """Drop everything; what waits is refused."""
+        """Unload everything, and refuse waiting requests."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -304,17 +305,17 @@ class Keeper(Generic[_Loaded]):
 
     @property
     def _is_wanted(self) -> bool:
-        """Whether some bundle is waited for."""
+        """Whether requests wait for some bundle."""
         return any(version.wanted_s is not None for version in self._versions)
 
     def _lease(self, version: _Version[_Loaded]) -> Lease[_Loaded]:
-        """Count a request that uses a version, with the lock held."""
+        """Note that a request uses a version; the lock must be held."""
         version.in_flight += 1
         version.used_s = time.monotonic()
         return Lease(self, version)
 
     def _refuse(self, name: str, size: int) -> None:
-        """Raise why nobody may wait for a bundle."""
+        """Raise an error if no request may wait for the bundle."""
         if self._closed:
             raise Closed("the engine has been shut down")
         version = self._current.get(name)
@@ -330,7 +331,7 @@ class Keeper(Generic[_Loaded]):
             )
 
     def _take_over(self, version: _Version[_Loaded]) -> None:
-        """Let a version have its name, with the lock held."""
+        """Make a version the current one of its name; the lock must be held."""
         former = self._current.get(version.bundle.name)
         self._current[version.bundle.name] = version
         if former is not None:
@@ -344,7 +345,7 @@ class Keeper(Generic[_Loaded]):
         self.routes = Routes(bundles, self._pivot)
 
     def _run(self) -> None:
-        """Look after those who wait, and let decisions be carried out."""
+        """Serve waiting requests, and start the work of decisions."""
         while True:
             with self._changed:
                 if self._closed:
@@ -363,7 +364,7 @@ class Keeper(Generic[_Loaded]):
     def _settled(
         self, now_s: float
     ) -> Iterator[tuple[Future[Lease[_Loaded]], Lease[_Loaded] | DragomanError]]:
-        """Those who need not wait any more, with what they get, with the lock held."""
+        """Yields the waiters that are done, with their results; the lock must be held."""
         for waiters, failure in self._failed:
             yield from ((waiter.future, failure) for waiter in waiters)
         self._failed.clear()
@@ -387,11 +388,11 @@ class Keeper(Generic[_Loaded]):
                 version.wanted_s = None
 
     def _takes_over(self, version: _Version[_Loaded]) -> bool:
-        """Whether a version is new, and has not taken its name over yet."""
+        """Whether a version is new, and not yet the current one."""
         return self._current.get(version.bundle.name) is not version and not version.is_leaving
 
     def _decide(self) -> tuple[list[_Version[_Loaded]], _Version[_Loaded] | None] | None:
-        """What is to be carried out next, with the lock held: what to drop, and what to load."""
+        """Returns the versions to unload and to load next; the lock must be held."""
         if self._is_working:
             return None
         self._versions = [
@@ -474,11 +475,11 @@ class Keeper(Generic[_Loaded]):
         )
 
     def _fail(self, version: _Version[_Loaded], why: str) -> None:
-        """Refuse those who wait for a version, with the lock held; a new one is forgotten."""
+        """Refuse the waiters of a version, and drop it if it is new; the lock must be held."""
         failure = ModelUnavailable(f"model {version.bundle.name!r}: {why}")
         log.error("%s", failure)
         if self._takes_over(version):
-            log.error("model %s: the version before it goes on", version.bundle.name)
+            log.error("model %s: the previous version stays in use", version.bundle.name)
             version.is_leaving = True
         version.state, version.wanted_s = State.ABSENT, None
         version.failure, version.retry_s = failure, time.monotonic() + _RETRY_S

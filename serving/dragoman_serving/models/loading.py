@@ -1,4 +1,4 @@
-"""From a bundle to an engine that fits this machine."""
+"""Opens an engine for a bundle, with a layout that fits this machine."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ GPU_RUNTIMES = ("onnxruntime_cuda", "tensorrt")
 
 @dataclass(frozen=True)
 class Layout:
-    """What runs a model here, and in which precision.
+    """The runtime and the precision of a model on this machine.
 
     Attributes:
-        instruction_set: of the CPU, that the compiled code uses; None for other runtimes.
+        instruction_set: CPU instruction set of the compiled code; None for other runtimes.
     """
 
     runtime: Runtime
@@ -47,20 +47,20 @@ class Layout:
     instruction_set: str | None = None
 
     def __str__(self) -> str:
-        """For a person: int8 (native, avx2)."""
+        """A description, such as `int8 (native, avx2)`."""
         names = [name for name in (self.runtime, self.instruction_set) if name is not None]
         return f"{self.precision} ({', '.join(names)})"
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A running engine, and what it came to on this machine."""
+    """A running engine, with its layout and limits on this machine."""
 
     engine: Engine
     layout: Layout
     limits: BatchLimits
     scoring: PairScoring | None
-    """Scores given translations; None: the bundle's graph does."""
+    """Scores given translations; None: the bundle's graph is used."""
 
 
 def open_engine(
@@ -76,19 +76,19 @@ def open_engine(
     Args:
         bundle: folder of the bundle.
         manifest: its manifest, checked.
-        settings: how to lay the engine out.
-        special_ids: other than the manifest's.
+        settings: settings of the engine.
+        special_ids: replaces the special ids of the manifest.
         on_failure: see `Engine`.
         statistics: see `Engine`.
 
     Raises:
-        UsageError: the bundle cannot be loaded, or what was requested is not available here.
+        UsageError: the bundle cannot be loaded, or the settings are not available here.
     """
-    load()  # searches are compiled, whatever computes their scores
+    load()  # searches run in compiled code, with every runtime
     if manifest.limits.top_k > MOST_BEST:
         raise UsageError(
-            f"{bundle}: limits.top_k is {manifest.limits.top_k}, more than the {MOST_BEST} tokens "
-            "that are ranked at once: export it with a narrower beam"
+            f"{bundle}: limits.top_k is {manifest.limits.top_k}, more than the maximum of "
+            f"{MOST_BEST}: export it with a smaller beam width"
         )
     layout = choose_layout(settings, bundle, manifest)
     try:
@@ -118,14 +118,14 @@ def _workers(settings: EngineSettings, layout: Layout) -> int:
         return worker_threads(settings)
     if settings.workers not in (None, 1):
         raise UsageError(
-            f"workers is {settings.workers}, but a GPU does one thing after another: "
+            f"workers is {settings.workers}, but a GPU runs a single worker: "
             "serve with workers auto"
         )
     return 1
 
 
 def worker_threads(settings: EngineSettings) -> int:
-    """Workers of an engine on the CPU."""
+    """Returns the number of workers of an engine on the CPU."""
     return settings.workers or min(settings.tuning.workers_most, usable_cores())
 
 
@@ -147,10 +147,10 @@ def _open_network(
 
 
 def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) -> Layout:
-    """What settings come to on this machine.
+    """Returns the layout that settings give on this machine.
 
     Raises:
-        UsageError: what was requested is not available for this model on this machine.
+        UsageError: the settings are not available for this model on this machine.
     """
     runtime = settings.runtime
     on_gpu: Precision = "fp16" if settings.precision == "auto" else settings.precision
@@ -158,7 +158,7 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
         if obstacle := runtime_obstacle(runtime, bundle, manifest, on_gpu):
             raise UsageError(f"runtime is {runtime}, but {obstacle}: serve with runtime auto")
         return Layout(runtime, on_gpu)
-    # Graphs and plans for GPUs are made of those in fp32.
+    # Graphs and plans for GPUs are made from the fp32 graphs.
     trusted = settings.precision != "auto" or not manifest.failed_checks("fp32")
     if runtime == "auto" and trusted and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
         return Layout(found, on_gpu)
@@ -166,10 +166,10 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
 
 
 def _trusted(settings: EngineSettings, bundle: Path, manifest: Manifest) -> EngineSettings:
-    """Settings for the CPU that use no precision whose check failed, unless they name it.
+    """Settings for the CPU without precisions whose checks failed, unless explicitly chosen.
 
     Raises:
-        UsageError: the checks of all of them failed.
+        UsageError: the checks of all precisions failed.
     """
     failed = manifest.failed_checks("int8")
     if settings.precision != "auto" or not failed:
@@ -177,22 +177,22 @@ def _trusted(settings: EngineSettings, bundle: Path, manifest: Manifest) -> Engi
     if manifest.failed_checks("fp32"):
         raise UsageError(
             f"{bundle}: checks failed in int8 and in fp32: convert it again, or name a precision "
-            "to use it all the same"
+            "to use it anyway"
         )
     log.warning("%s: int8 is not used: %d of its checks failed", bundle, failed)
     return replace(settings, precision="fp32")
 
 
 def choose_cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
-    """What settings come to on this machine's CPU: our compiled code if possible, in int8.
+    """Returns the layout on this machine's CPU: compiled code in int8 if possible.
 
     Raises:
-        UsageError: what was asked for is not available for this model on this machine.
+        UsageError: the settings are not available for this model on this machine.
     """
     precision = settings.precision
     if precision in ("fp16", "bf16", "fp8"):
         raise UsageError(
-            f"precision is {precision}, which is for GPUs, and none here can be used so: "
+            f"precision is {precision}, which is for GPUs, and no GPU here can be used with it: "
             "serve with precision auto"
         )
     if settings.runtime != "onnxruntime":
@@ -213,14 +213,14 @@ def choose_cpu_layout(settings: EngineSettings, sizes: Dimensions) -> Layout:
 
 
 def default_lone_threads(sizes: Dimensions, workers: int, tuning: Tuning) -> int:
-    """All the workers' cores for a lone step where the model is large enough to gain by it."""
+    """Returns the threads of a step that runs alone: all cores, if the model is large enough."""
     return workers if _is_large(sizes, tuning) else 1
 
 
 def batch_limits(
     settings: EngineSettings, sizes: Dimensions, runtime: Runtime = "native"
 ) -> BatchLimits:
-    """The bounds that settings come to for a model."""
+    """Returns the batch limits that settings give for a model."""
     tuning = settings.tuning
     is_large = _is_large(sizes, tuning)
     on_cpu = tuning.rows_large if is_large else tuning.rows_small

@@ -1,6 +1,6 @@
-"""Which bundles are in memory: what is loaded, dropped or made to wait, and when.
+"""The policy for bundles in memory: which ones to load, unload or drain, and when.
 
-Policy alone: no bundles, threads, locks or clocks. A snapshot goes in, and a decision comes out.
+Only policy, without bundles, threads, locks or clocks: a snapshot goes in, a decision comes out.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 PATIENCE_S = 1.0
-"""For which a bundle waits for others to be idle; then the one loaded longest takes no more
-requests until it has been dropped. So every bundle has its turn, however busy the others are."""
+"""A bundle waits this long for others to become idle. After that, the one loaded longest ago takes
+no more requests until it has been unloaded. So every bundle gets its turn, however busy the others
+are."""
 
 
 class State(Enum):
-    """Where a bundle is."""
+    """State of a bundle."""
 
     ABSENT = "absent"
     LOADING = "loading"
@@ -28,16 +29,16 @@ class Holding:
     """A version of a bundle, as the policy sees it.
 
     Attributes:
-        key: what it is called in decisions.
-        state: where it is.
-        loaded_bytes: the most that it takes while it is loaded.
-        loading_bytes: the most that it takes beside these while it is being loaded.
-        in_flight: requests that use it.
+        key: its key in decisions.
+        state: its state.
+        loaded_bytes: its maximum memory while it is loaded.
+        loading_bytes: its additional memory while it is being loaded.
+        in_flight: number of requests that use it.
         used_s: when it was last used.
         loaded_s: when it was loaded.
-        wanted_s: since when somebody waits for it; None: nobody does.
-        is_draining: whether it takes no more requests.
-        is_leaving: whether nobody will want it again.
+        wanted_s: since when requests wait for it; None: none do.
+        is_draining: whether it takes no more requests for now.
+        is_leaving: whether it was replaced or removed.
     """
 
     key: int
@@ -53,19 +54,19 @@ class Holding:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it can be dropped at once."""
+        """Whether it can be unloaded immediately."""
         return self.state is State.LOADED and not self.in_flight
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is done next, by key.
+    """The next actions, by key.
 
     Attributes:
-        load: the bundle to load, after others were dropped.
-        drop: bundles to drop.
-        drain: all bundles that take no more requests until they have been dropped.
-        refuse: bundles that cannot be loaded, whatever is dropped.
+        load: the bundle to load, after others were unloaded.
+        drop: bundles to unload.
+        drain: all bundles that take no more requests until they have been unloaded.
+        refuse: bundles that are too large even if all others are unloaded.
     """
 
     load: int | None = None
@@ -75,14 +76,14 @@ class Decision:
 
 
 def decide(holdings: Sequence[Holding], most_bytes: int | None, now_s: float) -> Decision:
-    """What is done next.
+    """Returns the next actions.
 
-    Bundles are loaded one at a time, in the order in which they were first wanted. Idle ones are
-    dropped if there is no space, the least recently used first, and never one with work in flight.
+    Bundles are loaded one at a time, in the order in which they were first wanted. If there is no
+    space, idle ones are unloaded, the least recently used first; never one with work in flight.
 
     Args:
         holdings: all versions of all bundles.
-        most_bytes: bound on what they take together; None: there is none.
+        most_bytes: memory limit of all of them together; None: no limit.
         now_s: the time, on the clock of the holdings.
     """
     if any(one.state in (State.LOADING, State.CLOSING) for one in holdings):
@@ -105,7 +106,7 @@ def decide(holdings: Sequence[Holding], most_bytes: int | None, now_s: float) ->
     if now_s - (first.wanted_s or 0.0) < PATIENCE_S:
         return Decision(drop=gone, refuse=too_large)
     busy = sorted((one for one in held if not one.is_idle), key=lambda one: one.loaded_s)
-    busy.sort(key=lambda one: not one.is_leaving)  # these end in any case
+    busy.sort(key=lambda one: not one.is_leaving)  # leaving ones first: they end in any case
     drained = _enough(busy, lacking)
     return Decision(drop=gone, drain=tuple(one.key for one in drained), refuse=too_large)
 
@@ -119,7 +120,7 @@ def _most(most_bytes: int | None) -> float:
 
 
 def _enough(holdings: Sequence[Holding], lacking: float) -> list[Holding]:
-    """The first of some bundles that take as much as is lacking together, or all of them."""
+    """The first bundles that together free the lacking bytes, or all of them."""
     found = []
     for one in holdings:
         if lacking <= 0:

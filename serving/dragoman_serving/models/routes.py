@@ -1,6 +1,7 @@
-"""Which of several bundles translates a request: by its languages, or by the name that it gives.
+"""Chooses the bundle of a request, by its languages or by the requested name.
 
-Between languages that no bundle joins, two do, over a pivot language if there is one.
+If no bundle translates between the languages, two bundles do through a pivot language, if one is
+set.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from dragoman.kernel.manifest import Manifest
 from dragoman_serving.models.directions import Directions
 
 IN_REPOSITORY = "bundle"
-"""Folder of a bundle in a version of Triton's model."""
+"""Name of the bundle's folder in a version of Triton's model."""
 _MOST_KNOWN = 1024
-"""Answers that are remembered."""
+"""Number of routes that are cached."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,8 @@ class Bundle:
     """A bundle that can be served.
 
     Attributes:
-        name: by which requests may choose it.
-        folder: where it lies, without symbolic links.
+        name: name by which requests may choose it.
+        folder: its folder, without symbolic links.
         manifest: its manifest; its files need not be checked yet.
     """
 
@@ -39,9 +40,9 @@ class Bundle:
     manifest: Manifest
 
     def direction_length(self, source: str | None, target: str | None) -> int | None:
-        """Letters of the bundle's codes for two languages; None: it has no such direction.
+        """Returns the length of the bundle's codes for two languages; None: no such direction.
 
-        More letters are a closer fit: a request for `pt-BR` prefers `pt-br` to `pt`.
+        Longer codes match more closely: a request for `pt-BR` prefers `pt-br` to `pt`.
         """
         known = self.manifest.languages
         src = source and fold_language(source, known)
@@ -54,13 +55,12 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Route:
-    """What translates a request.
+    """The bundles that translate a request.
 
     Attributes:
-        bundles: one; through a pivot language that of each leg, which may be the same.
-        languages: source, pivot and target language; empty: the route is a direct one.
-        detected: the language of each text, where a request through a pivot language lets it be
-            detected.
+        bundles: one bundle; through a pivot language one for each leg, which may be the same.
+        languages: source, pivot and target language; empty: a direct route.
+        detected: the detected language of each text, for a pivot route with detection.
     """
 
     bundles: tuple[Bundle, ...]
@@ -75,7 +75,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Pair:
-    """A direction, with the bundles that translate it, or that of each leg over a language."""
+    """A direction, with the bundles that translate it, or the bundle of each leg."""
 
     source: str
     target: str
@@ -88,23 +88,23 @@ def _any(bundle: Bundle) -> bool:
 
 
 class Routes:
-    """The bundles of a server, in the order in which they were given. It does not change."""
+    """The bundles of a server, in the given order. Immutable."""
 
     def __init__(self, bundles: Sequence[Bundle], pivot: str | None = None) -> None:
-        """Take the bundles, the first of which is the default.
+        """Store the bundles; the first one is the default.
 
         Args:
-            bundles: of the server.
-            pivot: the language over which two directions are joined; None: none are.
+            bundles: bundles of the server.
+            pivot: the pivot language; None: no pivot translation.
 
         Raises:
             UsageError: two have the same name.
         """
         self.bundles = tuple(bundles)
         self.languages = tuple(dict.fromkeys(one for b in bundles for one in b.manifest.languages))
-        """Of all bundles."""
+        """Languages of all bundles."""
         self.pivot = fold_language(pivot, self.languages) if pivot else None
-        """The code of the pivot language; None as well if no bundle has it."""
+        """The code of the pivot language; also None if no bundle has it."""
         self._by_name = {bundle.name: bundle for bundle in bundles}
         if len(self._by_name) < len(self.bundles):
             names = [bundle.name for bundle in bundles]
@@ -113,9 +113,9 @@ class Routes:
             raise UsageError(f"two models are named {twice!r}: rename a folder of {folders}")
         direct = self._direct_pairs()
         self.pairs = (*direct, *self._pivoted_pairs(direct))
-        """What is translated, direct pairs first."""
+        """All pairs that are translated, direct ones first."""
         self.directions = tuple((pair.source, pair.target) for pair in self.pairs)
-        """Of all pairs."""
+        """Directions of all pairs."""
         self._together = Directions(self.languages, self.directions)
         self._known: dict[tuple[str | None, str | None], tuple[Route, ...]] = {}
         self._of_name: dict[str, Routes] = {}
@@ -127,19 +127,19 @@ class Routes:
         name: str | None = None,
         is_usable: Callable[[Bundle], bool] = _any,
     ) -> Route:
-        """The route of a request.
+        """Returns the route of a request.
 
-        Of several bundles with the direction, it is the one that is named, else the first that is
-        usable, else the first. If none has it, it is that over the pivot language.
+        Among several bundles with the direction, it is the named one, else the first usable one,
+        else the first. If no bundle has the direction, the route goes through the pivot language.
 
         Args:
-            source: language that the request names.
-            target: language that the request names.
-            name: of a bundle, if the request gives one.
+            source: requested source language.
+            target: requested target language.
+            name: requested bundle, if any.
             is_usable: whether a bundle can be loaded, as far as is known.
 
         Raises:
-            InvalidRequest: there is none.
+            InvalidRequest: there is no route.
         """
         if name is not None:
             return self._named(name).choose(source, target)
@@ -161,10 +161,10 @@ class Routes:
         name: str | None = None,
         is_usable: Callable[[Bundle], bool] = _any,
     ) -> Route:
-        """As `choose`, where the language of the texts may be to be detected.
+        """As `choose`, with detection of the texts' language if the source language is `AUTO`.
 
         Raises:
-            InvalidRequest: there is none, or the texts are for several.
+            InvalidRequest: there is no route, or the texts need different ones.
         """
         if source is None or source.strip().lower() != AUTO:
             return self.choose(source, target, name, is_usable)
@@ -177,8 +177,8 @@ class Routes:
         chosen = {self.choose(src, target, None, is_usable) for src in sources}
         if len(chosen) > 1:
             raise InvalidRequest(
-                "the texts are of languages that different models translate "
-                f"({', '.join(sources)}): send those of each language in a request of their own"
+                "the texts are in languages of different models "
+                f"({', '.join(sources)}): send the texts of each language in a separate request"
             )
         if not chosen:
             return self.choose(None, target, None, is_usable)
@@ -186,10 +186,10 @@ class Routes:
         return replace(route, detected=tuple(detected)) if route.languages else route
 
     def find(self, name: str) -> Bundle:
-        """The bundle of a name, or else of a direct direction such as en-de.
+        """Returns the bundle with a name, or else with a direct direction such as en-de.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no such bundle.
         """
         if name in self._by_name:
             return self._by_name[name]
@@ -202,7 +202,7 @@ class Routes:
         return self.choose(source, target).bundles[0]
 
     def _named(self, name: str) -> Routes:
-        """Those of one bundle."""
+        """The routes of one bundle."""
         if name not in self._by_name:
             raise InvalidRequest(f"model is {brief(name)}: there are {', '.join(self._by_name)}")
         if name not in self._of_name:
@@ -213,14 +213,14 @@ class Routes:
         closest = self._closest(source, target)
         if not closest and (joined := self._through_pivot(source, target)):
             return joined
-        if len(self.bundles) == 1:  # it says itself what it lacks
+        if len(self.bundles) == 1:  # the bundle itself refuses unknown languages
             closest = list(self.bundles)
         if not closest:
             raise self._unknown(source, target)
         return tuple(Route((bundle,)) for bundle in closest)
 
     def _closest(self, source: str | None, target: str | None) -> list[Bundle]:
-        """The bundles that have a direction, of these the ones whose codes fit best."""
+        """The bundles that have a direction, with the most closely matching codes."""
         lengths = [bundle.direction_length(source, target) for bundle in self.bundles]
         longest = max((length for length in lengths if length is not None), default=None)
         if longest is None:
@@ -266,10 +266,10 @@ class Routes:
 
 
 def check_names(routes: Routes, pivot: str | None, preload: Sequence[str]) -> None:
-    """See that the languages and bundles of settings are there.
+    """Check that the languages and bundles in settings exist.
 
     Raises:
-        UsageError: one is not, by name.
+        UsageError: one does not exist; the message names it.
     """
     if pivot is not None and routes.pivot is None:
         known = ", ".join(routes.languages)
@@ -279,18 +279,19 @@ def check_names(routes: Routes, pivot: str | None, preload: Sequence[str]) -> No
 
 
 def read_bundles(folders: Sequence[Path]) -> list[Bundle]:
-    """Bundles in folders; see `read_bundle`."""
+    """Reads bundles from folders; see `read_bundle`."""
     return [read_bundle(folder) for folder in folders]
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """The bundle in a folder, named as the folder, or as a symbolic link to it.
+    """Reads the bundle in a folder. Its name is that of the folder, or of a symbolic link to it.
 
-    What the link names now is what is loaded, also after it names something else. One in a Triton
-    repository, where the folder's name is always the same, is named by its languages: en-de-fr.
+    A link is resolved now, so the same bundle is loaded even if the link changes later. In a Triton
+    repository, where the folder's name is always the same, the name is made of the languages:
+    en-de-fr.
 
     Raises:
-        UsageError: the folder holds none.
+        UsageError: the folder holds no bundle.
     """
     manifest = Manifest.read(folder)
     name = "-".join(manifest.languages) if folder.name == IN_REPOSITORY else folder.name

@@ -1,1 +1,1 @@
-"""A request's options: read, checked, and turned into a plan for each sentence."""
+"""Reads and checks a request's options, and makes a plan for its sentences."""

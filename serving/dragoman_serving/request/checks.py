@@ -1,4 +1,4 @@
-"""A request's options, held against the table of options and the model's limits."""
+"""Checks a request's options against the table of options and the model's limits."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dragoman.kernel.manifest import Limits
 def check_options(
     given: Mapping[str, Any], model: str, limits: Limits | None, vocab_size: int | None = None
 ) -> OptionArguments:
-    """Refuse what cannot be asked for.
+    """Check options, and refuse invalid ones.
 
     Args:
         given: options of a request, by name.
-        model: Triton's name of the model that is asked.
-        limits: of the bundle; None: what they bound is not checked.
-        vocab_size: V; None: what it bounds is not checked.
+        model: name of the Triton model.
+        limits: limits of the bundle; None: values are not checked against them.
+        vocab_size: V; None: values are not checked against it.
 
     Returns:
-        The options without those that are the default.
+        The options that differ from the default.
 
     Raises:
-        InvalidRequest: an unknown name, a value of another type or out of range, or one that does
-            not go with another.
+        InvalidRequest: an unknown name, a value of another type or out of range, or options that
+            exclude each other.
     """
     try:
         known = bounds(limits, vocab_size) if limits else None
@@ -38,7 +38,7 @@ def check_options(
 
 
 def bounds(limits: Limits, vocab_size: int | None) -> dict[str, float]:
-    """The model's numbers that the table of options names."""
+    """Returns the model's limits by their names in the table of options."""
     found: dict[str, float] = {
         "max_target_tokens": limits.max_target_tokens,
         "max_beam_width": limits.max_beam_width,

@@ -1,4 +1,4 @@
-"""Terms with a translation of their own."""
+"""Glossary terms, which have a given translation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dragoman.kernel.terms import TERM_START, WORD_CHARACTER, folded, longest_pr
 
 
 class Glossary:
-    """Source terms, each with what a translation shall hold for it."""
+    """Source terms, each with the target term that the translation must contain."""
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        """Take terms, of which the longest counts where several begin at one place.
+        """Store terms; where several match at one position, the longest counts.
 
         Args:
-            terms: target term by source term, none of them empty.
+            terms: target terms by source term, none of them empty.
         """
         self._targets = {folded(term): target for term, target in terms.items()}
         self._sorted = sorted(self._targets)
@@ -23,7 +23,7 @@ class Glossary:
         self._longest = max(map(len, self._sorted), default=0)
 
     def targets_of(self, text: str) -> tuple[str, ...]:
-        """What the translation of a text shall hold: once for each term that stands there."""
+        """Returns the target terms for a text, each once, in the order of the source terms."""
         text = text.casefold()
         found: dict[str, None] = {}
         end = 0
@@ -34,10 +34,10 @@ class Glossary:
         return tuple(found)
 
     def _term_at(self, text: str, begin: int) -> str | None:
-        """The longest term that stands there as a whole word.
+        """The longest term at this position that ends at a word boundary.
 
-        Only one term and those that it begins with can stand there, so that a text's time does not
-        grow with the number of terms.
+        Only the term found by binary search and its prefixes can match, so the time does not grow
+        linearly with the number of terms.
         """
         index = bisect_right(self._sorted, text[begin : begin + self._longest])
         term = self._sorted[index - 1] if index else None

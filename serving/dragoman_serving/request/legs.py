@@ -1,4 +1,4 @@
-"""The options of a request through a pivot language, for each of its two legs."""
+"""The options for each leg of a request through a pivot language."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Legs(NamedTuple):
 
 
 def legs_of(given: Mapping[str, Any], languages: Sequence[str], model: str) -> Legs:
-    """The options of both legs.
+    """Returns the options of both legs.
 
     Args:
         given: options of the request.
         languages: source, pivot and target language.
-        model: Triton's name of the model that is asked.
+        model: name of the Triton model.
 
     Raises:
-        InvalidRequest: an option is not valid, or none that can go through a pivot language.
+        InvalidRequest: an option is not valid, or not available through a pivot language.
     """
     source, pivot, target = languages
     options: dict[str, Any] = {**check_options(given, model, None)}
     for name in options:
         if OPTIONS[name].legs == "none":
             raise InvalidRequest(
-                f"{name}: not through a pivot language, and from {source!r} into {target!r} there "
-                f"is only the way through {pivot!r}"
+                f"{name}: not through a pivot language, but from {source!r} into {target!r} this "
+                f"server translates only through {pivot!r}"
             )
     both = {name: value for name, value in options.items() if OPTIONS[name].legs == "both"}
     return Legs(

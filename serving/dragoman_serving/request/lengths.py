@@ -1,4 +1,4 @@
-"""How many tokens a translation may have, and must have."""
+"""Minimum and maximum number of tokens of a translation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.kernel.manifest import Limits
 
 @dataclass
 class Lengths:
-    """Bounds of a translation's length; a ratio is tokens for each token of the text."""
+    """Limits of a translation's length. Ratios are target tokens per token of the text."""
 
     max_tokens: int | None
     min_tokens: int
@@ -21,11 +21,11 @@ class Lengths:
     min_ratio: float
     limits: Limits
     specials: int
-    """Source ids that are no text: the tag, if there are any, and the end symbol."""
+    """Number of special source ids: the tag, if there are tags, and the end symbol."""
 
     @classmethod
     def of(cls, options: OptionArguments, limits: Limits, specials: int) -> Lengths:
-        """As a request's options say."""
+        """Make the limits from a request's options."""
         return cls(
             options.get("max_tokens"),
             options.get("min_tokens") or 0,
@@ -36,7 +36,7 @@ class Lengths:
         )
 
     def most(self, src_ids: Sequence[int], given: int = 0) -> int:
-        """The most tokens of a translation, of which so many are given."""
+        """Returns the maximum number of tokens; `given` of them are prescribed by the request."""
         if self.max_tokens is not None:
             return self.max_tokens
         if self.max_ratio is not None:
@@ -47,11 +47,11 @@ class Lengths:
         return min(most, self.limits.max_target_tokens)
 
     def fewest(self, src_ids: Sequence[int]) -> int:
-        """The fewest tokens of a translation."""
+        """Returns the minimum number of tokens."""
         if not self.min_ratio:
             return self.min_tokens
         return max(self.min_tokens, math.ceil(self._times(self.min_ratio, src_ids)))
 
     def _times(self, ratio: float, src_ids: Sequence[int]) -> float:
-        # Ratios come as fp32, and 0.3 of 10 is to be 3 all the same.
+        # Ratios arrive as fp32; rounding makes 0.3 times 10 exactly 3.
         return round(ratio * (len(src_ids) - self.specials), 4)

@@ -10,14 +10,14 @@ from dragoman.kernel.errors import InvalidRequest
 
 
 def read_markups(written: Sequence[str], texts: int) -> tuple[Markup | None, ...]:
-    """The markup of each text; nothing if no text has any.
+    """Returns the markup of each text; empty if no text has markup.
 
     Args:
         written: values of the option, as JSON; empty for a text without markup.
-        texts: how many the request has.
+        texts: number of texts in the request.
 
     Raises:
-        InvalidRequest: these are not as many.
+        InvalidRequest: the numbers of values and texts differ.
     """
     if written and len(written) != texts:
         raise InvalidRequest(
@@ -30,7 +30,7 @@ def check_markup(index: int, text: str, markup: Markup) -> None:
     """Refuse markup that is not valid.
 
     Raises:
-        InvalidRequest: it is not.
+        InvalidRequest: the markup is not valid.
     """
     try:
         markup.check(text)

@@ -1,4 +1,4 @@
-"""What stands in a text for something else, and is to stand in its translation as it is."""
+"""Finds placeholders: parts of a text that its translation must repeat unchanged."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ _FORMS = (
     r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
     r"(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w)",  # numbers, times, dates
 )
-"""None may take longer than a text's length allows, whatever stands there: the local part of a mail
-address begins at each letter, so its length is bounded, and a zero is both flag and digit, so
-neither gives any back."""
+"""Each pattern must take linear time on any text. A mail address may begin at each letter, so the
+length of its local part is limited. A zero is both flag and digit, so both are possessive."""
 _PATTERN = re.compile("|".join(f"(?:{form})" for form in _FORMS))
 
 
 def find_placeholders(text: str) -> list[str]:
-    """The placeholders of a text, in their order, each as often as it stands there."""
+    """Returns the placeholders of a text, in order, with repetitions."""
     return _PATTERN.findall(text)
 
 
 def placeholder_spans(text: str) -> list[tuple[int, int]]:
-    """Begin and end of each, in characters."""
+    """Returns begin and end of each placeholder, in characters."""
     return [found.span() for found in _PATTERN.finditer(text)]
 
 
 def is_tag(placeholder: str) -> bool:
-    """Whether it begins or ends something, so that its place among its like matters."""
+    """Whether it is a tag, which must keep its order among the tags."""
     return placeholder.startswith("<")
 
 
 def split_at_placeholders(text: str) -> list[str]:
-    """What stands between the placeholders of a text: one more than they are."""
+    """Returns the parts between the placeholders of a text: one more than placeholders."""
     return _PATTERN.split(text)

@@ -1,7 +1,7 @@
-"""What a request's options come to: what to search for, what to return, how to split.
+"""The plan of a request: how to split and search, and which outputs to return.
 
-A plan is made once from the options and the model's limits. Everything behind it reads the plan,
-not the options.
+A plan is made once from the options and the model's limits. All later code reads the plan, not the
+options.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 _DEFAULTS = SearchOptions()
 _OF_SEARCH = frozenset(("scores", "confidences"))
 _OF_SCORER = frozenset(("token_scores", "alignments", "attention"))
-"""Outputs that follow from what searches compare, and those that need each token's scores."""
+"""Outputs that follow from the scores of a search, and outputs that need each token's score."""
 _ALTERING = ("keep_placeholders", "repetition_penalty", "coverage_penalty")
-"""Options with which a search's scores are not the model's own."""
+"""Options that change the scores of a search."""
 _UNREPAIRED = frozenset(("repair", "keep_placeholders", "coverage_penalty"))
-"""Options with which nothing is searched for again; `repair` is among a request's options only if
-it is false, which is not the default."""
+"""Options that switch repair off. `repair` is among a request's options only if it is false,
+because true is the default."""
 _WIDTH_WITH_TERMS = 8
-"""Where a term must be generated, hypotheses with it and without it share the beam."""
+"""Default beam width with required terms: hypotheses with and without a term share the beam."""
 
 
-@dataclass(kw_only=True)  # frozen takes three times as long to make, and each request makes one
+@dataclass(kw_only=True)  # not frozen: that is three times slower, and each request makes a plan
 class ScoringPlan:
     """How to score given translations; `alpha` is the exponent of the length penalty."""
 
     languages: tuple[str | None, str | None]
-    """Source and target, as the request names them."""
+    """Source and target language, as in the request."""
     outputs: frozenset[str]
-    """Names of the outputs that the request asks for."""
+    """Names of the requested outputs."""
     alignment_form: AlignmentForm | None
     alpha: float
     urgency: Urgency
@@ -64,36 +64,36 @@ class SearchPlan(ScoringPlan):
     """How to translate the texts of a request."""
 
     assessed: bool
-    """Whether more is returned of translations than what searches compare."""
+    """Whether outputs are requested that the search's scores alone do not give."""
     most_sentence_tokens: int | None
-    """Of a sentence, without specials; None: texts are not split."""
+    """Limit of a sentence, without special tokens; None: texts are not split."""
     width: int
-    """Of the beam."""
+    """Beam width."""
     width_with_terms: int
     hypotheses: int
-    """Translations of a text."""
+    """Number of translations of a text."""
     samples: int
-    """Translations of a sentence that are sampled, each by itself; 0 where none is."""
+    """Number of independent samples of a sentence; 0: no sampling."""
     alternatives: int
-    """In how many ways a translation is to go on behind its prefix; 0 where that is open."""
+    """Number of different tokens after the prefix; 0: no alternatives."""
     lengths: Lengths
     prefixes: tuple[str, ...]
-    """Of each text; empty: none has one."""
+    """Prefix of each text; empty: no text has one."""
     markups: tuple[Markup | None, ...]
-    """Of each text; empty: none has any."""
+    """Markup of each text; empty: no text has markup."""
     terms: RequiredTerms
     repairs: bool
-    """Whether a faulty translation is searched for again."""
+    """Whether to search again for a faulty translation."""
     constraints: Constraints
-    """Of sentences that have nothing of their own."""
+    """Constraints of sentences without constraints of their own."""
     draws_seed: bool
-    """Whether its samples have a seed that was drawn for one request."""
+    """Whether it samples with a random seed for this request."""
     shortlist: bool
     """Whether only tokens of a sentence's shortlist are scored."""
     target: Tokenizer
 
     def at(self, urgency: Urgency) -> SearchPlan:
-        """The same for a request of another urgency; what it has worked out is shared."""
+        """Returns a copy for a request of another urgency, which shares the cached search."""
         _ = self._usual
         plan = copy.copy(self)
         plan.urgency = urgency
@@ -106,16 +106,16 @@ class SearchPlan(ScoringPlan):
         src_ids: Sequence[int],
         marked: MarkedSentence | None = None,
     ) -> tuple[int, SearchOptions]:
-        """How to search for a sentence's translation.
+        """Returns how to search for a sentence's translation.
 
         Args:
-            index: of the text that it stands in.
+            index: index of its text.
             text: the sentence.
             src_ids: its ids, tag and end symbol included.
             marked: its codes.
 
         Returns:
-            The most tokens to generate, and the rest.
+            The maximum number of tokens, and the search options.
 
         Raises:
             InvalidRequest: the prefix is too long.
@@ -142,30 +142,30 @@ class SearchPlan(ScoringPlan):
     def _of_marked(
         self, text: str, src_ids: Sequence[int], marked: MarkedSentence
     ) -> tuple[int, SearchOptions]:
-        """As `of_sentence`, of one that is aligned with its translation, or repeats something."""
+        """As `of_sentence`, for a sentence that needs an alignment or has kept spans."""
         terms = self.terms.of_sentence(text, kept=marked.kept)
         most = self.lengths.most(src_ids, sum(map(len, terms.sequences)) if terms else 0)
         search = self._search((), terms, self._least(src_ids, most))
         return most, replace(search, token_scores=True, alignment=True)
 
     def of_part(self, text: str, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
-        """As `of_sentence`, of what stands between two placeholders."""
+        """As `of_sentence`, for the part between two placeholders."""
         terms = self.terms.of_sentence(text, placeholders=False)
         most = self.lengths.most(src_ids, sum(map(len, terms.sequences)) if terms else 0)
         return most, self._search((), terms, self._least(src_ids, most))
 
     @cached_property
     def _usual(self) -> SearchOptions:
-        """The search for sentences that have nothing of their own."""
+        """Search options for sentences without constraints of their own."""
         return self._search((), None, 0)
 
     def _search(
         self, prefix: tuple[int, ...], terms: TermConstraints | None, least: int
     ) -> SearchOptions:
-        """The search for a sentence with a prefix, terms and fewest tokens of its own."""
-        # Greedy search cannot hold terms.
+        """Search options for a sentence with its own prefix, terms and minimum length."""
+        # Greedy search cannot enforce terms.
         width = max(self.width_with_terms, 2) if terms else self.width
-        # Greedy search by itself does not score what it finds.
+        # Plain greedy search does not compute scores.
         scored = width == 1 and (self.assessed or not self.outputs.isdisjoint(_OF_SEARCH))
         constraints: Constraints | None = replace(
             self.constraints, prefix=prefix, terms=terms, min_tokens=least, scored=scored
@@ -192,15 +192,15 @@ def plan_request(
     urgency: Urgency = DEFAULT_URGENCY,
     model: str = TRANSLATE,
 ) -> SearchPlan:
-    """Check what a request to translate asks, and resolve it.
+    """Check the options of a translation request, and make its plan.
 
     Args:
         given: options of the request, by name.
-        limits: of the model.
-        tokenizer: of the model.
-        texts: how many the request has.
-        urgency: of the request.
-        model: Triton's name of the model that is asked.
+        limits: limits of the model.
+        tokenizer: tokenizer of the model.
+        texts: number of texts in the request.
+        urgency: urgency of the request.
+        model: name of the Triton model.
 
     Raises:
         InvalidRequest: see `check_options`.
@@ -211,7 +211,7 @@ def plan_request(
     width = _width(options, limits)
     hypotheses = _hypotheses(options, width)
     outputs = _outputs(options)
-    # A search whose scores are the model's own knows the sum of the log-probabilities.
+    # If no option changes the scores of a search, they include the sum of the log-probabilities.
     is_altered = any(name in options for name in _ALTERING)
     widest = min(_WIDTH_WITH_TERMS, limits.max_beam_width)
     keep_placeholders = "keep_placeholders" in options
@@ -248,14 +248,14 @@ def plan_request(
 def plan_stream(
     given: Mapping[str, Any], limits: Limits, tokenizer: Tokenizer, urgency: Urgency
 ) -> SearchPlan:
-    """As `plan_request`, of one text whose translation is read as it grows."""
+    """As `plan_request`, for one text that is streamed."""
     return plan_request(given, limits, tokenizer, urgency=urgency, model=STREAM)
 
 
 def plan_scoring(
     given: Mapping[str, Any], limits: Limits, urgency: Urgency = DEFAULT_URGENCY
 ) -> ScoringPlan:
-    """Check what a request to score given translations asks, and resolve it.
+    """Check the options of a scoring request, and make its plan.
 
     Raises:
         InvalidRequest: see `check_options`.
@@ -271,7 +271,7 @@ def plan_scoring(
 
 
 def with_sample(search: SearchOptions, number: int) -> SearchOptions:
-    """The search for another sample, which has random numbers of its own."""
+    """Returns the search for another sample, with its own random numbers."""
     constraints = search.constraints
     assert constraints is not None
     assert constraints.sampling is not None
@@ -280,7 +280,7 @@ def with_sample(search: SearchOptions, number: int) -> SearchOptions:
 
 
 def with_alternatives(search: SearchOptions, ranks: range) -> SearchOptions:
-    """The search for some of the alternatives at a position."""
+    """Returns the search for some of the alternatives at a position."""
     return replace(search, hypotheses=len(ranks), alternatives=ranks)
 
 
@@ -296,7 +296,7 @@ def _alpha(options: OptionArguments, limits: Limits) -> float:
 def _most_sentence_tokens(options: OptionArguments, limits: Limits) -> int | None:
     if not splits(options):
         return None
-    # An address, which is kept whole, may have more than the model's sentences should.
+    # A kept placeholder, such as a URL, may be longer than the default sentence length.
     keeps = "keep_placeholders" in options
     default = limits.most_text_tokens if keeps else limits.sentence_tokens
     return options.get("max_sentence_tokens") or default
@@ -326,7 +326,7 @@ def _width(options: OptionArguments, limits: Limits) -> int:
 
 
 def _hypotheses(options: OptionArguments, width: int) -> int:
-    """How many translations of a text are requested."""
+    """The requested number of translations of a text."""
     wanted = options.get("num_return_sequences") or 1
     if wanted > width and not sampled(options):
         raise InvalidRequest(
@@ -336,7 +336,7 @@ def _hypotheses(options: OptionArguments, width: int) -> int:
 
 
 def _constraints(options: OptionArguments, target: Tokenizer) -> Constraints:
-    """The constraints on every sentence."""
+    """The constraints of all sentences."""
     suppressed = None
     if "suppress" in options:
         words = dict.fromkeys(_written(word, target) for word in options["suppress"] or ())
@@ -358,10 +358,10 @@ def _constraints(options: OptionArguments, target: Tokenizer) -> Constraints:
 
 
 def _written(word: str, target: Tokenizer) -> str:
-    """A word as the vocabulary writes it.
+    """The vocabulary's spelling of a word.
 
     Raises:
-        InvalidRequest: it does not.
+        InvalidRequest: the vocabulary cannot write it.
     """
     ids = target.encode(word)
     if not ids or not all(target.vocabulary[token] for token in ids):

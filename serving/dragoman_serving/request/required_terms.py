@@ -1,4 +1,4 @@
-"""What a sentence's translation must hold: terms of the glossary, and placeholders."""
+"""Terms that a sentence's translation must contain: glossary terms and placeholders."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from dragoman_serving.request.placeholders import find_placeholders, is_tag
 
 
 class RequiredTerms:
-    """Finds the terms that a translation must hold."""
+    """Finds the terms that a translation must contain."""
 
     def __init__(
         self, glossary: Glossary | None, keeps_placeholders: bool, target: Tokenizer
     ) -> None:
-        """Begin with the target vocabulary."""
+        """Store the glossary and the target vocabulary."""
         self._glossary = glossary
         self.keeps_placeholders = keeps_placeholders
         self._target = target
 
     def __bool__(self) -> bool:
-        """Whether a sentence may have any."""
+        """Whether a sentence may have required terms."""
         return self._glossary is not None or self.keeps_placeholders
 
     def of_sentence(
         self, text: str, placeholders: bool = True, kept: Sequence[str] = ()
     ) -> TermConstraints | None:
-        """The terms of a sentence, with its placeholders or without; None if it has none.
+        """Returns the required terms of a sentence; None if it has none.
 
         Args:
             text: the sentence.
-            placeholders: whether to keep them, if the request says so.
-            kept: texts that the translation repeats, as far as the vocabulary can write them.
+            placeholders: whether to include its placeholders, if the request keeps them.
+            kept: more texts to repeat; those that the vocabulary cannot write are left out.
 
         Raises:
-            InvalidRequest: the vocabulary cannot write one.
+            InvalidRequest: the vocabulary cannot write a term.
         """
         terms: list[str] = []
         after: list[int | None] = []
@@ -71,21 +71,21 @@ class RequiredTerms:
         return TermConstraints(sequences, self._continuing, tuple(after))
 
     def kept_placeholders(self, index: int, text: str) -> tuple[tuple[str, str], ...]:
-        """The placeholders of a sentence, each as the vocabulary writes it and as the text has it.
+        """Returns the placeholders of a sentence, each in the vocabulary's and the text's spelling.
 
         Args:
-            index: of the text that the sentence stands in.
+            index: index of the sentence's text.
             text: the sentence.
 
         Raises:
-            InvalidRequest: the vocabulary lacks a character of one, or what is a placeholder in the
-                one is none in the other.
+            InvalidRequest: the vocabulary lacks a character of a placeholder, or the two spellings
+                have different placeholders.
         """
         if not self.keeps_placeholders:
             return ()
         raw, written = find_placeholders(text), self.placeholders(text)
         for placeholder in raw:
-            # As decoded it has other characters in its place, which can be written.
+            # After decoding, other characters replace the unknown ones, so this is checked first.
             if UNKNOWN_ID in self._target.encode(placeholder):
                 raise cannot_write("keep_placeholders", placeholder)
         if len(raw) != len(written):
@@ -99,7 +99,7 @@ class RequiredTerms:
         return bool(ids) and UNKNOWN_ID not in ids
 
     def placeholders(self, text: str) -> list[str]:
-        """The placeholders of a sentence as the vocabulary writes them."""
+        """Returns the placeholders of a sentence, in the vocabulary's spelling."""
         return find_placeholders(self._target.decode(self._target.encode(text)))
 
     @cached_property
@@ -109,5 +109,5 @@ class RequiredTerms:
 
 
 def cannot_write(option: str, text: str) -> InvalidRequest:
-    """The refusal of text that the vocabulary has no tokens for."""
+    """Returns the error for text that the vocabulary has no tokens for."""
     return InvalidRequest(f"{option}: the model's vocabulary cannot write {brief(text)}")

@@ -1,4 +1,4 @@
-"""A translation in which placeholders, and the white space around them, are as in its source."""
+"""Restores the source's placeholders, and the white space around them, in a translation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _WORD, _PLACEHOLDER = "word", "placeholder"
 _OPENING = frozenset(("Ps", "Pi"))
 _OPENING_TOO = frozenset("\"'»¿¡")
 _SPACED_IN_FRENCH = frozenset("!?:;%»")
-"""Punctuation with a space before it in some languages: the translation's spacing is right."""
+"""Some languages put a space before these marks, so the translation's spacing is kept."""
 
 
 class _Edit(NamedTuple):
-    """A span of a text, and what is there instead."""
+    """A span of a text, and its replacement."""
 
     begin: int
     end: int
@@ -30,8 +30,8 @@ class _Occurrence(NamedTuple):
     Attributes:
         begin: where it begins.
         end: where it ends.
-        source: where it begins and ends in the source.
-        raw: how the source has it.
+        source: its span in the source.
+        raw: its spelling in the source.
     """
 
     begin: int
@@ -41,11 +41,11 @@ class _Occurrence(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """What is beside a placeholder.
+    """One side of a placeholder.
 
     Attributes:
-        gap: the white space.
-        neighbour: a word, a placeholder, punctuation as it is; empty: the text ends.
+        gap: the white space on this side.
+        neighbour: kind of the neighbour: word, placeholder, or the punctuation mark; empty: none.
     """
 
     gap: str
@@ -55,22 +55,22 @@ class _Side(NamedTuple):
 class Restored:
     """A translation with the placeholders of its source.
 
-    There is white space between a placeholder and a neighbour of the same kind as in the source, a
-    word, a placeholder or the same punctuation, if the source has some there; on the inner side of
-    a tag, whatever the neighbour is.
+    If the neighbour of a placeholder is of the same kind as in the source (a word, a placeholder or
+    the same punctuation), the white space between them is as in the source. On the inner side of a
+    tag, this holds for any neighbour.
 
     Attributes:
         text: the translation.
     """
 
     def __init__(self, written: str, source: str, placeholders: Sequence[tuple[str, str]]) -> None:
-        """Put them back.
+        """Restore the placeholders.
 
         Args:
-            written: the translation as the vocabulary writes it.
-            source: what was translated.
-            placeholders: of the source, in order, each as the vocabulary writes it beside how the
-                source has it. One that the translation lacks is left out.
+            written: the translation, in the vocabulary's spelling.
+            source: the source text.
+            placeholders: placeholders of the source, in order, each in the vocabulary's and in the
+                source's spelling. Those that the translation lacks are ignored.
         """
         found = _occurrences(written, source, placeholders)
         self._written = written
@@ -82,7 +82,7 @@ class Restored:
                 self._edit([gap])
 
     def _edit(self, gaps: Sequence[_Edit]) -> bool:
-        """Change white space, unless two would read as one: `1: 2` as `1:2`."""
+        """Change white space, unless it would merge two placeholders, such as `1: 2` to `1:2`."""
         edits = sorted([*self._edits, *gaps])
         text = _edited(self._written, edits)
         if find_placeholders(text) != find_placeholders(self.text):
@@ -91,7 +91,7 @@ class Restored:
         return True
 
     def index(self, written_index: int) -> int:
-        """Where a character is now; one of a placeholder as far into it as it was."""
+        """Maps an index of the written text to `text`; within a placeholder, in proportion."""
         shift = 0
         for begin, end, text in self._edits:
             if written_index < begin:
@@ -106,12 +106,12 @@ class Restored:
 def _occurrences(
     written: str, source: str, placeholders: Sequence[tuple[str, str]]
 ) -> list[_Occurrence]:
-    """The placeholders of a translation, in its order."""
+    """The placeholders of a translation, in order."""
     found: list[_Occurrence] = []
     is_taken = bytearray(len(written))
     matches: dict[str, Iterator[re.Match[str]]] = {}
     known = zip(placeholders, placeholder_spans(source), strict=True)
-    # The longest first, so that none is found in another.
+    # The longest first, so that none is found within another.
     for (placeholder, raw), span in sorted(known, key=lambda one: -len(one[0][0])):
         if placeholder not in matches:
             matches[placeholder] = re.finditer(re.escape(placeholder), written)
@@ -125,7 +125,7 @@ def _occurrences(
 
 
 class _Spacing:
-    """White space beside placeholders, as the source has it."""
+    """The white space around placeholders, compared with the source."""
 
     def __init__(self, written: str, source: str, found: Sequence[_Occurrence]) -> None:
         """Compare a translation with its source."""
@@ -135,7 +135,7 @@ class _Spacing:
         self._written = _Surroundings(written, [(one.begin, one.end) for one in found])
 
     def edits(self) -> Iterator[_Edit]:
-        """White space that is too much, or lacking."""
+        """Yields the changes of white space, to add or remove some."""
         last_end = -1
         for one in self._found:
             side = self._written.before(one.begin)
@@ -151,7 +151,7 @@ class _Spacing:
             yield from _changed(one.end, side.gap, wanted)
 
     def _wanted(self, one: _Occurrence, side: _Side, *, is_before: bool) -> bool | None:
-        """Whether white space is to be on a side of a placeholder; None: it stays as it is."""
+        """Whether one side of a placeholder should have white space; None: keep it as it is."""
         begin, end = one.source
         in_source = self._source.before(begin) if is_before else self._source.behind(end)
         was, neighbour = in_source.neighbour, side.neighbour
@@ -166,7 +166,7 @@ class _Spacing:
     def _agreed(
         self, one: _Occurrence, wanted: bool | None, other: _Occurrence, side: _Side
     ) -> bool | None:
-        """What neighbours want of the space between them: first of all what their tags want."""
+        """Resolves the white space between two placeholders; the inner side of a tag decides."""
         of_other = self._wanted(other, side, is_before=True)
         is_inner, is_other_inner = _is_inner(one, False), _is_inner(other, True)
         if is_inner != is_other_inner:
@@ -175,20 +175,20 @@ class _Spacing:
 
 
 class _Surroundings:
-    """What is beside placeholders in a text."""
+    """The neighbours of placeholders in a text."""
 
     def __init__(self, text: str, spans: Sequence[tuple[int, int]]) -> None:
-        """Know where they begin and end."""
+        """Store where placeholders begin and end."""
         self._text = text
         self._begins, self._ends = {begin for begin, _ in spans}, {end for _, end in spans}
 
     def before(self, begin: int) -> _Side:
-        """What is before the one that begins at an index."""
+        """Returns the side before the placeholder that begins at an index."""
         text = self._text[:begin].rstrip()
         return _Side(self._text[len(text) : begin], _kind(text[-1:], len(text) in self._ends))
 
     def behind(self, end: int) -> _Side:
-        """What is behind the one that ends at an index."""
+        """Returns the side after the placeholder that ends at an index."""
         text = self._text[end:].lstrip()
         index = len(self._text) - len(text)
         return _Side(self._text[end:index], _kind(text[:1], index in self._begins))
@@ -200,7 +200,7 @@ def _changed(begin: int, gap: str, wanted: bool | None) -> Iterator[_Edit]:
 
 
 def _is_inner(one: _Occurrence, is_before: bool) -> bool:
-    """Whether a side of a placeholder is within the element whose tag it is."""
+    """Whether a side of a tag is inside its element."""
     if not is_tag(one.raw) or one.raw.endswith("/>"):
         return False
     return one.raw.startswith("</") == is_before

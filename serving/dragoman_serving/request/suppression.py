@@ -13,14 +13,15 @@ _SPACE = "▁"
 
 
 def suppressed_words(words: Iterable[str], pieces: tuple[str, ...]) -> SuppressedWords:
-    """The tokens with which words would be complete, and what must precede them.
+    """Returns the tokens that would complete words, and the text that must precede them.
 
-    A token that would complete a word is forbidden, whatever tokens spell the rest. What begins
-    with a word is forbidden too if a piece ends with the word; other pieces may still spell that.
+    A token that would complete a word is forbidden, whichever tokens spell the rest of the word. A
+    longer word that begins with a suppressed one is forbidden too if a subword token ends with the
+    suppressed word; other subword tokens can still spell it.
 
     Args:
-        words: as a translation would spell them, case-sensitive.
-        pieces: the vocabulary's [V].
+        words: in the translation's spelling, case-sensitive.
+        pieces: the vocabulary [V].
     """
     always: list[int] = []
     completing: dict[str, list[int]] = {}
@@ -48,7 +49,7 @@ def suppressed_words(words: Iterable[str], pieces: tuple[str, ...]) -> Suppresse
 
 @lru_cache(maxsize=4)
 def _by_ending(pieces: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
-    """Tokens by each ending of their pieces."""
+    """Token ids by each suffix of their text."""
     found: dict[str, list[int]] = {}
     for token, piece in enumerate(pieces):
         for begin in range(len(piece)):
@@ -66,5 +67,5 @@ def _characters(text: str) -> Int32s:
 
 
 def _begins(parts: Sequence[Sequence[object]]) -> Int64s:
-    """Where each of several parts begins in one array, and the end of the last."""
+    """Offsets of concatenated parts, and the end of the last one."""
     return np.cumsum([0, *map(len, parts)], dtype=np.int64)

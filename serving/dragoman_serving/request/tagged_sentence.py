@@ -1,7 +1,7 @@
-"""A sentence with tags in its text, which are codes for as long as it is translated.
+"""A sentence with tags in its text, which are handled as codes during translation.
 
-A tag that begins an element and the one that ends it are one code. A tag without its other half,
-such as `<br>`, is a code that encloses nothing.
+The start tag and the end tag of an element are one code. A tag without a counterpart, such as
+`<br>`, is an empty code.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.placeholders import find_placeholders, is_tag, placeholder_spans
 
 _MOST_TAGS = 256
-"""More are terms, which the limit of tokens bounds: spaces are restored in a time that grows with
-the square of the number of placeholders."""
+"""With more tags, all are required terms instead, which the token limit bounds. The time to restore
+spaces is quadratic in the number of placeholders."""
 _NAME = re.compile(r"</?([^\s/>]+)")
 
 
 class Written(NamedTuple):
-    """A text with tags, made of one without.
+    """A text with tags, and its relation to the text without tags.
 
     Attributes:
-        text: with tags.
-        places: of each character of the other text, and of its end: the index in this one.
+        text: the text with tags.
+        places: for each character of the text without tags, and its end, the index in `text`.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 
 class _Element(NamedTuple):
-    """Indices of the tags that begin and end an element; one without content has no end."""
+    """Indices of an element's start and end tag; an empty element has no end tag."""
 
     begin: int
     end: int | None
@@ -49,11 +49,11 @@ class TaggedSentence:
     """A sentence with tags.
 
     Attributes:
-        source: the sentence, made of the text without tags.
-        text: that text.
+        source: the sentence with tags.
+        text: the sentence without tags.
         markup: its codes.
-        tags: of each code, what stands at its begin and at its end.
-        placed: the codes in the translation, once they are known.
+        tags: start and end tag of each code.
+        placed: the codes in the translation, once placed.
     """
 
     source: Written
@@ -64,13 +64,14 @@ class TaggedSentence:
 
     @classmethod
     def of(cls, line: str) -> Self | None:
-        """Take the tags out of a sentence.
+        """Remove the tags from a sentence.
 
         Args:
             line: the sentence, without line breaks.
 
         Returns:
-            None if it has no tags, or too many, or if without them it has other placeholders.
+            The tagged sentence; None if there are no tags or too many, or if removing them changes
+            the other placeholders.
         """
         spans = [span for span in placeholder_spans(line) if is_tag(line[slice(*span)])]
         if not 0 < len(spans) <= _MOST_TAGS:
@@ -80,7 +81,7 @@ class TaggedSentence:
         others = [one for one in find_placeholders(line) if not is_tag(one)]
         alone = {one.begin for one in elements if one.end is None}
         text, places, offsets = _without(line, spans, alone)
-        if find_placeholders(text) != others:  # some touch, as in `1<b>2</b>`
+        if find_placeholders(text) != others:  # some would merge, as in `1<b>2</b>`
             text, places, offsets = _without(line, spans, range(len(spans)))
         if find_placeholders(text) != others:
             return None
@@ -93,24 +94,24 @@ class TaggedSentence:
 
     @property
     def marked(self) -> MarkedSentence:
-        """Its codes, as those of a text that is one sentence."""
+        """Its codes, as of a text with one sentence."""
         count = len(self.markup.codes)
         outside = (False,) * count
         indices = tuple(range(count))
         return MarkedSentence(0, len(self.text), self.text, indices, self.markup, outside, outside)
 
     def with_tags(self, others: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Its placeholders in their order, of those that are no tags."""
+        """Returns all its placeholders in order, from the ones that are not tags."""
         rest = iter(others)
         all_of_them = find_placeholders(self.source.text)
         return tuple((one, one) if is_tag(one) else next(rest) for one in all_of_them)
 
     def with_placed(self, placed: PlacedCodes) -> Self:
-        """The same with its codes in the translation."""
+        """Returns a copy with the codes placed in the translation."""
         return replace(self, placed=placed)
 
     def put_into(self, translation: str) -> Written:
-        """The translation with its tags."""
+        """Returns the translation with its tags."""
         assert self.placed is not None
         parts: list[str] = []
         places: list[int] = []
@@ -124,9 +125,9 @@ class TaggedSentence:
         return Written("".join((*parts, translation[at:])), places)
 
     def _spans(self, placed: Sequence[Span]) -> list[Span]:
-        """The codes' spans, of which those of tags without another half keep their order.
+        """The codes' spans; those of tags without a counterpart keep their order.
 
-        Their other halves may be in the sentences before and behind.
+        Their counterparts may be in the sentences before and after.
         """
         spans = list(placed)
         alone: dict[int | None, list[int]] = defaultdict(list)
@@ -140,7 +141,7 @@ class TaggedSentence:
         return spans
 
     def _insertions(self, spans: Sequence[Span]) -> Iterator[tuple[int, str]]:
-        """Tags of the translation in their order, each with the offset at which it is put."""
+        """Yields the tags of the translation in order, each with the offset to insert it at."""
         enclosing: list[int] = []
         parents = [code.parent for code in self.markup.codes]
         for index in document_order(parents, spans):
@@ -156,7 +157,7 @@ class TaggedSentence:
 
 
 def _elements(tags: Sequence[str]) -> list[_Element]:
-    """The elements that tags make, in the order of their first tags."""
+    """The elements that tags form, in the order of their start tags."""
     names = [_name(tag) for tag in tags]
     ends: dict[int, int] = {}
     opened: list[int] = []
@@ -194,16 +195,16 @@ def _name(tag: str) -> str:
 def _without(
     line: str, spans: Sequence[Span], apart: Collection[int]
 ) -> tuple[str, list[int], list[int]]:
-    """A sentence without tags.
+    """Removes the tags from a sentence.
 
     Args:
         line: the sentence.
-        spans: of its tags.
-        apart: indices of tags on both sides of which words stay apart.
+        spans: spans of its tags.
+        apart: indices of tags that are replaced by a space, to keep the words around them apart.
 
     Returns:
-        The text, the index in the sentence of each of its characters and its end, and the offset in
-        the text of each tag.
+        The text; for each of its characters, and its end, the index in the sentence; and for each
+        tag, the offset in the text.
     """
     parts: list[str] = []
     places: list[int] = []

@@ -1,4 +1,4 @@
-"""When a request's answer is wanted, and the trace that it is part of."""
+"""The priority, deadline and trace of a request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dragoman_serving.engine.request_trace import RequestTrace
 
 @dataclass(frozen=True)
 class Urgency:
-    """When a request's answer is wanted; it goes where the request goes, and so does its trace.
+    """The priority, deadline and trace of a request, which are passed along with it.
 
-    Of two that wait, the one of higher `priority` goes first. After `deadline_s`, on the clock of
-    `time.monotonic`, it is not wanted any more. `trace` is None for requests that are not traced.
+    Waiting requests of higher `priority` go first. A request is cancelled after `deadline_s`, a
+    time of `time.monotonic`. `trace` is None for requests that are not traced.
     """
 
     priority: int = 0

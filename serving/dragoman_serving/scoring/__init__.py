@@ -1,1 +1,1 @@
-"""What the model thinks of a translation: scores, confidence, alignments, attention."""
+"""Scores, confidence, alignments and attention of translations."""

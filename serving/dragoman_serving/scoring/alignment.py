@@ -1,4 +1,4 @@
-"""Which words of a text its translation's words come from, by where the model looked."""
+"""Alignments of a text with its translation, from the model's attention."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy.typing as npt
 from dragoman.kernel.text import Piece
 
 _WORD = re.compile(r"\S+")
-"""As `str.split` has them."""
+"""The same words as with `str.split`."""
 _DIGITS = 4
-"""Of a weight: more would make an answer longer and say no more."""
+"""Decimals of a weight: more would only make answers longer."""
 
 
 @dataclass(frozen=True)
 class Linked:
     """A sentence of a text with its translation.
 
-    `weights` [T, S] is how much each target piece looked at each source piece; `source_begin` and
-    `target_begin` are where the sentence begins in the two texts.
+    `weights` [T, S] is the attention of each target token to each source token; `source_begin` and
+    `target_begin` are the positions of the sentence in the two texts.
     """
 
     source: Sequence[Piece]
@@ -35,20 +35,20 @@ class Linked:
 
 
 class Words:
-    """The words of a text, as `str.split` cuts it, by their places."""
+    """The words of a text, as from `str.split`, by position."""
 
     def __init__(self, text: str) -> None:
-        """Cut a text."""
+        """Split a text."""
         self._ends = [found.end() for found in _WORD.finditer(text)]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of words."""
         return len(self._ends)
 
     def at(self, place: int) -> int | None:
-        """The word of the first character from a place on that is in one; None if there is none.
+        """Returns the index of the word at or after a position; None if there are no words.
 
-        A piece begins with the white space before its word.
+        A subword token begins with the white space before its word.
         """
         if not self._ends:
             return None
@@ -57,19 +57,19 @@ class Words:
 
 @dataclass(frozen=True)
 class WordLinks:
-    """Links between words: pairs of a source word and a target word, counted from 0."""
+    """Links between words: pairs of a source word and a target word, by indices from 0."""
 
     pairs: frozenset[tuple[int, int]]
 
     def __str__(self) -> str:
-        """As Moses writes them, such as `0-0 1-2`."""
+        """The format of Moses, such as `0-0 1-2`."""
         return " ".join(f"{src}-{tgt}" for src, tgt in sorted(self.pairs))
 
     def after(self, first: WordLinks) -> WordLinks:
-        """Links over a text between: of its words' sources to their targets.
+        """Returns the composition of two links through an intermediate text.
 
         Args:
-            first: links of the source text to the one between, which is the source of these.
+            first: links from the source text to the intermediate text, the source of these links.
         """
         sources: dict[int, list[int]] = {}
         for src, between in first.pairs:
@@ -81,15 +81,14 @@ class WordLinks:
 
 @dataclass(frozen=True, eq=False)
 class PieceWeights:
-    """How much each target piece looked at each source piece.
+    """Attention of each target token to each source token.
 
     Attributes:
-        source: pieces of the source text.
-        target: pieces of the target text.
+        source: subword tokens of the source text.
+        target: subword tokens of the target text.
         weights: [T, S].
-        source_spans: [S, 2], begin and end of each source piece, in characters other than white
-            space: line breaks of wrapped lines, which move when a text is put together, do not
-            count.
+        source_spans: [S, 2], begin and end of each source token. White space is not counted,
+            because line breaks of wrapped lines move when a translation is composed.
         target_spans: [T, 2].
     """
 
@@ -100,7 +99,7 @@ class PieceWeights:
     target_spans: npt.NDArray[np.int64]
 
     def __str__(self) -> str:
-        """JSON."""
+        """The weights as JSON."""
         found = {
             "source": self.source,
             "target": self.target,
@@ -109,18 +108,18 @@ class PieceWeights:
         return json.dumps(found, ensure_ascii=False)
 
     def after(self, first: PieceWeights) -> PieceWeights:
-        """Weights over a text between: the product of both.
+        """Returns the composition through an intermediate text: the product of both weights.
 
-        Two vocabularies may cut the text between in different ways. So a piece of it has the mean
-        of the weights of the other one's pieces that it overlaps with, by characters.
+        Two vocabularies may split the intermediate text in different ways. So each of its tokens
+        gets the mean weights of the other vocabulary's tokens that it overlaps, by characters.
 
         Args:
-            first: weights of the text between, which is the source of these, on the source text.
+            first: weights of the intermediate text, the source of these, on the source text.
         """
         carried = np.zeros((len(self.source), len(first.source)))
         begins, ends = first.target_spans.T
         for row, (begin, end) in zip(carried, self.source_spans, strict=True):
-            last = max(end, begin + 1)  # white space alone counts to the character behind it
+            last = max(end, begin + 1)  # white space alone belongs to the next character
             overlaps = np.minimum(ends, last) - np.maximum(begins, begin)
             (indices,) = np.nonzero(overlaps > 0)
             if indices.size:
@@ -135,7 +134,7 @@ Alignment = WordLinks | PieceWeights
 
 
 def composed(first: Alignment | None, second: Alignment | None) -> Alignment | None:
-    """Two alignments of one form, one after the other; None if there are none."""
+    """Returns the composition of two alignments of the same form; None if there are none."""
     if isinstance(first, WordLinks) and isinstance(second, WordLinks):
         return second.after(first)
     if isinstance(first, PieceWeights) and isinstance(second, PieceWeights):
@@ -144,14 +143,14 @@ def composed(first: Alignment | None, second: Alignment | None) -> Alignment | N
 
 
 def word_links(source: str, target: str, sentences: Sequence[Linked]) -> WordLinks:
-    """Links between words: of each target piece to what it looked at most.
+    """Returns links between words: each target token is linked to its most attended source token.
 
-    A piece of punctuation looks at nothing in particular: it is left out if its word has others.
+    Punctuation has no reliable attention, so it is left out if its word has other tokens.
 
     Args:
         source: the whole text.
         target: its whole translation.
-        sentences: of both.
+        sentences: their sentences.
     """
     source_words, target_words = Words(source), Words(target)
     links: set[tuple[int, int]] = set()
@@ -171,18 +170,18 @@ def word_links(source: str, target: str, sentences: Sequence[Linked]) -> WordLin
 
 
 def piece_weights(source: str, target: str, sentences: Sequence[Linked]) -> PieceWeights:
-    """Pieces of both sides, and a row of weights over the source's for each of the target's.
+    """Returns the tokens of both sides, and the attention of target to source tokens.
 
     Args:
         source: the whole text.
         target: its whole translation.
-        sentences: of both.
+        sentences: their sentences.
     """
     source_spans = [(one.source_begin, piece) for one in sentences for piece in one.source]
     target_spans = [(one.target_begin, piece) for one in sentences for piece in one.target]
     weights = np.zeros((len(target_spans), len(source_spans)))
     row = column = 0
-    for sentence in sentences:  # a sentence's words come from its own source alone
+    for sentence in sentences:  # a sentence attends only to its own source
         rows, columns = sentence.weights.shape
         weights[row : row + rows, column : column + columns] = sentence.weights
         row, column = row + rows, column + columns
@@ -196,7 +195,7 @@ def piece_weights(source: str, target: str, sentences: Sequence[Linked]) -> Piec
 
 
 def _spans(text: str, pieces: Sequence[tuple[int, Piece]]) -> npt.NDArray[np.int64]:
-    """Begin and end of pieces [N, 2], each behind a begin, without what is white space."""
+    """Begin and end of pieces [N, 2], relative to the text, not counting white space."""
     solid = np.cumsum([0, *(not character.isspace() for character in text)])
     spans = [(begin + piece.begin, begin + piece.end) for begin, piece in pieces]
     found: npt.NDArray[np.int64] = solid[

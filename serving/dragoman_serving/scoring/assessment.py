@@ -1,4 +1,4 @@
-"""Assesses whole translations: scores of tokens, confidence, alignment, attention."""
+"""Assesses whole translations: token scores, confidence, alignment, attention."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 
 _MOST_TOKENS = 1_000_000
-"""Whose scores an answer may hold."""
+"""Maximum number of token scores in an answer."""
 _MOST_WEIGHTS: dict[AlignmentForm, int] = {"hard": 20_000_000, "soft": 2_000_000}
-"""Of attention, in one request: soft alignments are sent, hard ones hold memory for a while."""
+"""Attention weights per request: soft alignments are sent, hard ones only take memory."""
 _DIGITS = 6
-"""Of a log-probability: fp32 has no more."""
+"""Decimals of a log-probability, about the precision of fp32."""
 
 
 @dataclass(frozen=True)
 class SentencePair:
     """A sentence of a text, and its translation.
 
-    `source_begin` and `target_begin` are where they begin in the whole texts. `target` is None
-    where the model itself has written the ids; `placeholders` are then those of `SourceSentence`,
-    which the target text has as the source has them. `source` is without its `tags`; the
-    candidate's texts have them.
+    `source_begin` and `target_begin` are their positions in the whole texts. `target` is None if
+    the model has generated the ids; `placeholders` are then those of `SourceSentence`, and the
+    target text has them in the source's spelling. `source` is without its `tags`; the candidate's
+    texts have them.
     """
 
     src_ids: tuple[int, ...]
@@ -52,7 +52,7 @@ class SentencePair:
     source_begin: int = 0
     target_begin: int = 0
     scored: Scored | None = None
-    """What the search knows of it already."""
+    """Scores that the search has computed already."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What the model thinks of a translation.
+    """The model's assessment of a translation.
 
-    `tokens` are the vocabulary's entries, the end symbol's after each sentence that came to its
-    end; `log_probs` are theirs. `alignment` is in the form that was asked for, or None; so is
-    `attention`, of a translation of one sentence.
+    `tokens` are vocabulary entries, with the end symbol after each complete sentence; `log_probs`
+    are their log-probabilities. `alignment`, in the requested form, and `attention`, of a single
+    sentence, are None if they were not requested.
     """
 
     tokens: tuple[str, ...]
@@ -80,8 +80,8 @@ class Assessment:
 
     @property
     def confidence(self) -> float:
-        """Log-probability of a token, on average."""
-        # Where nothing was to be translated, nothing is in doubt.
+        """Mean log-probability of a token."""
+        # 0 if there was nothing to translate.
         return sum(self.log_probs) / max(len(self.log_probs), 1)
 
     @property
@@ -92,45 +92,45 @@ class Assessment:
         return json.dumps(found, ensure_ascii=False)
 
     def score(self, alpha: float) -> float:
-        """As beam search has it: the sum of the log-probabilities over the length penalty."""
+        """Returns the score of beam search: sum of log-probabilities over length penalty."""
         return sum(self.log_probs) / length_penalty(len(self.log_probs), alpha)
 
 
 class Assessor:
-    """Assesses translations through a scorer."""
+    """Assesses translations with a scorer."""
 
     def __init__(
         self, tokenizer: Tokenizer, manifest: Manifest, scorer: Scorer, searches_attend: bool
     ) -> None:
-        """Begin with nothing to assess.
+        """Store the parts that later calls need.
 
         Args:
-            tokenizer: of the model.
-            manifest: of the bundle.
-            scorer: computes what searches do not tell.
-            searches_attend: whether the engine's searches tell the attention of heads that align.
+            tokenizer: tokenizer of the model.
+            manifest: manifest of the bundle.
+            scorer: computes scores that the search did not return.
+            searches_attend: whether the engine's searches return the attention of alignment heads.
         """
         self._tokenizer, self._manifest, self._scorer = tokenizer, manifest, scorer
         self._searches_attend = searches_attend
 
     def check(self, translations: int, plan: ScoringPlan, given: bool) -> None:
-        """Refuse early what could not be assessed.
+        """Refuse early if the translations could not be assessed.
 
         Args:
-            translations: of sentences, that a request has.
-            plan: of the request.
-            given: whether the request has the translations, so that no search tells their scores.
+            translations: number of sentence translations of the request.
+            plan: plan of the request.
+            given: whether the request gives the translations, so that no search scores them.
 
         Raises:
-            InvalidRequest: there are too many, or nothing is known of alignments or of heads.
+            InvalidRequest: there are too many, or the bundle lacks alignment heads or the graph.
             Overloaded: too many others are waiting.
-            DeadlineExceeded: it takes longer than it allows.
+            DeadlineExceeded: the request would exceed its deadline.
         """
         aligned = "alignments" in plan.outputs or plan.coverage_penalty > 0
         if aligned and self._manifest.alignment is None:
             name = "coverage_penalty" if plan.coverage_penalty else "return_alignments"
             raise InvalidRequest(
-                f"{name}: the manifest does not say which attention heads align; "
+                f"{name}: the bundle has no alignment heads; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
             )
         if "attention" in plan.outputs and ATTENTION_GRAPH not in self._manifest.graphs:
@@ -140,22 +140,22 @@ class Assessor:
             )
         if translations > self._scorer.most_of_request:
             raise InvalidRequest(
-                f"{translations} translations to be scored in one request, more than "
+                f"{translations} translations to score in one request, more than "
                 f"{self._scorer.most_of_request}: send fewer"
             )
         if given or "attention" in plan.outputs or (aligned and not self._searches_attend):
             self._scorer.check(translations, plan.urgency.priority, plan.urgency.deadline_s)
 
     def check_lengths(self, lengths: Sequence[int], translations: int, plan: ScoringPlan) -> None:
-        """Refuse early what would have too much attention, however short the translations.
+        """Refuse early if there would be too many attention weights, even for short translations.
 
         Args:
-            lengths: tokens of each sentence of a request.
-            translations: of each.
-            plan: of the request.
+            lengths: number of tokens of each sentence of a request.
+            translations: number of translations of each sentence.
+            plan: plan of the request.
 
         Raises:
-            InvalidRequest: it would.
+            InvalidRequest: there would be too many weights.
         """
         least = translations * sum(self._weights(length, 1) for length in lengths)
         if "attention" in plan.outputs and least > MOST_WEIGHTS:
@@ -164,10 +164,10 @@ class Assessor:
     def assess(
         self, candidates: Sequence[Candidate], plan: ScoringPlan
     ) -> Future[list[Assessment]]:
-        """Begin to assess translations.
+        """Start assessing translations.
 
         Returns:
-            A future of an assessment for each. Cancelling it gives them up.
+            A future of one assessment for each. Cancelling it cancels the work.
 
         Raises:
             InvalidRequest: the answer would be too large, or a translation is too long.
@@ -227,23 +227,23 @@ class Assessor:
     def _attention(
         self, sentences: Sequence[SentencePair], said: Sequence[str], scored: Sequence[Scored]
     ) -> Attention:
-        """That of the only sentence; of an empty text there is none."""
+        """The attention of the only sentence; empty for an empty text."""
         if not sentences:
             sizes = self._manifest.dimensions
             layers = sizes.encoder_layers, sizes.decoder_layers, sizes.decoder_layers
             weights = (np.zeros((number, sizes.heads, 0, 0), np.float32) for number in layers)
             return Attention((), (), (), *weights)
         (pair,), (found,) = sentences, scored
-        assert found.heads is not None  # they were asked for
+        assert found.heads is not None  # they were requested
         piece = self._tokenizer.piece
         read = shifted(said, piece(self._manifest.special_ids.begin))
         return Attention(tuple(map(piece, pair.src_ids)), read, tuple(said), *found.heads)
 
     def _check_heads(self, candidates: Sequence[Candidate]) -> None:
-        """Refuse attention that would make an answer too large.
+        """Refuse attention if the answer would be too large.
 
         Raises:
-            InvalidRequest: it would.
+            InvalidRequest: the answer would be too large.
         """
         number = sum(
             self._weights(len(one.src_ids), len(one.tgt_ids) + 1)
@@ -262,7 +262,7 @@ class Assessor:
     ) -> Alignment:
         linked = []
         for pair, found in zip(candidate.sentences, scored, strict=True):
-            assert found.attention is not None  # it was asked for
+            assert found.attention is not None  # it was requested
             linked.append(
                 Linked(
                     self._source_pieces(pair),
@@ -299,17 +299,17 @@ class Assessor:
 
 
 def _without_space(pieces: Sequence[Piece], text: str) -> list[Piece]:
-    """Pieces of a text without the white space before each, at which a tag may be put."""
+    """Pieces of a text without their leading white space, where a tag may be inserted."""
     return [replace(one, begin=one.end - len(text[one.begin : one.end].lstrip())) for one in pieces]
 
 
 def _moved(pieces: Sequence[Piece], index: Callable[[int], int]) -> list[Piece]:
-    """Pieces of a text that was changed, by where its characters are now."""
+    """Pieces with their spans mapped to a changed text."""
     return [replace(one, begin=index(one.begin), end=index(one.end)) for one in pieces]
 
 
 def _is_known(pair: SentencePair, plan: ScoringPlan) -> bool:
-    """Whether nothing of what is requested must be computed any more."""
+    """Whether the search has already computed all requested outputs."""
     if pair.scored is None or "attention" in plan.outputs:
         return False
     return "alignments" not in plan.outputs or pair.scored.attention is not None
@@ -323,10 +323,10 @@ def _too_many(weights: str) -> str:
 
 
 def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
-    """Refuse what would make an answer, or what it is made of, too large.
+    """Refuse a request if its answer, or the memory for it, would be too large.
 
     Raises:
-        InvalidRequest: it would.
+        InvalidRequest: it would be too large.
     """
     if "token_scores" in plan.outputs:
         tokens = sum(len(one.tgt_ids) for two in candidates for one in two.sentences)
@@ -346,6 +346,6 @@ def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
             weights += sum(src * tgt for src, tgt in sizes)
     if weights > _MOST_WEIGHTS[form]:
         raise InvalidRequest(
-            f"return_alignments: {form} ones would take {weights} weights, more than "
+            f"return_alignments: {form} alignments would take {weights} weights, more than "
             f"{_MOST_WEIGHTS[form]}: send fewer or shorter texts"
         )

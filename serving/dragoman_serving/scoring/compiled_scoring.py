@@ -1,4 +1,4 @@
-"""Scoring of given translations in compiled code: all tokens of a translation at once."""
+"""Scores given translations in compiled code, all tokens of a translation at once."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dragoman_serving.scoring.pair import Floats, Pair, Scored, attention_of_tok
 
 
 class NativeScoring:
-    """See `PairScoring`: the int8 model, with the bits that its searches would have."""
+    """See `PairScoring`. Runs the int8 model; results are bit-identical to those of searches."""
 
     def __init__(
         self, network: NativeNetwork, special_ids: SpecialIds, alignment: AlignmentHeads | None
     ) -> None:
-        """Take the network's weights.
+        """Use the weights of a network.
 
         Args:
             network: the model.
-            special_ids: of its vocabulary.
-            alignment: which heads align; None: unknown.
+            special_ids: special ids of its vocabulary.
+            alignment: the alignment heads; None: unknown.
         """
         self._library = library.load()
         self._network = network
@@ -51,7 +51,7 @@ class NativeScoring:
         return [self._scored(*one) for one in zip(pairs, of_pairs, weights, strict=True)]
 
     def _steps(self, pair: Pair) -> int:
-        """One a token and one for the end symbol, if there is space or it belongs to the pair."""
+        """One step per token, and one for the end symbol if there is space or it is required."""
         steps = len(pair.tgt_ids) + 1
         return steps if pair.complete else min(steps, self._network.most_steps)
 

@@ -1,4 +1,4 @@
-"""Given translations to be scored, and what scoring them tells."""
+"""Translations to score, and their scores."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ from dragoman.kernel.manifest import AlignmentHeads
 from dragoman_serving.engine.request_trace import RequestTrace
 
 MOST_TOKENS = 1024
-"""Of pairs that are scored together, with padding, on each side: it bounds their memory."""
+"""Limit of the tokens of a batch, with padding, on each side; it bounds the memory."""
 _MOST_PADDED = 1.25
-"""Padded over real tokens that they may have."""
+"""Limit of the ratio of padded to real tokens in a batch."""
 
 Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A source and a translation of it, as token ids.
+    """A source and its translation, as token ids.
 
-    `src_ids` are with tag and end symbol, `tgt_ids` without start and end symbol. `complete` says
-    whether the end symbol belongs to the translation. Of two that wait, the one of higher
-    `priority` goes first; after `deadline_s`, on the clock of `time.monotonic`, nobody wants it.
-    `trace` is that of its request, if it is traced.
+    `src_ids` include tag and end symbol, `tgt_ids` have neither start nor end symbol. `complete`
+    says whether the end symbol belongs to the translation. Waiting pairs of higher `priority` go
+    first; a pair is cancelled after `deadline_s`, a time of `time.monotonic`. `trace` is that of
+    its request, if it is traced.
     """
 
     src_ids: tuple[int, ...]
     tgt_ids: tuple[int, ...]
     complete: bool = True
     attention: bool = False
-    """Whether the attention of the heads that align is requested."""
+    """Whether the attention of the alignment heads is requested."""
     priority: int = 0
     deadline_s: float | None = None
     heads: bool = False
-    """Whether that of every head is requested."""
+    """Whether the attention of every head is requested."""
     trace: RequestTrace | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What the model tells of a pair.
+    """The scores of a pair.
 
     Attributes:
-        log_probs: of the target's tokens, the end symbol's at the end if the pair is complete.
-        attention: [T, S], how much each of the T tokens before the end symbol attended to each
-            source id, tag and end symbol included; None if it was not requested.
+        log_probs: log-probabilities of the target's tokens, with the end symbol if the pair is
+            complete.
+        attention: [T, S], attention of each of the T tokens before the end symbol to each source
+            id, tag and end symbol included; None if not requested.
         heads: weights [L, H, S, S], [L, H, N, N] and [L, H, N, S] of encoder, decoder and
-            cross-attention, where N is T, and one more of a complete pair; None if not requested.
+            cross-attention, where N is T, or T + 1 for a complete pair; None if not requested.
     """
 
     log_probs: tuple[float, ...]
@@ -60,20 +61,20 @@ class Scored:
 
 
 class PairScoring(Protocol):
-    """Scores pairs on the thread that asks."""
+    """Scores pairs in the calling thread."""
 
     def run(self, pairs: Sequence[Pair]) -> list[Scored]:
-        """Score pairs together, of like lengths; `heads` are left out."""
+        """Score pairs of similar lengths as one batch, without `heads`."""
         ...
 
 
 def attention_of_tokens(steps: Floats, heads: AlignmentHeads, tokens: int) -> Floats:
-    """How much each token of a translation attended to each source id.
+    """Returns the attention of each token of a translation to each source id.
 
     Args:
-        steps: [N, S], the mean of the heads that align, at the steps that generate the tokens, and
-            the end symbol behind them if there was such a step.
-        heads: which step tells of a token: the one that generates it, or the one that reads it.
+        steps: [N, S], the mean of the alignment heads at the steps that generate the tokens, and at
+            the step for the end symbol, if there was one.
+        heads: whether to use the step that generates a token, or the one that reads it.
         tokens: T, without the end symbol.
 
     Returns:
@@ -81,15 +82,15 @@ def attention_of_tokens(steps: Floats, heads: AlignmentHeads, tokens: int) -> Fl
     """
     if not heads.when_read:
         return steps[:tokens]
-    if len(steps) == tokens:  # no step reads the last token: the one that generates it is nearest
+    if len(steps) == tokens:  # no step reads the last token, so use the step that generates it
         steps = np.concatenate([steps, steps[-1:]])
     return steps[1:]
 
 
 def like_lengths(lengths: Sequence[tuple[int, int]]) -> list[slice]:
-    """Cut pairs of lengths, sorted, into groups that waste little when each is padded by itself.
+    """Split sorted pairs of lengths into batches with little padding.
 
-    No group has more than a bounded number of tokens on a side, with padding, unless it is of one.
+    Each batch has a limited number of tokens per side, with padding, unless it is a single pair.
     """
     groups: list[slice] = []
     start = real = longest_tgt = longest_src = 0

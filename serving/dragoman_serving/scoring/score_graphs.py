@@ -1,6 +1,6 @@
-"""The bundle's graphs that tell what the model thinks of given translations, ready to run.
+"""The bundle's graphs that score given translations.
 
-They are run in fp32 whatever precision the engine decodes in.
+They run in fp32, whatever the engine's precision.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SHRINK = "memory.enable_memory_arena_shrinkage"
 
 
 class ScoreGraph:
-    """The graph, ready to run on the thread that asks."""
+    """The scoring graph, run in the calling thread."""
 
     def __init__(self, bundle: Path, manifest: Manifest) -> None:
-        """Load it.
+        """Load the graph.
 
         Raises:
-            UsageError: the bundle has none, or it is not that of the manifest.
+            UsageError: the bundle has no such graph, or it differs from the manifest.
         """
         self._graph = open_graph(bundle, manifest, _GRAPH, threads=1)
         self._ids = manifest.special_ids
@@ -45,12 +45,12 @@ class ScoreGraph:
         return [self._scored(pair, log_probs, weights) for pair, log_probs, weights in rows]
 
     def run_all(self, pairs: Sequence[Pair]) -> tuple[list[Floats], list[Floats]]:
-        """Score pairs together, and tell the attention of every head.
+        """Score pairs as one batch, with the attention of every head.
 
         Returns:
-            For each pair with T target ids and S source ids: log-probabilities [T + 1], the end
-            symbol's at the end, and attention [L, H, T + 1, S] of the steps that generate them. Of
-            an incomplete one that fills all positions, T steps of both.
+            For each pair with T target ids and S source ids: log-probabilities [T + 1], with the
+            end symbol, and attention [L, H, T + 1, S] of the steps that generate them. An
+            incomplete pair that fills all positions has T steps in both.
         """
         begin, end = self._ids.begin, self._ids.end
         steps = [self._steps(pair) for pair in pairs]
@@ -77,12 +77,12 @@ class ScoreGraph:
         attention = None
         if pair.attention and self._alignment:
             mean = mean_of_heads(weights, self._alignment)
-            # Not a view of the whole run's memory.
+            # A copy, so that the whole batch's memory is freed.
             attention = attention_of_tokens(mean, self._alignment, tokens).copy()
         return Scored(tuple(log_probs[: tokens + pair.complete].tolist()), attention)
 
     def _steps(self, pair: Pair) -> int:
-        """One a token and one for the end symbol, if there is room or it belongs to the pair."""
+        """One step per token, and one for the end symbol if there is space or it is required."""
         steps = len(pair.tgt_ids) + 1
         return steps if pair.complete else min(steps, self._most_steps)
 
@@ -94,20 +94,20 @@ class ScoreGraph:
 
 
 class AttentionGraph:
-    """The graph that tells of every head, ready to run on the thread that asks."""
+    """The graph with the attention of every head, run in the calling thread."""
 
     def __init__(self, bundle: Path, manifest: Manifest) -> None:
-        """Load it.
+        """Load the graph.
 
         Raises:
-            UsageError: the bundle has none, or it is not that of the manifest.
+            UsageError: the bundle has no such graph, or it differs from the manifest.
         """
         self._graph = open_graph(bundle, manifest, ATTENTION_GRAPH, threads=1)
         self._begin = manifest.special_ids.begin
         self._options = _run_options()
 
     def run(self, pair: Pair) -> tuple[Floats, ...]:
-        """Weights [L, H, S, S], [L, H, N, N] and [L, H, N, S], with N steps."""
+        """Returns weights [L, H, S, S], [L, H, N, N] and [L, H, N, S], with N steps."""
         steps = len(pair.tgt_ids) + pair.complete
         inputs = {
             "input_ids": np.array([pair.src_ids]),
@@ -118,14 +118,14 @@ class AttentionGraph:
 
 
 def mean_of_heads(weights: Floats, alignment: AlignmentHeads) -> Floats:
-    """The mean [N, S] of the heads that align, of weights [L, H, N, S]."""
+    """Returns the mean [N, S] of the alignment heads, from weights [L, H, N, S]."""
     layers, heads = zip(*alignment.heads, strict=True)
     mean: Floats = weights[list(layers), list(heads)].mean(axis=0)
     return mean
 
 
 def _run_options() -> onnxruntime.RunOptions:
-    """A long pair must not hold its memory for ever."""
+    """Options that release the memory after a run, so that a long pair does not keep it."""
     import onnxruntime
 
     options = onnxruntime.RunOptions()

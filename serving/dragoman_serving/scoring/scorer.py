@@ -1,6 +1,6 @@
-"""What the model thinks of given translations: a log-probability a token, and where it looked.
+"""Scores translations: the log-probability of each token, and attention.
 
-Decides who waits, for how long, and what goes through the graphs together.
+Manages the queue of pairs, their deadlines and batches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ScoringFailure(DragomanError):
-    """The graph could not be loaded or run, through no fault of the request."""
+    """The graph could not be loaded or run; the request is not at fault."""
 
 
 class _Job(Awaited[Scored]):
@@ -40,11 +40,11 @@ class _Job(Awaited[Scored]):
 
 
 class Scorer:
-    """Scores pairs in a thread of its own, those of like length together.
+    """Scores pairs in a thread of its own, in batches of similar lengths.
 
-    By compiled code if there is some, in int8; else by the bundle's graph, in fp32, which is loaded
-    when it is first needed. The graph's results depend on what is scored beside them in their last
-    digits; those of compiled code do not.
+    It uses compiled code in int8 if available, else the bundle's graph in fp32, which is loaded at
+    first use. The last digits of the graph's results depend on the batch; those of compiled code do
+    not.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Scorer:
         tuning: Tuning | None = None,
         scoring: PairScoring | None = None,
     ) -> None:
-        """Begin without the graph.
+        """Start without the graph.
 
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
             most_waiting: pairs that may wait; more are refused.
-            tuning: numbers that were chosen by measurements.
+            tuning: measured tuning parameters.
             scoring: the compiled code; None: the graph.
         """
         self._bundle, self._manifest = bundle, manifest
@@ -81,20 +81,20 @@ class Scorer:
 
     @property
     def most_of_request(self) -> int:
-        """Pairs that one request may have."""
+        """Maximum number of pairs of one request."""
         return self._most_waiting // 2
 
     def check(self, pairs: int, priority: int = 0, deadline_s: float | None = None) -> None:
-        """Refuse a request that cannot be scored in time, or that leaves no space for others.
+        """Refuse a request that cannot be scored in time, or that is too large for the queue.
 
         Args:
-            pairs: that it has.
-            priority: theirs.
-            deadline_s: theirs, on the clock of `time.monotonic`.
+            pairs: number of its pairs.
+            priority: priority of the request.
+            deadline_s: its deadline, on the clock of `time.monotonic`.
 
         Raises:
-            Overloaded: too many others wait, or it would take more than half of what is free.
-            DeadlineExceeded: it takes longer than it allows.
+            Overloaded: too many others wait, or it would take more than half of the free space.
+            DeadlineExceeded: the request would exceed its deadline.
         """
         left_s = None if deadline_s is None else deadline_s - time.monotonic()
         arrival = Arrival(pairs, pairs, priority=priority, left_s=left_s)
@@ -103,13 +103,13 @@ class Scorer:
                 raise refusal
 
     def submit(self, pairs: Sequence[Pair]) -> list[Future[Scored]]:
-        """Let pairs wait to be scored, all or none of them.
+        """Queue pairs to be scored, all or none of them.
 
         Returns:
-            A future a pair, in their order. Cancelling it gives the pair up.
+            One future per pair, in their order. Cancelling it cancels the pair.
 
         Raises:
-            InvalidRequest: the graph has not so many positions.
+            InvalidRequest: a pair has more tokens than the model's limits.
             Overloaded: too many are waiting.
             Closed: the scorer was closed.
         """
@@ -130,7 +130,7 @@ class Scorer:
         return [job.future for job in jobs]
 
     def close(self) -> None:
-        """Score what waits, then stop. Further submissions are refused."""
+        """Score the queued pairs, then stop. New submissions are refused."""
         with self._changed:
             self._waiting.close()
             self._changed.notify()
@@ -153,18 +153,18 @@ class Scorer:
                 jobs.sort(key=lambda job: job.length)
                 for group in like_lengths([job.length for job in jobs]):
                     self._score(jobs[group])
-            except Exception as error:  # the thread must live on for those that wait
+            except Exception as error:  # the thread must survive for the other pairs
                 _fail(jobs, error)
             self._measure(len(jobs), time.monotonic() - begin_s)
-            del jobs  # nothing of them is kept until others come
+            del jobs  # do not keep them alive while waiting for others
 
     def _take(self) -> list[_Job] | None:
-        """What is next; None if the scorer was closed and nothing waits."""
+        """Waits for the next batch; None if the scorer was closed and the queue is empty."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting) or self._waiting.is_closed)
             if not self._waiting:
                 return None
-            # Those at the end of a long queue must not wait to hear that they are too late.
+            # Pairs at the end of a long queue must fail as soon as their deadline has passed.
             now_s = time.monotonic()
             unwanted = self._waiting.drop(lambda job: not job.is_wanted(now_s))
             taken: list[_Job] = []
@@ -176,13 +176,13 @@ class Scorer:
         return taken
 
     def _measure(self, pairs: int, elapsed_s: float) -> None:
-        """Count pairs as rows of one step, if others waited meanwhile."""
+        """Measure the throughput, counting pairs as rows of one step, if others waited."""
         if self._waiting:
             self._meter.stepped(pairs, elapsed_s)
             self._meter.finished(steps=pairs, src_tokens=pairs)
 
     def _score(self, jobs: Sequence[_Job]) -> None:
-        """Settle the futures of pairs that go through the graph together."""
+        """Score pairs as one batch, and settle their futures."""
         now_s = time.monotonic()
         wanted = [job for job in jobs if job.is_wanted(now_s)]
         _give_up([job for job in jobs if job not in wanted])
@@ -197,7 +197,7 @@ class Scorer:
                     wanted, self._scoring.run([job.pair for job in wanted]), strict=True
                 )
             ]
-        except Exception as error:  # whatever it was, who waits must hear of it
+        except Exception as error:  # every error must reach the waiting requests
             if self._scoring is None or len(wanted) == 1:
                 _fail(wanted, error)
                 return
@@ -205,7 +205,7 @@ class Scorer:
             for job, scored in zip(wanted, found, strict=True):
                 job.settle(State.DONE, scored)
             return
-        for job in wanted:  # the failure is that of some of them alone
+        for job in wanted:  # retry one by one, because only some of them may fail
             self._score([job])
 
     def _heads(self, pair: Pair) -> tuple[Floats, ...] | None:
@@ -217,7 +217,7 @@ class Scorer:
 
 
 def _trace_scoring(trace: RequestTrace, jobs: Sequence[_Job]) -> None:
-    """Add a span to a trace when all of these jobs have ended; they waited in it too."""
+    """Add a span to a trace when all of these jobs have ended; it includes their waiting time."""
     begin_s = time.monotonic()
     attributes = {
         "sentences": len(jobs),
@@ -234,7 +234,7 @@ def _trace_scoring(trace: RequestTrace, jobs: Sequence[_Job]) -> None:
 
 
 def _give_up(unwanted: Sequence[_Job]) -> None:
-    """Settle pairs that are cancelled or overdue."""
+    """Settle pairs that were cancelled or are past their deadline."""
     for job in unwanted:
         job.give_up("the deadline passed before it was scored")
 

@@ -1,1 +1,1 @@
-"""The engine's own process, which Triton's models reach over a Unix socket."""
+"""The engine process, to which Triton's models connect over a Unix socket."""

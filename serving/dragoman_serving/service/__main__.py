@@ -1,11 +1,11 @@
 """`python -m dragoman_serving.service SOCKET HEARTBEAT METRICS_PORT PARAMETERS MODELS OTLP`.
 
-The engine's process.
+The engine process.
 
-The first two are file descriptors: a socket that listens already, and the pipe for signs of life.
-The port is that of Triton's metrics; the parameters, a JSON object, come before those in the
-models' configurations. MODELS is what `ModelsToServe` writes, OTLP the URL of a collector of
-spans, empty if there is none.
+SOCKET and HEARTBEAT are file descriptors: a listening socket, and the pipe for heartbeats.
+METRICS_PORT is the port of Triton's metrics. PARAMETERS, a JSON object, override the parameters in
+the models' configurations. MODELS is written by `ModelsToServe`. OTLP is the URL of an
+OpenTelemetry collector, or empty.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dragoman_serving.service.server import Server
 
 
 def main() -> None:
-    """Serve until told to stop."""
-    # The log may be Triton's too, and never holds texts.
+    """Serve until SIGTERM."""
+    # Triton may share this log. It never holds texts.
     logging.basicConfig(level=logging.INFO, format="dragoman: %(message)s")
     listening = socket.socket(fileno=int(sys.argv[1]))
     tracing = Tracing(TraceOptions(sys.argv[6]), "dragoman-engine") if sys.argv[6] else None
@@ -41,7 +41,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:
         server.serve()
-    finally:  # also if the launcher, which made it, was killed
+    finally:  # the launcher made it, but may have been killed
         remove(Path(listening.getsockname()))
         if tracing is not None:
             tracing.close()

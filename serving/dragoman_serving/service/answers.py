@@ -1,4 +1,4 @@
-"""Answers to requests: translations, what the model thinks of them, errors under Triton's codes."""
+"""Answers to requests: translations, assessments, and errors with Triton's codes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dragoman_serving.translation.translation import Translation
 log = logging.getLogger(__name__)
 
 Columns = dict[str, Sequence[Any]]
-"""Outputs by name, with an element for each translation."""
+"""Outputs by name, with one element for each translation."""
 
 _DATATYPES = {one.name: DataType[one.datatype] for one in OUTPUTS.values()}
 
 FINISHED, CUT, GOING_ON = "stop", "length", ""
-"""Why a translation ends where it ends."""
+"""Finish reasons of a translation; empty if it is not finished."""
 _VALUES: dict[str, Callable[[Translation], Any]] = {
     "scores": lambda one: one.score,
     "confidences": lambda one: one.confidence,
@@ -32,23 +32,23 @@ _VALUES: dict[str, Callable[[Translation], Any]] = {
     "detected_language": lambda one: one.detected and one.detected.language.encode(),
     "detected_probability": lambda one: one.detected and one.detected.probability,
 }
-"""Outputs that a request may ask for, by name; None where the translation lacks one."""
+"""Optional outputs of translations, by name; None if a translation lacks one."""
 _OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
     "token_scores": lambda one: one.token_scores,
     "alignments": lambda one: str(one.alignment),
     "attention": lambda one: one.attention.to_json() if one.attention else "",
 }
-"""Outputs that a request may ask for and that are read off the graphs."""
+"""Optional outputs of assessments, by name."""
 _LONGEST_MESSAGE = 500
-"""Characters: it may quote what was asked, which may be long."""
+"""Characters of an error message, which may quote a long value of the request."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a client wants its answer: which outputs, and in the shape of its texts."""
+    """The form of an answer: the requested outputs, in the shape of the texts."""
 
     number: int
-    """Of the request."""
+    """Number of the request."""
     outputs: Collection[str]
     shape: tuple[int, ...]
 
@@ -60,14 +60,14 @@ def of_translations(
     bundle: str,
     sent: str | None = None,
 ) -> Answer:
-    """The last answer to a request: one element a text, or several that follow each other.
+    """Returns the last answer to a request, with one or several consecutive elements per text.
 
     Args:
-        translations: of the texts.
-        wanted: names of the outputs that the request asks for.
-        form: of the answer.
+        translations: translations of the texts.
+        wanted: names of the requested outputs.
+        form: form of the answer.
         bundle: identity of the bundle.
-        sent: in a stream, what of the translation was sent before.
+        sent: in a stream, the part of the translation that was sent before.
     """
     all_of_them = [one for best in translations for one in (best, *best.others)]
     each = len(all_of_them) // len(translations)
@@ -95,7 +95,7 @@ def of_translations(
 def of_assessments(
     assessments: Sequence[Assessment], plan: ScoringPlan, form: Form, bundle: str
 ) -> Answer:
-    """The last answer to a request for scores of given translations."""
+    """Returns the answer to a request for scores of given translations."""
     columns: Columns = {
         "scores": [one.score(plan.alpha) for one in assessments],
         "confidences": [one.confidence for one in assessments],
@@ -106,7 +106,7 @@ def of_assessments(
 
 
 def _assessed(assessments: Sequence[Assessment], wanted: Collection[str]) -> Columns:
-    """The outputs that assessments hold."""
+    """The requested outputs of assessments."""
     return {
         name: [text_of(one).encode("utf-8") for one in assessments]
         for name, text_of in _OF_ASSESSMENTS.items()
@@ -115,29 +115,28 @@ def _assessed(assessments: Sequence[Assessment], wanted: Collection[str]) -> Col
 
 
 def _named(count: int, wanted: Collection[str], bundle: str) -> Columns:
-    """The bundle's identity for each of so many translations, where it is asked for."""
+    """The bundle's identity for each translation, if it was requested."""
     return {"bundle": [bundle.encode()] * count} if "bundle" in wanted else {}
 
 
 def of_beginning(text: str, delta: str, tokens: int, form: Form) -> Answer:
-    """An answer with the stable prefix of a translation, which others follow.
+    """Returns an answer with the stable prefix of a translation; more answers follow.
 
     Args:
         text: the translation so far.
-        delta: what of it the answer before did not have.
-        tokens: of the text.
-        form: of the answer.
+        delta: the part that is new since the answer before.
+        tokens: number of tokens of the text.
+        form: form of the answer.
     """
     outputs = _outputs([text], [tokens], [GOING_ON], form, {"delta": [delta.encode("utf-8")]})
     return Answer(form.number, outputs, last=False)
 
 
 def of_error(error: BaseException, number: int, trace: RequestTrace | None = None) -> Failure:
-    """The last answer to a request that failed, whose trace ends.
+    """Returns the last answer to a failed request, and ends its trace.
 
-    Triton 24.10 sends every failure of a model as 400 over HTTP's `/generate`. So the message of
-    one that is not the request's fault begins with gRPC's name of its status, as in
-    `UNAVAILABLE: ...`.
+    Triton 24.10 answers every failure of a model with 400 over HTTP's `/generate`. So if the
+    request is not at fault, the message begins with the gRPC status, as in `UNAVAILABLE: ...`.
     """
     known = as_dragoman_error(error)
     if known.status == "INTERNAL":
@@ -157,10 +156,10 @@ def of_error(error: BaseException, number: int, trace: RequestTrace | None = Non
 def of_stream_error(
     error: BaseException, number: int, trace: RequestTrace | None = None
 ) -> Failure:
-    """As `of_error`, where no status travels along.
+    """As `of_error`, for streams, which have no status.
 
-    Triton sends an error in a stream as a message and nothing else, so every message begins with
-    its status, as in `INVALID_ARGUMENT: beam_width is 99: give 1 to 8`.
+    Triton sends an error in a stream only as a message, so every message begins with the status, as
+    in `INVALID_ARGUMENT: beam_width is 99: give 1 to 8`.
     """
     failure = of_error(error, number, trace)
     if failure.code != ErrorCode.INVALID_ARG:

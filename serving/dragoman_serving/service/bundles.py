@@ -1,4 +1,4 @@
-"""The bundles behind Triton's models: opened once, and found for each request by its options."""
+"""The bundles behind Triton's models: opens them, and chooses one for each request."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from dragoman_serving.translation.translator import Load, Translator
 log = logging.getLogger(__name__)
 
 _RESERVED_BYTES = 48 << 20
-"""For requests that wait and their answers, which are no bundle's."""
+"""Memory for waiting requests and their answers, which belong to no bundle."""
 _FIRST = {"max_tokens": 1, "repair": False}
-"""Options of the first translation, which takes processors from other bundles."""
+"""Options of the warm-up translation, which must be short because other bundles are in use."""
 _RESIDENT_PAGES = 1
-"""Place of `resident` in /proc/self/statm.
+"""Index of `resident` in /proc/self/statm.
 
 Source: https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
 """
@@ -49,13 +49,13 @@ class Bundles:
         to_serve: ModelsToServe,
         on_failure: Callable[[EngineFailure], None],
     ) -> None:
-        """Load the first bundle and those that are to be preloaded.
+        """Load the first bundle and the bundles to preload.
 
         Args:
-            folders: of the bundles, in the order of preference.
-            settings: of the engines.
-            to_serve: which to preload, in how much memory.
-            on_failure: called if an engine breaks.
+            folders: folders of the bundles, in the order of preference.
+            settings: settings of the engines.
+            to_serve: bundles to preload, and the memory limit.
+            on_failure: called if an engine fails.
 
         Raises:
             DragomanError: a folder holds no bundle, or the only one cannot be loaded.
@@ -63,9 +63,9 @@ class Bundles:
         self._settings, self._on_failure = settings, on_failure
         self._statistics = Statistics()
         self._described: set[str] = set()
-        """Identities of bundles whose descriptions are in the log."""
+        """Identities of bundles whose descriptions were logged."""
         self._checked: dict[str, list[tuple[int, ...]]] = {}
-        """States of the files of bundles that were found whole, by identity."""
+        """States of the files of checked bundles, by identity."""
         self._most_bytes = None
         if to_serve.memory_bytes is not None:
             self._most_bytes = _most_of_bundles(to_serve.memory_bytes)
@@ -85,27 +85,27 @@ class Bundles:
 
     @property
     def routes(self) -> Routes:
-        """Which bundle translates what."""
+        """The routes of requests to bundles."""
         return self._keeper.routes
 
     @property
     def statistics(self) -> Statistics:
-        """What all engines have done so far."""
+        """Statistics of all engines together."""
         return self._statistics
 
     @property
     def keeper(self) -> Keeper[Translator]:
-        """Loads and drops the bundles."""
+        """The keeper that loads and unloads the bundles."""
         return self._keeper
 
     @property
     def most_sentences(self) -> int:
-        """Sentences that one request may have."""
+        """Maximum number of sentences of one request."""
         return BatchLimits(waiting=self._settings.max_waiting).most_of_request
 
     @property
     def load(self) -> Load:
-        """How busy all engines are together."""
+        """The current load of all engines together."""
         loads = [translator.load for _, translator in self._keeper.loaded]
         return Load(
             sum(one.waiting for one in loads),
@@ -115,7 +115,7 @@ class Bundles:
         )
 
     def layout(self, bundle: Bundle) -> Layout | None:
-        """What runs a bundle, or would if it was loaded; None: it cannot be loaded."""
+        """Returns the layout of a bundle, loaded or not; None: it cannot be loaded."""
         for name, translator in self._keeper.loaded:
             if name == bundle.name:
                 return translator.layout
@@ -125,10 +125,10 @@ class Bundles:
             return None
 
     def route(self, asked: Asked) -> Route:
-        """What translates a request.
+        """Returns the route of a request.
 
         Raises:
-            InvalidRequest: nothing does.
+            InvalidRequest: there is no route.
         """
         routes = self._keeper.routes
         options = asked.wanted.options
@@ -140,18 +140,18 @@ class Bundles:
     def start(
         self, bundle: Bundle, asked: Asked, begin: Callable[[Translator], Future[_Result]]
     ) -> Future[_Result]:
-        """Begin to answer a request with a bundle, as soon as it is loaded.
+        """Start answering a request with a bundle, as soon as it is loaded.
 
         Args:
-            bundle: of its route.
+            bundle: bundle of its route.
             asked: the request.
-            begin: begins; the bundle stays loaded until the future that it returns is done.
+            begin: starts the work; the bundle stays loaded until its future is done.
 
         Returns:
-            What that future will be. Cancelling it gives the request up.
+            A future with the result of that future. Cancelling it cancels the request.
 
         Raises:
-            DragomanError: the bundle cannot be used; or, if it is loaded, what `begin` raises.
+            DragomanError: the bundle cannot be used; or, if it is loaded, errors of `begin`.
         """
         name = bundle.name
         if lease := self._keeper.take(name):
@@ -166,16 +166,16 @@ class Bundles:
         return whole
 
     def close(self) -> None:
-        """Drop all bundles."""
+        """Unload all bundles."""
         self._watch.close()
         self._keeper.close()
 
     def _tell_of_pivot(self) -> None:
-        """Log what is translated through the pivot language."""
+        """Log the directions that are translated through the pivot language."""
         routes = self._keeper.routes
         if routes.pivot is not None:
             pairs = [f"{pair.source}-{pair.target}" for pair in routes.pairs if pair.via]
-            log.info("through %s: %s", routes.pivot, ", ".join(pairs) or "nothing, all is direct")
+            log.info("through %s: %s", routes.pivot, ", ".join(pairs) or "none, all are direct")
 
     def _settings_of(self, bundle: Bundle) -> EngineSettings:
         if self._most_bytes is None:
@@ -188,7 +188,7 @@ class Bundles:
         return measure(bundle.folder, bundle.manifest, self._settings_of(bundle))
 
     def _load(self, bundle: Bundle) -> Translator:
-        """Load a bundle and translate once, so that "loaded" means just that."""
+        """Load a bundle, and translate once to warm it up."""
         self._check(bundle)
         translator = Translator(
             *(bundle.folder, self._settings_of(bundle), self._on_failure, self._statistics),
@@ -205,7 +205,7 @@ class Bundles:
         return translator
 
     def _check(self, bundle: Bundle) -> None:
-        """Check a bundle's files, unless they are the very ones that were checked before."""
+        """Check a bundle's files, unless they are unchanged since the last check."""
         identity, names = bundle.manifest.identity, bundle.manifest.own_files
         try:
             states = [file_state(bundle.folder / name) for name in names]
@@ -224,7 +224,7 @@ class Bundles:
         for name in dict.fromkeys(wanted):
             try:
                 self._keeper.wait(name).result().release()
-            except DragomanError:  # it is in the log
+            except DragomanError:  # it was logged
                 if len(bundles) == 1:
                     raise
 
@@ -249,21 +249,21 @@ def _release_unused(waited: Future[Lease[Translator]]) -> None:
 
 
 def _text(value: Any) -> str | None:
-    """A text; what is none, the bundle refuses."""
+    """A text option, or None; the bundle refuses values of other types."""
     return value if isinstance(value, str) and value else None
 
 
 def resident_bytes() -> int:
-    """Memory of this process, as Linux counts it."""
+    """Returns the resident memory of this process."""
     fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
     return int(fields[_RESIDENT_PAGES]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _most_of_bundles(memory_bytes: int) -> int:
-    """What is left for bundles of what the process may take.
+    """The memory limit of the process, without what the engine itself takes.
 
     Raises:
-        UsageError: nothing is.
+        UsageError: nothing is left for bundles.
     """
     own_bytes = resident_bytes() + _RESERVED_BYTES
     left_bytes = memory_bytes - own_bytes

@@ -1,4 +1,4 @@
-"""The parameters in a model's `config.pbtxt`, as the engine's settings."""
+"""Reads the engine's settings from the parameters in a model's `config.pbtxt`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _CHOICES = ("precision", "runtime")
 _NUMBERS = ("workers", "lone_threads", "max_rows", "max_waiting")
 _TUNING = vars(Tuning())
 RULES = ("deadline_s", "allow_priority")
-"""Parameters that say what requests may ask."""
+"""Parameters of the rules for requests."""
 _FORMER = ("languages",)
-"""Parameters of repositories that older releases made; nobody reads them."""
+"""Ignored parameters, in repositories that older releases made."""
 
 
 def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
-    """Read the engine's settings; one that is missing keeps its default.
+    """Read the engine's settings; missing ones keep their defaults.
 
     Raises:
-        UsageError: a parameter that is unknown, or not what it should be, by name.
+        UsageError: a parameter is unknown or has a wrong value; the message names it.
     """
     check_names(parameters, (*_CHOICES, *_NUMBERS, *_TUNING, *RULES, *_FORMER))
     precision = _choice(parameters, "precision", get_args(Precision))
@@ -39,10 +39,10 @@ def engine_settings(parameters: Mapping[str, str]) -> EngineSettings:
 
 
 def check_names(parameters: Mapping[str, str], known: Sequence[str]) -> None:
-    """Refuse parameters that nobody reads.
+    """Refuse unknown parameters.
 
     Raises:
-        UsageError: an unknown one, by name.
+        UsageError: a parameter is unknown; the message names it.
     """
     for name in parameters:
         if name not in known:
@@ -50,10 +50,10 @@ def check_names(parameters: Mapping[str, str], known: Sequence[str]) -> None:
 
 
 def request_rules(parameters: Mapping[str, str]) -> RequestRules:
-    """Read what requests may ask; what is missing keeps its default.
+    """Read the rules for requests; missing ones keep their defaults.
 
     Raises:
-        UsageError: a parameter that is not what it should be, by name.
+        UsageError: a parameter has a wrong value; the message names it.
     """
     deadline_s = _number(parameters, "deadline_s")
     priorities = parameters.get("allow_priority", "false")

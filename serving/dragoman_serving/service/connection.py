@@ -1,4 +1,4 @@
-"""One model's connection to the engine's process."""
+"""The connection of one model to the engine process."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dragoman_serving.service.frames import FrameSplitter, Kind
 
 _RECEIVE_BYTES = 1 << 18
 _LAST_S = 5.0
-"""For what is not yet sent when a connection is closed."""
+"""Timeout for unsent data when a connection is closed."""
 
-# `socket.send` lets go of the interpreter's lock. A worker between two steps would then wait for
-# whoever takes it, once for each answer, though the call returns at once.
+# `socket.send` releases the GIL. For each answer, a worker between two steps would then wait to get
+# it back from another thread, although the call returns immediately. So the GIL is kept.
 _send = ctypes.PyDLL(None, use_errno=True).send
 _send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
 _send.restype = ctypes.c_ssize_t
 
 
 class Connection:
-    """Frames over a socket; whoever sends does not wait for the other side."""
+    """Sends and receives frames over a socket. Sending never blocks."""
 
     def __init__(self, connected: socket.socket) -> None:
-        """Take a connected socket over."""
+        """Take ownership of a connected socket."""
         self._socket = connected
         self._lock = threading.Lock()
         self._backlog: deque[memoryview] = deque()
@@ -37,10 +37,10 @@ class Connection:
         self._flusher.start()
 
     def frames(self) -> Iterator[tuple[Kind, bytes]]:
-        """What comes, until the other side closes.
+        """Yields received frames until the other side closes.
 
         Raises:
-            Damaged: what comes are no frames.
+            Damaged: the received bytes are not valid frames.
         """
         splitter = FrameSplitter()
         with contextlib.suppress(OSError):
@@ -49,11 +49,11 @@ class Connection:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the other side reads more slowly than is written."""
+        """Whether there is a backlog, because the other side reads too slowly."""
         return bool(self._backlog)
 
     def send(self, frame: bytes) -> None:
-        """Send a frame now, or as soon as there is room; nothing if the other side has gone."""
+        """Send a frame now, or queue it; does nothing if the other side has closed."""
         with self._lock:
             sent = 0 if self._backlog else self._send_now(frame)
             if sent == len(frame):
@@ -62,7 +62,7 @@ class Connection:
             self._has_backlog.notify()
 
     def _send_now(self, frame: bytes) -> int:
-        """Send what there is room for; how many bytes, all of them if the other side has gone."""
+        """Send without blocking, and return the bytes sent; all if the other side has closed."""
         flags = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
         sent = _send(self._socket.fileno(), frame, len(frame), flags)
         if sent >= 0:
@@ -70,7 +70,7 @@ class Connection:
         return 0 if ctypes.get_errno() in (errno.EAGAIN, errno.EINTR) else len(frame)
 
     def close(self) -> None:
-        """Send what waits, as far as the other side reads it, and close."""
+        """Send the backlog, as far as the other side reads it, and close."""
         with self._lock:
             self._closed = True
             self._has_backlog.notify()
@@ -80,7 +80,7 @@ class Connection:
         self._socket.close()
 
     def hang_up(self) -> None:
-        """Let the other side see the end, and whoever reads here too."""
+        """Shut the socket down, so that both sides see its end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -94,10 +94,10 @@ class Connection:
                 first = self._backlog[0]
             try:
                 self._socket.sendall(first)
-            except OSError:  # the other side has gone
+            except OSError:  # the other side has closed
                 with self._lock:
                     self._backlog.clear()
                 continue
-            # Only now, so that nobody sends past what waits.
+            # Removed only now, so that no later frame overtakes it.
             with self._lock:
                 self._backlog.popleft()

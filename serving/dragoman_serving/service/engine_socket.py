@@ -1,4 +1,4 @@
-"""The socket at which Triton's models reach the engine's process."""
+"""The socket to which Triton's models connect to reach the engine process."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from dragoman.kernel.errors import DragomanError
 
 VARIABLE = "DRAGOMAN_ENGINE"
-"""Environment variable of Triton's process that names the socket's path."""
+"""Environment variable of the Triton process with the socket's path."""
 
 
 def listen() -> tuple[socket.socket, Path]:
-    """A new socket that listens, in a new folder that only this user may enter.
+    """Returns a new listening socket, in a new folder that only this user can enter.
 
-    A folder with a random name cannot be made by another user first, as a fixed one could.
+    The folder has a random name, so another user cannot create it first.
 
     Returns:
-        the socket, and its path, which `remove` removes with its folder.
+        The socket, and its path; `remove` removes it with its folder.
 
     Raises:
-        DragomanError: no folder can be made, or no socket in it.
+        DragomanError: the folder or the socket cannot be made.
     """
     path = Path(tempfile.gettempdir())
     with contextlib.ExitStack() as undo:
@@ -42,7 +42,7 @@ def listen() -> tuple[socket.socket, Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a socket and its folder, if they are still there."""
+    """Remove a socket and its folder, if they still exist."""
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
         path.parent.rmdir()

@@ -1,23 +1,23 @@
-"""What Triton's models and the engine's process say to each other, as bytes.
+"""The protocol between Triton's models and the engine process.
 
-A frame is its length in 4 bytes, its kind in 1, and what it holds. Numbers have their lowest byte
-first; a text is its length in 4 bytes, UTF-8, and a zero byte. Tensors travel as Triton has them.
+A frame is its length in 4 bytes, its kind in 1 byte, and its content. Numbers are little-endian; a
+text is its length in 4 bytes, UTF-8, and a zero byte. Tensors have Triton's representation.
 
 | kind    | to     | holds |
 |---------|--------|-------|
 | HELLO   | engine | `PROTOCOL` (4), the model's folder, version (8), configuration in JSON |
 | REQUEST | engine | number (8), timeout in µs (8), trace, options with their bytes (4), texts |
-| CANCEL  | engine | number (8) of a request that nobody waits for any more |
-| READY   | Triton | the model's inputs and outputs, in JSON: it can be used |
-| REFUSED | Triton | why the model cannot be used |
+| CANCEL  | engine | number (8) of a cancelled request |
+| READY   | Triton | the model can be used: its inputs and outputs, in JSON |
+| REFUSED | Triton | the reason why the model cannot be used |
 | ANSWER  | Triton | number (8), last one (1), error (1); its code (4) and text, or outputs |
-| FIGURES | Triton | figures: kind (1), name, description, labels, value as a double (8) each |
+| FIGURES | Triton | metrics: kind (1), name, description, labels, value as a double (8) each |
 
 The trace is a text: the request's trace context in JSON, empty if Triton does not trace it.
-Options are parameters, wanted outputs and inputs, but for the inputs that hold texts.
-Before the things of which there may be many stands their number in 4 bytes. A parameter is its
-name, type (1), value; a wanted output its name; a label its name and value, both texts; inputs and
-outputs are tensors.
+Options are parameters, requested outputs, and inputs other than texts.
+A sequence begins with the number of its items in 4 bytes. A parameter is its name, type (1) and
+value; a requested output is its name; a label is its name and value, both texts; inputs and outputs
+are tensors.
 A tensor is its name, type (4), number of dimensions (4), dimensions (8 each), bytes (8), content.
 """
 
@@ -32,9 +32,10 @@ from typing import Any
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
 PROTOCOL = 5
-"""Version of these frames, which both sides must speak; relay/frames.h has it too."""
+"""Version of the protocol, which both sides must have; also in relay/frames.h."""
 MOST_BYTES = 64 << 20
-"""Of a frame: more than a request may hold, less than would hurt; relay/frames.h has it too."""
+"""Limit of a frame: larger than any valid request, and small enough for memory; also in
+relay/frames.h."""
 
 _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
 _I64, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
@@ -42,7 +43,7 @@ _HEAD = struct.Struct("<IB")
 
 
 class Kind(IntEnum):
-    """Of a frame."""
+    """Kind of a frame."""
 
     HELLO = 1
     REQUEST = 2
@@ -54,7 +55,7 @@ class Kind(IntEnum):
 
 
 class DataType(IntEnum):
-    """Triton's numbers of the types that are used."""
+    """Triton's numbers of the data types that are used."""
 
     BOOL = 1
     INT32 = 8
@@ -64,7 +65,7 @@ class DataType(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Triton's numbers of its errors, by its names and gRPC's."""
+    """Triton's numbers of errors, by Triton's and gRPC's names."""
 
     INTERNAL = 1
     INVALID_ARG = 3
@@ -74,17 +75,17 @@ class ErrorCode(IntEnum):
 
 
 _STRING, _INT, _BOOL, _DOUBLE_KIND = range(4)
-"""Triton's numbers of the types of parameters."""
+"""Triton's numbers of parameter types."""
 _FORMATS = {DataType.BOOL: "?", DataType.INT32: "i", DataType.INT64: "q", DataType.FP32: "f"}
 
 
 class Damaged(ValueError):
-    """Bytes that are not what they should be."""
+    """Received bytes are not valid."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A named array as Triton has it."""
+    """A named array in Triton's representation."""
 
     name: str
     datatype: int
@@ -95,7 +96,7 @@ class Tensor:
     def of(
         cls, name: str, datatype: DataType, shape: tuple[int, ...], values: Sequence[Any]
     ) -> Tensor:
-        """A tensor of numbers, or of byte strings."""
+        """Returns a tensor of numbers, or of byte strings."""
         if datatype is DataType.BYTES:
             data = b"".join(_U32.pack(len(value)) + value for value in values)
         else:
@@ -107,7 +108,7 @@ class Tensor:
         """Its elements in order: numbers, or byte strings.
 
         Raises:
-            InvalidRequest: a type that is not used, or a length that does not fit.
+            InvalidRequest: an unsupported type, or a wrong length.
         """
         try:
             if self.datatype == DataType.BYTES:
@@ -122,7 +123,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Hello:
-    """A model, and where it lies."""
+    """A model that connects, with its folder and configuration."""
 
     folder: str
     version: int
@@ -131,23 +132,23 @@ class Hello:
 
     @classmethod
     def unpack(cls, body: bytes) -> Hello:
-        """From a frame without its head.
+        """Parses a frame without its head.
 
         Raises:
-            UsageError: the relay speaks another version of the protocol.
+            UsageError: the relay has another version of the protocol.
         """
         reading = Reading(body)
         if (protocol := reading.number(_U32)) != PROTOCOL:
             raise UsageError(
-                f"the relay speaks version {protocol} of the protocol and the engine {PROTOCOL}: "
-                "install Dragoman anew, so that both are of one release"
+                f"the relay has version {protocol} of the protocol and the engine {PROTOCOL}: "
+                "reinstall Dragoman, so that both are from the same release"
             )
         return cls(reading.text(), reading.number(_U64), reading.text())
 
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """Everything of a request but its texts."""
+    """All parts of a request except its texts."""
 
     parameters: dict[str, Any]
     outputs: tuple[str, ...]
@@ -155,7 +156,7 @@ class RequestOptions:
 
     @classmethod
     def unpack(cls, packed: bytes) -> RequestOptions:
-        """From a request's bytes."""
+        """Parses the options of a request."""
         reading = Reading(packed)
         parameters = {reading.text(): reading.parameter() for _ in range(reading.number(_U32))}
         outputs = tuple(reading.text() for _ in range(reading.number(_U32)))
@@ -164,7 +165,7 @@ class RequestOptions:
 
 @dataclass
 class Request:
-    """A request as it came to Triton; `options` are packed `RequestOptions`."""
+    """A request as Triton received it; `options` are packed `RequestOptions`."""
 
     number: int
     timeout_us: int
@@ -174,7 +175,7 @@ class Request:
 
     @classmethod
     def unpack(cls, body: bytes) -> Request:
-        """From a frame without its head."""
+        """Parses a frame without its head."""
         reading = Reading(body)
         number, timeout_us, trace = reading.number(_U64), reading.number(_U64), reading.text()
         options = reading.bytes(reading.number(_U32))
@@ -183,17 +184,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """Outputs for a request; others follow unless it is the last."""
+    """Outputs of a request; more answers follow unless this is the last."""
 
     number: int
     outputs: tuple[Tensor, ...]
     last: bool = True
 
     def pack(self) -> bytes:
-        """The frame.
+        """Returns the frame.
 
         Raises:
-            InvalidRequest: it would be longer than the relay reads.
+            InvalidRequest: the frame would exceed the limit.
         """
         head = [_U64.pack(self.number), bytes((self.last, False))]
         frame = pack_frame(Kind.ANSWER, head + pack_tensors(self.outputs))
@@ -207,7 +208,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong with a request: its last answer."""
+    """The error of a request: its last answer."""
 
     number: int
     code: ErrorCode
@@ -215,25 +216,25 @@ class Failure:
     last = True
 
     def pack(self) -> bytes:
-        """The frame."""
+        """Returns the frame."""
         head = _U64.pack(self.number) + bytes((self.last, True))
         return pack_frame(Kind.ANSWER, [head, _U32.pack(self.code), pack_text(self.message)])
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A metric: how much a counter has grown, or a gauge's value."""
+    """A metric: the increase of a counter, or the value of a gauge."""
 
     is_gauge: bool
     name: str
     description: str
     value: float
     labels: tuple[tuple[str, str], ...] = ()
-    """Names and values, beside the model's name; figures of one name follow each other."""
+    """Names and values, besides the model's name. Metrics of one name must be consecutive."""
 
 
 def pack_figures(figures: Sequence[Figure]) -> bytes:
-    """The frame."""
+    """Returns the frame."""
     parts = [_U32.pack(len(figures))]
     for figure in figures:
         parts += [bytes((figure.is_gauge,)), pack_text(figure.name), pack_text(figure.description)]
@@ -244,32 +245,32 @@ def pack_figures(figures: Sequence[Figure]) -> bytes:
 
 
 def unpack_cancel(body: bytes) -> int:
-    """The number of a request, from a frame without its head."""
+    """Returns the number of a request, from a frame without its head."""
     return int(Reading(body).number(_U64))
 
 
 def pack_ready(config: str) -> bytes:
-    """The frame that says that a model can be used; `config` is the part that Triton takes."""
+    """Returns the frame for a model that can be used; `config` is its configuration for Triton."""
     return pack_frame(Kind.READY, [pack_text(config)])
 
 
 def pack_refused(reason: str) -> bytes:
-    """The frame that says why a model cannot be used."""
+    """Returns the frame with the reason why a model cannot be used."""
     return pack_frame(Kind.REFUSED, [pack_text(reason)])
 
 
 class FrameSplitter:
-    """Cuts what comes into frames."""
+    """Splits received bytes into frames."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start with an empty buffer."""
         self._bytes = bytearray()
 
     def feed(self, received: bytes) -> Iterator[tuple[Kind, bytes]]:
-        """Take bytes, and give the frames that are whole, without their heads.
+        """Adds bytes, and yields the complete frames, without their heads.
 
         Raises:
-            Damaged: an unknown kind, or a frame that is too long.
+            Damaged: an unknown kind, or a wrong length of a frame.
         """
         self._bytes += received
         begin = 0
@@ -289,15 +290,15 @@ class FrameSplitter:
 
 
 class Reading:
-    """A frame that is read from its beginning; reading beyond its end raises `Damaged`."""
+    """Reads a frame; reading beyond its end raises `Damaged`."""
 
     def __init__(self, body: bytes) -> None:
-        """Begin at the beginning."""
+        """Start at the first byte."""
         self._body = body
         self._at = 0
 
     def number(self, form: struct.Struct) -> Any:
-        """The next number."""
+        """Reads the next number."""
         at = self._at
         self._at = at + form.size
         try:
@@ -306,7 +307,7 @@ class Reading:
             raise Damaged("a frame ends too early") from None
 
     def bytes(self, count: int) -> bytes:
-        """So many bytes."""
+        """Reads the next `count` bytes."""
         at = self._at
         self._at = at + count
         if self._at > len(self._body):
@@ -314,11 +315,11 @@ class Reading:
         return self._body[at : at + count]
 
     def text(self) -> str:
-        """The next text."""
+        """Reads the next text."""
         return self.bytes(self.number(_U32) + 1)[:-1].decode("utf-8", errors="replace")
 
     def parameter(self) -> Any:
-        """The value of a parameter."""
+        """Reads the type and value of a parameter."""
         kind = self.number(_U8)
         if kind == _STRING:
             return self.text()
@@ -329,7 +330,7 @@ class Reading:
         return self.number(_I64 if kind == _INT else _DOUBLE)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """All tensors that follow."""
+        """Reads a sequence of tensors."""
         return tuple([self._tensor() for _ in range(self.number(_U32))])
 
     def _tensor(self) -> Tensor:
@@ -346,19 +347,19 @@ def _kind(number: int) -> Kind:
 
 
 def pack_frame(kind: Kind, parts: Sequence[bytes]) -> bytes:
-    """A frame of this kind."""
+    """Returns a frame of this kind."""
     body = b"".join(parts)
     return _HEAD.pack(len(body) + 1, kind) + body
 
 
 def pack_text(text: str) -> bytes:
-    """A text as it is in a frame."""
+    """Returns a text in its representation in a frame."""
     encoded = text.encode("utf-8")
     return _U32.pack(len(encoded)) + encoded + b"\0"
 
 
 def pack_tensors(tensors: Sequence[Tensor]) -> list[bytes]:
-    """Tensors as they are in a frame."""
+    """Returns tensors in their representation in a frame."""
     parts = [_U32.pack(len(tensors))]
     for tensor in tensors:
         dims = len(tensor.shape)

@@ -1,6 +1,6 @@
-"""Signs of life: the engine's process writes one byte to a pipe every half second.
+"""Heartbeats: the engine process writes one byte to a pipe every half second.
 
-The byte says whether requests wait for an answer.
+The byte tells whether requests wait for an answer.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ IDLE, BUSY = b"\0", b"\1"
 
 
 def start_beating(descriptor: int, is_busy: Callable[[], bool]) -> None:
-    """Write to a pipe from now on, in a thread of its own, until nobody can read it.
+    """Start a thread that writes to a pipe until its reader is gone.
 
     Args:
-        descriptor: the pipe's end to write to.
+        descriptor: the write end of the pipe.
         is_busy: whether requests wait for an answer.
     """
     os.set_blocking(descriptor, False)
@@ -32,7 +32,7 @@ def _beat(descriptor: int, is_busy: Callable[[], bool]) -> None:
         try:
             os.write(descriptor, BUSY if is_busy() else IDLE)
         except BlockingIOError:
-            pass  # nobody has looked for long
+            pass  # the pipe is full, because nothing has read it for long
         except OSError:
-            return  # the launcher has gone
+            return  # the launcher has exited
         time.sleep(BEAT_S)

@@ -1,4 +1,4 @@
-"""The model `info`: what the server is, what it serves, and what a request may ask."""
+"""The model `info`: version, bundles, languages, options and limits of the server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dragoman_serving.translation.source_texts import MAX_REQUEST_CHARACTERS, MA
 
 
 class InfoModel(Model):
-    """See `Model`. Answers at once, and needs no input."""
+    """See `Model`. Answers immediately, and needs no input."""
 
     def __init__(
         self,
@@ -35,13 +35,13 @@ class InfoModel(Model):
         bundles: Callable[[], Bundles],
         metrics_port: int | None,
     ) -> None:
-        """Begin with nothing in flight.
+        """Start with nothing in flight.
 
         Args:
-            hello: from Triton's side.
-            send: to it.
-            bundles: gives those that are served, or raises a `DragomanError`.
-            metrics_port: of Triton.
+            hello: the frame from Triton.
+            send: sends frames to Triton.
+            bundles: returns the served bundles, or raises a `DragomanError`.
+            metrics_port: Triton's metrics port.
 
         Raises:
             DragomanError: the configuration is not usable.
@@ -69,14 +69,14 @@ class InfoModel(Model):
 
 
 def describe(bundles: Bundles, metrics_port: int | None) -> dict[str, Any]:
-    """What a server says of itself, as JSON has it.
+    """Returns the description of a server, for JSON.
 
-    What changes while a bundle is loaded or dropped stands apart, in `loaded`: what depends on the
-    bundles, as caches do, need not look there.
+    The state that changes when a bundle is loaded or unloaded is only in `loaded`. So a cache that
+    depends on the bundles can ignore that member.
 
     Args:
-        bundles: that it serves.
-        metrics_port: of Triton; None: nobody knows.
+        bundles: the served bundles.
+        metrics_port: Triton's metrics port; None: unknown.
     """
     routes = bundles.routes
     limits = _limits(routes.bundles)
@@ -111,7 +111,7 @@ def _described(bundle: Bundle, layout: Layout | None) -> dict[str, Any]:
 
 
 def _limits(bundles: Sequence[Bundle]) -> dict[str, float]:
-    """What a request may ask of some bundle; each refuses by itself what is too much for it."""
+    """The largest limits of all bundles; each bundle also checks its own limits."""
     found: dict[str, float] = {}
     for bundle in bundles:
         manifest = bundle.manifest

@@ -1,4 +1,4 @@
-"""The engine's figures for Triton's metrics port."""
+"""The engine's metrics, for Triton's metrics port."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Kind:
     name: str
     description: str
     source: str
-    """Name of the figure among `Counts` or `Load`."""
+    """Name of the field in `Counts` or `Load`."""
 
 
 _COUNTERS = (
@@ -36,7 +36,11 @@ _COUNTERS = (
     ),
     _Kind("dragoman_input_tokens_total", "Source tokens of translated sentences", "input_tokens"),
     _Kind("dragoman_output_tokens_total", "Tokens generated", "output_tokens"),
-    _Kind("dragoman_queue_seconds_total", "Time from arrival to joining, summed", "queue_s"),
+    _Kind(
+        "dragoman_queue_seconds_total",
+        "Time from arrival to joining a batch, summed",
+        "queue_s",
+    ),
     _Kind(
         "dragoman_first_token_seconds_total",
         "Time from arrival to the first token, summed over dragoman_sentences_total",
@@ -57,10 +61,10 @@ _HISTOGRAMS = (
 _BUCKETS = (*(f"{bound_s:g}" for bound_s in BOUNDS_S), "+Inf")
 """Values of the label `le`."""
 _GAUGES = (
-    _Kind("dragoman_waiting", "Sentences that wait", "waiting"),
+    _Kind("dragoman_waiting", "Waiting sentences", "waiting"),
     _Kind("dragoman_rows", "Rows in flight", "rows"),
-    _Kind("dragoman_rows_limit", "Rows that may be in flight", "most_rows"),
-    _Kind("dragoman_cache_bytes", "Bytes of keys and values held", "cache_bytes"),
+    _Kind("dragoman_rows_limit", "Limit of rows in flight", "most_rows"),
+    _Kind("dragoman_cache_bytes", "Bytes of the KV cache", "cache_bytes"),
 )
 
 
@@ -76,29 +80,29 @@ _OF_MODELS = (
     _OfModel("dragoman_bundle_loaded", "Whether the bundle is loaded", lambda r: r.is_loaded, True),
     _OfModel(
         "dragoman_bundle_bytes",
-        "The most memory that the loaded bundle takes, where --memory bounds it",
+        "Maximum memory of the loaded bundle, if --memory is set",
         lambda r: r.bytes,
         True,
     ),
     _OfModel(
         "dragoman_bundle_requests_total", "Requests for the bundle", lambda r: r.record.requests
     ),
-    _OfModel("dragoman_bundle_loads_total", "Times it was loaded", lambda r: r.record.loads),
+    _OfModel("dragoman_bundle_loads_total", "Loads of the bundle", lambda r: r.record.loads),
     _OfModel(
         "dragoman_bundle_load_failures_total",
-        "Times it could not be loaded",
+        "Failed loads of the bundle",
         lambda r: r.record.failures,
     ),
     _OfModel(
-        "dragoman_bundle_evictions_total", "Times it was dropped", lambda r: r.record.evictions
+        "dragoman_bundle_evictions_total", "Evictions of the bundle", lambda r: r.record.evictions
     ),
     _OfModel(
         "dragoman_bundle_pivoted_sentences_total",
-        "Sentences translated as one of the two legs over a pivot language",
+        "Sentences translated as one leg of a request through a pivot language",
         lambda r: r.record.pivoted,
     ),
     _OfModel(
-        "dragoman_bundle_load_seconds_total", "Time that its loads took", lambda r: r.record.load_s
+        "dragoman_bundle_load_seconds_total", "Time of its loads, summed", lambda r: r.record.load_s
     ),
 )
 _Labels = tuple[tuple[str, str], ...]
@@ -107,10 +111,10 @@ _MEMORY = "dragoman_process_resident_memory_bytes"
 
 
 class FigureReporter:
-    """Sends the figures twice a second, in a thread of its own.
+    """Sends the metrics twice a second, in a thread of its own.
 
-    If Triton does not read, as when it is stopped, none are sent: the backlog would grow for as
-    long as that lasts. The next ones hold what counters have grown by meanwhile.
+    While Triton does not read, for example because it is stopped, none are sent, so that the
+    backlog does not grow. The next metrics then hold the whole increase of each counter.
     """
 
     def __init__(self, bundles: Bundles, connection: Connection) -> None:
@@ -148,7 +152,7 @@ class FigureReporter:
             yield Figure(True, kind.name, kind.description, value)
         yield Figure(True, _MEMORY, "Memory of the engine's process", float(resident_bytes()))
         residents = self._bundles.keeper.residents
-        for of_model in _OF_MODELS:  # figures of one name follow each other
+        for of_model in _OF_MODELS:  # metrics of one name must be consecutive
             for resident in residents:
                 yield self._of_model(of_model, resident)
 
@@ -160,7 +164,7 @@ class FigureReporter:
         return self._increase(kind.name, kind.description, value, labels)
 
     def _histogram(self, kind: _Kind, histogram: Histogram) -> Iterator[Figure]:
-        """Counters, as Triton's C API has no histograms, under the names of a histogram's series.
+        """A histogram's series as counters, because Triton's C API has no histograms.
 
         Source: https://prometheus.io/docs/concepts/metric_types/#histogram
         """

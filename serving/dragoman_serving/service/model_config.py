@@ -1,4 +1,4 @@
-"""Configurations of the models that the engine answers: in a repository, and set at loading."""
+"""Configurations of the engine's Triton models: in a repository, and at loading."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSL
 
 TEXT, TARGET = "text_input", "target_input"
 _MOST_REQUESTS = 128
-"""Most that Triton says it would batch; 0: a tensor has no dimension for the batch."""
+"""Triton's `max_batch_size`; 0 would mean that tensors have no batch dimension."""
 _TEXTS = {
     TRANSLATE: (TEXT,),
     STREAM: (TEXT,),
     SCORE: (TEXT, TARGET),
     INFO: (),
 }
-"""Inputs of each model that every request has."""
+"""Required inputs of each model."""
 MODELS: Final = tuple(_TEXTS)
-"""Names of Triton's models that the engine answers; a repository has all but the last."""
+"""Names of the engine's Triton models; a repository has all except the last."""
 
 BACKEND: Final = "dragoman"
 """Name of Triton's backend, the relay."""
@@ -38,16 +38,16 @@ _PARAMETERS = {
     SCORE: _REQUEST_PARAMETERS,
     INFO: {},
 }
-"""What an operator may change, at its default."""
+"""Parameters that an operator may change, with their defaults."""
 
 
 def known_parameters(model: str) -> Collection[str]:
-    """Names of the parameters that `dragoman serve` may set for a model."""
+    """Returns the names of the parameters that `dragoman serve` may set for a model."""
     return _PARAMETERS.get(model, {}).keys()
 
 
 def config_text(model: str) -> str:
-    """A model's `config.pbtxt`, without inputs and outputs, which the backend sets."""
+    """Returns a model's `config.pbtxt`, without inputs and outputs, which the backend sets."""
     lines = [f'name: "{model}"', f'backend: "{BACKEND}"']
     if model == STREAM:
         lines.append("model_transaction_policy { decoupled: true }")
@@ -60,7 +60,7 @@ def config_text(model: str) -> str:
 
 
 def model_config(model: str) -> str:
-    """A model's inputs, outputs and batches as JSON, as `TRITONBACKEND_ModelSetConfig` takes them.
+    """Returns a model's inputs, outputs and batch size as JSON for `TRITONBACKEND_ModelSetConfig`.
 
     Source:
     https://github.com/triton-inference-server/core/blob/main/include/triton/core/tritonbackend.h

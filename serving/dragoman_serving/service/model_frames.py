@@ -1,4 +1,4 @@
-"""The side of the frames that asks: it packs requests and reads answers, as the relay in C does."""
+"""The client side of the protocol, like the relay in C: packs requests and parses answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = ("text_input", "target_input")
 
 
 def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
-    """The frame that introduces a model."""
+    """Returns the frame that introduces a model."""
     parts = [
         _U32.pack(protocol),
         pack_text(hello.folder),
@@ -40,14 +40,14 @@ def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
 
 
 def pack_request(request: Request) -> bytes:
-    """The frame of a request."""
+    """Returns the frame of a request."""
     parts = [_U64.pack(request.number), _U64.pack(request.timeout_us)]
     parts += [pack_text(request.trace), _U32.pack(len(request.options)), request.options]
     return pack_frame(Kind.REQUEST, parts + pack_tensors(request.texts))
 
 
 def pack_options(options: RequestOptions) -> bytes:
-    """The part of a request's frame that is not its texts."""
+    """Returns the part of a request's frame without its texts."""
     parts = [_U32.pack(len(options.parameters))]
     for name, value in options.parameters.items():
         parts += [pack_text(name), _parameter(value)]
@@ -63,7 +63,7 @@ def request_of(
     outputs: Sequence[str],
     inputs: Sequence[Tensor],
 ) -> Request:
-    """A request as the relay makes it of what Triton has."""
+    """Returns a request, as the relay makes it from Triton's request."""
     texts = tuple(one for one in inputs if one.name in TEXTS)
     others = tuple(one for one in inputs if one.name not in TEXTS)
     options = pack_options(RequestOptions(dict(parameters), tuple(outputs), others))
@@ -71,12 +71,12 @@ def request_of(
 
 
 def pack_cancel(number: int) -> bytes:
-    """The frame that cancels a request."""
+    """Returns the frame that cancels a request."""
     return pack_frame(Kind.CANCEL, [_U64.pack(number)])
 
 
 def unpack_answer(body: bytes) -> Answer | Failure:
-    """From a frame without its head."""
+    """Parses a frame without its head."""
     reading = Reading(body)
     number, last, failed = reading.number(_U64), reading.number(_U8), reading.number(_U8)
     if failed:
@@ -85,12 +85,12 @@ def unpack_answer(body: bytes) -> Answer | Failure:
 
 
 def unpack_refused(body: bytes) -> str:
-    """Why a model cannot be used, from a frame without its head."""
+    """Returns the reason why a model cannot be used, from a frame without its head."""
     return Reading(body).text()
 
 
 def _parameter(value: Any) -> bytes:
-    """With Triton's number of its type first."""
+    """A parameter's value, after Triton's number of its type."""
     if isinstance(value, bool):
         return bytes((2, value))
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Which bundles the engine's process serves, as its launcher tells it."""
+"""The bundles that the engine process serves, as passed by its launcher."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class ModelsToServe:
-    """Bundles of a process, where they are not those of Triton's repository.
+    """The bundles of a process, if they are not those of Triton's repository.
 
     Attributes:
         bundles: their folders; the first one is the default.
-        preload: names of bundles, or directions such as en-de, to be loaded at the start.
-        memory_bytes: the most that the process may take; None: there is no bound.
-        pivot: the language over which two directions are joined; None: none are.
+        preload: names of bundles, or directions such as en-de, to load at startup.
+        memory_bytes: memory limit of the process; None: no limit.
+        pivot: the pivot language; None: no pivot translation.
     """
 
     bundles: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class ModelsToServe:
 
     @classmethod
     def parse(cls, written: str) -> ModelsToServe:
-        """From what `str` wrote."""
+        """Parses the output of `str`."""
         found = json.loads(written)
         return cls(
             tuple(found["bundles"]),
@@ -34,5 +34,5 @@ class ModelsToServe:
         )
 
     def __str__(self) -> str:
-        """As an argument of a process."""
+        """JSON, as an argument of a process."""
         return json.dumps(asdict(self))

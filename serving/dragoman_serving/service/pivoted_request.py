@@ -1,4 +1,4 @@
-"""A request through a pivot language: the two legs, one after the other."""
+"""A request through a pivot language, which runs its two legs one after the other."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
 BeginLast = Callable[[Translator, Asked, Mapping[str, Any]], Future[list[Translation]]]
-"""Begins to translate texts in the pivot language, with options."""
+"""Starts translating texts in the pivot language, with options."""
 
 
 class PivotedRequest:
-    """A request under way. Each leg waits for its own bundle, which it lets go of at its end.
+    """A running request. Each leg waits for its own bundle, and releases it at its end.
 
     Attributes:
-        bundle: identities of the bundles of the legs that have begun, with a comma.
+        bundle: identities of the bundles of the started legs, separated by a comma.
     """
 
     def __init__(self, bundles: Bundles, route: Route, asked: Asked, model: str) -> None:
-        """Check its options.
+        """Check the options.
 
         Args:
-            bundles: that translate.
-            route: through a pivot language.
+            bundles: bundles of the server.
+            route: route through a pivot language.
             asked: the request.
-            model: Triton's name of the model that is asked.
+            model: name of the Triton model.
 
         Raises:
-            InvalidRequest: an option is not valid, or cannot go through a pivot language.
+            InvalidRequest: an option is not valid, or not available through a pivot language.
         """
         assert route.via is not None
         self.bundle = ""
@@ -53,13 +53,13 @@ class PivotedRequest:
         self._first: Sequence[Translation] = ()
 
     def start(self, begin_last: BeginLast) -> Future[list[Translation]]:
-        """Begin with the first leg.
+        """Start the first leg.
 
         Args:
-            begin_last: begins the last one when that is done.
+            begin_last: starts the last leg when the first one is done.
 
         Returns:
-            Translations of both legs. Cancelling it cancels the leg that is under way.
+            A future of the joined translations. Cancelling it cancels the running leg.
 
         Raises:
             DragomanError: the first leg is refused.
@@ -95,7 +95,7 @@ class PivotedRequest:
         )
 
     def joined(self, last: Sequence[Translation]) -> list[Translation]:
-        """Translations of both legs, of those of the last one."""
+        """Returns the translations of both legs, from those of the last one."""
         detected = self._route.detected or (None,) * len(last)
         return [
             joined(first, last_one, self._via, found, markup)
@@ -105,7 +105,7 @@ class PivotedRequest:
         ]
 
     def _markups_between(self) -> list[Markup | None]:
-        """Of the texts in the pivot language."""
+        """The markup of the texts in the pivot language."""
         return [
             markup.last(one.text, one.codes) if markup and one.codes else None
             for markup, one in zip(self._markups, self._first, strict=True)
@@ -124,7 +124,7 @@ def _carried(texts: Sequence[str], written: Sequence[str]) -> list[CarriedMarkup
     """The markup of each text.
 
     Raises:
-        InvalidRequest: it is not valid.
+        InvalidRequest: the markup is not valid.
     """
     found: list[CarriedMarkup | None] = [None] * len(texts)
     for index, markup in enumerate(read_markups(written, len(texts))):
@@ -137,5 +137,5 @@ def _carried(texts: Sequence[str], written: Sequence[str]) -> list[CarriedMarkup
 def _with_markups(
     options: Mapping[str, Any], markups: Sequence[Markup | None]
 ) -> Mapping[str, Any]:
-    """Options with the markup of each text, if any has some."""
+    """Options with the markup of each text, if any text has markup."""
     return {**options, "markup": markups} if any(markups) else options

@@ -1,4 +1,4 @@
-"""What a request to a model asks for."""
+"""Reads requests: texts, options, requested outputs and urgency."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TRITON_PARAMETERS = {"id", "sequence_id", "sequence_start", "sequence_end", "pr
 """Request parameters with a meaning to Triton itself."""
 _HIGHEST_PRIORITY = 9
 _MOST_VALUES = 100_000
-"""Of a tensor: more texts than may be translated at a time."""
+"""Values of a tensor: more than the texts that one request may have."""
 _MOST_KNOWN, _MOST_KNOWN_BYTES = 256, 2048
-"""Options that are remembered, and bytes of each."""
+"""Number of parsed options in the cache, and maximum bytes of each."""
 
 
 @dataclass(frozen=True)
 class RequestRules:
-    """What the operator allows: `deadline_s` bounds every request, from its arrival."""
+    """The operator's rules. `deadline_s` is the longest time for a request from its arrival."""
 
     deadline_s: float = 300.0
     priorities: bool = False
@@ -38,9 +38,9 @@ class RequestRules:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, and whoever has made it, for whom alone it is right.
+    """A plan, and a reference to its maker, for which alone it is valid.
 
-    A bundle that was dropped is gone, whatever plans it has made.
+    The reference is weak, so that plans do not keep an unloaded bundle alive.
     """
 
     plan: SearchPlan
@@ -49,14 +49,14 @@ class Planned:
 
 @dataclass(eq=False)
 class Wanted:
-    """What a request's options say; requests with equal options share one, also in other threads.
+    """The parsed options of requests. Requests with equal options share it, also across threads.
 
     Attributes:
-        options: by name, not checked yet.
-        outputs: names of the outputs that the client asks for.
-        timeout_us: None: the options name none.
-        priority: of the request.
-        planned: of the last request of one text.
+        options: options by name, not checked yet.
+        outputs: names of the requested outputs.
+        timeout_us: timeout; None: the options have none.
+        priority: priority of the request.
+        planned: plan of the last request with one text.
     """
 
     options: dict[str, Any]
@@ -68,9 +68,9 @@ class Wanted:
 
 @dataclass
 class Asked:
-    """What a request asks for; the texts stand in a tensor of this shape.
+    """A parsed request. `shape` is the shape of the tensor with its texts.
 
-    `targets` are given translations of the texts, of the model `score` alone.
+    `targets` are given translations of the texts, only for the model `score`.
     """
 
     texts: list[str]
@@ -81,26 +81,26 @@ class Asked:
 
 
 class RequestReader:
-    """Reads requests. Options that came lately are not read again: clients seldom vary them."""
+    """Reads requests. Parsed options are cached, because clients seldom vary them."""
 
     def __init__(self, rules: RequestRules) -> None:
-        """Begin with no options known."""
+        """Start with an empty cache."""
         self._rules = rules
         self._known: dict[bytes, Wanted] = {}
 
     def __len__(self) -> int:
-        """How many options are known."""
+        """Number of cached options."""
         return len(self._known)
 
     def read(self, request: Request, trace: RequestTrace | None = None) -> Asked:
-        """Texts, options and urgency of a request.
+        """Returns the texts, options and urgency of a request.
 
         Args:
-            request: as it came.
-            trace: where its spans go; None: it is not traced.
+            request: the received request.
+            trace: trace for its spans; None: it is not traced.
 
         Raises:
-            InvalidRequest: a text that is not UTF-8, or an option with more values than it takes.
+            InvalidRequest: a text is not UTF-8, or an option has too many values.
         """
         wanted = self._known.get(request.options)
         if wanted is None:
@@ -164,7 +164,7 @@ def _values(tensor: Tensor) -> list[Any]:
 def _option(name: str, values: list[Any]) -> Any:
     if name in OPTIONS and OPTIONS[name].is_list:
         return tuple(_decode(value, f"input {name}") for value in values)
-    # A row of texts each may come with the option, but all rows are translated alike.
+    # Each row of texts may have its own value of the option, but all must be equal.
     if len(set(values)) != 1:
         raise InvalidRequest(f"input {name} has {len(values)} values: give one")
     return _decode(values[0], f"input {name}") if isinstance(values[0], bytes) else values[0]

@@ -1,6 +1,6 @@
-"""The model `score`: texts and translations of them in, what the model thinks of these out.
+"""The model `score`: scores given translations of texts.
 
-It holds no weights: the engines of `translate` do it.
+It has no weights of its own; it uses the engines of `translate`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class ScoreModel(OneAnswerModel[Assessment]):
     """See `Model`."""
 
     def __init__(self, hello: Hello, send: Send, bundles: Callable[[], Bundles]) -> None:
-        """Begin with nothing in flight.
+        """Start with nothing in flight.
 
         Args:
-            hello: from Triton's side.
-            send: to it.
-            bundles: gives those that score, or raises a `DragomanError`.
+            hello: the frame from Triton.
+            send: sends frames to Triton.
+            bundles: returns the bundles that score, or raises a `DragomanError`.
 
         Raises:
             DragomanError: the configuration is not usable.

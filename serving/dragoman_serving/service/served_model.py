@@ -1,4 +1,4 @@
-"""What the engine's side of a model is, and what the models share."""
+"""The engine's side of a Triton model: base classes of the models."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from dragoman_serving.service.requests import Asked, RequestReader
 from dragoman_serving.translation.translator import Submitted, Translator
 
 Send = Callable[[bytes], None]
-"""Sends a frame to Triton's side of the model."""
+"""Sends a frame to Triton."""
 
 _Found = TypeVar("_Found")
 
 
 class InFlight:
-    """Futures of requests, by number; cancelling one gives the request up."""
+    """Futures of requests, by number; cancelling a future cancels the request."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no requests."""
         self._futures: dict[int, Future[Any]] = {}
 
     def add(self, number: int, future: Future[Any]) -> None:
-        """Know of a request until its future is done."""
+        """Add a request, until its future is done."""
         self._futures[number] = future
         future.add_done_callback(lambda _: self._futures.pop(number, None))
 
     def cancel(self, number: int) -> None:
-        """Cancel a request, if it is there."""
+        """Cancel a request, if it is in flight."""
         if future := self._futures.get(number):
             future.cancel()
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of requests in flight."""
         return len(self._futures)
 
     def cancel_all(self) -> None:
-        """Cancel what is there."""
+        """Cancel all requests."""
         for future in list(self._futures.values()):
             future.cancel()
 
@@ -61,7 +61,7 @@ class Model(ABC):
     """The engine's side of a model."""
 
     def __init__(self, hello: Hello) -> None:
-        """Begin with nothing in flight.
+        """Start with nothing in flight.
 
         Raises:
             DragomanError: the configuration is not usable.
@@ -71,11 +71,11 @@ class Model(ABC):
 
     @abstractmethod
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
-        """Take a request, which is answered sooner or later.
+        """Accept a request; the answer is sent when it is ready.
 
         Args:
-            request: as it came.
-            trace: to be ended with the answer; None: it is not traced.
+            request: the received request.
+            trace: trace that ends with the answer; None: it is not traced.
         """
 
     def cancel(self, number: int) -> None:
@@ -83,17 +83,17 @@ class Model(ABC):
         self.in_flight.cancel(number)
 
     def close(self) -> None:
-        """Cancel everything."""
+        """Cancel all requests, and close the model."""
         self.in_flight.cancel_all()
 
 
 def model_name(hello: Hello) -> str:
-    """Triton's name of a model."""
+    """Returns Triton's name of a model."""
     return str(json.loads(hello.config).get("name"))
 
 
 def with_parameters(hello: Hello, given: Mapping[str, str]) -> Hello:
-    """A model with parameters that come before its own, as far as it knows them."""
+    """Returns a model with parameters that override its own, as far as it knows them."""
     known = known_parameters(model_name(hello)) if given else ()
     chosen = {name: value for name, value in given.items() if name in known}
     if not chosen:
@@ -105,20 +105,20 @@ def with_parameters(hello: Hello, given: Mapping[str, str]) -> Hello:
 
 
 def parameters(hello: Hello) -> dict[str, str]:
-    """The parameters in a model's configuration."""
+    """Returns the parameters in a model's configuration."""
     entries = json.loads(hello.config).get("parameters", {})
     return {name: entry["string_value"] for name, entry in entries.items()}
 
 
 class UnderWay:
-    """A request, and who answers it: `plan` and `bundle` are known when somebody does."""
+    """A running request; `plan` and `bundle` are set when a bundle starts answering it."""
 
     def __init__(self, form: Form, trace: RequestTrace | None = None) -> None:
-        """Begin with nobody who answers."""
+        """Start without a bundle."""
         self.form, self.trace = form, trace
         self.plan: ScoringPlan | None = None
         self.bundle = ""
-        """Its identity."""
+        """Identity of the bundle."""
 
 
 class OneAnswerModel(Model, Generic[_Found]):
@@ -128,20 +128,20 @@ class OneAnswerModel(Model, Generic[_Found]):
         """See `Model`.
 
         Args:
-            hello: from Triton's side.
-            send: to it.
-            bundles: gives those that answer, or raises a `DragomanError`.
+            hello: the frame from Triton.
+            send: sends frames to Triton.
+            bundles: returns the bundles that answer, or raises a `DragomanError`.
         """
         super().__init__(hello)
         self._send, self._bundles = send, bundles
 
     @abstractmethod
     def begin(self, translator: Translator, asked: Asked) -> Submitted[_Found]:
-        """Begin to answer a request."""
+        """Start answering a request."""
 
     @abstractmethod
     def answer(self, found: list[_Found], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
-        """The answer of a bundle to a request that was answered without an error."""
+        """Returns the answer of a bundle to a successful request."""
 
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
@@ -175,7 +175,7 @@ class OneAnswerModel(Model, Generic[_Found]):
     def _start_pivoted(
         self, bundles: Bundles, route: Route, asked: Asked, under_way: UnderWay
     ) -> Future[list[_Found]]:
-        """Begin to answer a request through a pivot language."""
+        """Start answering a request through a pivot language."""
         source, _, target = route.languages
         raise InvalidRequest(f"no model translates from {source!r} into {target!r} directly")
 
@@ -188,7 +188,7 @@ class OneAnswerModel(Model, Generic[_Found]):
                 return
             answer = self.answer(done.result(), under_way.plan, under_way.form, under_way.bundle)
             self._send(answer.pack())
-        except Exception as error:  # the client must be answered, whatever it was
+        except Exception as error:  # the client must get an answer to every error
             self._send(answers.of_error(error, number, trace).pack())
         else:
             if trace is not None:

@@ -1,4 +1,4 @@
-"""Takes Triton's models up as they connect. What is loaded outlives a Triton that crashed."""
+"""Accepts connections of Triton's models. Loaded bundles survive a crash of Triton."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ from dragoman_serving.service.translate_stream import TranslateStreamModel
 log = logging.getLogger(__name__)
 
 _PAUSE_S = 0.5
-"""Before the next try to take up a connection."""
+"""Pause before the next attempt to accept a connection."""
 _LAST_ANSWERS_S = 0.5
-"""Time for the last answers when the engine broke."""
+"""Time for the last answers after the engine failed."""
 _NO_PARAMETERS: Mapping[str, str] = {}
 _GARBAGE = 50_000
-"""New objects before garbage is looked for: with Python's 700, that takes a tenth of the time."""
+"""New objects before a garbage collection: with Python's 700, it takes a tenth of the time."""
 
 
 def give_up(failure: Exception) -> None:
-    """End the process after something broke: the models then say that it is gone."""
+    """End the process after a failure; the models then report that the engine is gone."""
     log.critical("%s; giving up", failure, exc_info=failure)
     time.sleep(_LAST_ANSWERS_S)
     os._exit(1)
 
 
 class Server:
-    """One engine, and the models that use it, each over a connection of its own."""
+    """One engine, and the models that use it, each with its own connection."""
 
     def __init__(
         self,
@@ -68,15 +68,15 @@ class Server:
         to_serve: ModelsToServe | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        """Begin without a model.
+        """Start without a model.
 
         Args:
-            listening: where models connect.
-            on_failure: called when the engine, or what is between it and a model, broke.
-            metrics_port: of Triton; None: unknown.
-            parameters: of models, that come before those of their configurations.
+            listening: socket to which models connect.
+            on_failure: called when the engine, or the handling of a model's frames, fails.
+            metrics_port: Triton's metrics port; None: unknown.
+            parameters: parameters that override those in the models' configurations.
             to_serve: bundles; None: the one in the folder of the model `translate`.
-            tracing: makes spans of requests that Triton traces; None: nothing does.
+            tracing: makes spans of requests that Triton traces; None: no tracing.
         """
         self._listening, self._metrics_port = listening, metrics_port
         self._parameters, self._to_serve = parameters, to_serve or ModelsToServe()
@@ -88,7 +88,7 @@ class Server:
         self._attending: list[threading.Thread] = []
 
     def serve(self) -> None:
-        """Take up whoever connects, until it is stopped and the last one has hung up."""
+        """Accept connections until stopped, then wait until all are closed."""
         while (connected := self._accept()) is not None:
             thread = threading.Thread(
                 target=self._attend,
@@ -110,7 +110,7 @@ class Server:
         return bool(self._asking) or any(model.in_flight for model in list(self._models))
 
     def stop(self) -> None:
-        """Take up nobody any more; Triton hangs up when its requests are answered."""
+        """Accept no more connections; Triton closes its own when its requests are answered."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
 
@@ -121,7 +121,7 @@ class Server:
             except OSError as error:
                 if error.errno in (errno.EBADF, errno.EINVAL):  # closed, or shut down
                     return None
-                log.error("nobody can connect now: %s", error.strerror)
+                log.error("cannot accept connections now: %s", error.strerror)
                 time.sleep(_PAUSE_S)
 
     def _attend(self, connection: Connection) -> None:
@@ -156,12 +156,12 @@ class Server:
             connection.close()
 
     def _trace(self, request: Request) -> RequestTrace | None:
-        """Where the spans of a request go; None: it is not traced."""
+        """The trace of a request; None: it is not traced."""
         if self._tracing is None or not request.trace:
             return None
         try:
             context = sampled_context(json.loads(request.trace))
-        except Exception:  # whatever it was, the request can be answered without a trace
+        except Exception:  # the request can be answered without a trace
             return None
         return None if context is None else RequestTrace(self._tracing.tracer, context)
 
@@ -178,7 +178,7 @@ class Server:
         raise UsageError(f"the backend dragoman has no model {name!r}: it has {', '.join(MODELS)}")
 
     def _open(self, hello: Hello) -> Bundles:
-        """The bundles of a model; they stay open when Triton ends and is started again."""
+        """The bundles of a model; they stay open when Triton is restarted."""
         wanted = (hello.folder, hello.version, json.loads(hello.config))  # its order may change
         if self._bundles is None or wanted != self._opened:
             if self._bundles is not None:
@@ -186,7 +186,7 @@ class Server:
             self._bundles = None
             self._bundles = open_bundles(hello, self._to_serve, self._on_failure)
             self._opened = wanted
-            # What is loaded now stays: collecting garbage must not walk through it under load.
+            # Loaded objects stay, so garbage collections under load must not traverse them.
             gc.collect()
             gc.freeze()
             gc.set_threshold(_GARBAGE)
@@ -194,5 +194,5 @@ class Server:
 
     def _get_bundles(self) -> Bundles:
         if self._bundles is None:
-            raise Closed("the model translate is not there")
+            raise Closed("the model translate is not loaded")
         return self._bundles

@@ -1,4 +1,4 @@
-"""The model `translate`: text in, text out."""
+"""The model `translate`: translates texts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def open_bundles(
     """Open the bundles of a process, or else the one in a model's folder.
 
     Args:
-        hello: from Triton's side.
-        to_serve: what the process serves.
-        on_failure: called if an engine breaks.
+        hello: the frame from Triton.
+        to_serve: the bundles of the process.
+        on_failure: called if an engine fails.
 
     Raises:
         DragomanError: a bundle or the configuration is not usable.
@@ -53,12 +53,12 @@ class TranslateModel(OneAnswerModel[Translation]):
     """See `Model`."""
 
     def __init__(self, hello: Hello, connection: Connection, bundles: Bundles) -> None:
-        """Begin with nothing in flight.
+        """Start with nothing in flight.
 
         Args:
-            hello: from Triton's side.
-            connection: to it.
-            bundles: that translate; they stay open when the model is closed.
+            hello: the frame from Triton.
+            connection: connection to Triton.
+            bundles: bundles that translate; they stay open when the model is closed.
         """
         super().__init__(hello, connection.send, lambda: bundles)
         self._reporter = FigureReporter(bundles, connection)
@@ -96,7 +96,7 @@ class TranslateModel(OneAnswerModel[Translation]):
 
 
 def _plan(translator: Translator, asked: Asked) -> SearchPlan:
-    """The plan of a request; that of the one before it if they are alike."""
+    """The plan of a request; a cached one if the request before had the same options."""
     wanted, is_lone = asked.wanted, len(asked.texts) == 1
     known = wanted.planned
     if is_lone and known is not None and known.by() is translator:

@@ -1,4 +1,4 @@
-"""The model `translate_stream`: text in, its translation out as it grows, from the same engine."""
+"""The model `translate_stream`: streams the translation of a text, from the same engine."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class _Growing:
         self.form, self.trace = form, trace
         self.stream: TextStream | None = None
         self.bundle = ""
-        """Its identity."""
+        """Identity of the bundle."""
         self.pivoted: PivotedRequest | None = None
-        """Of a text that goes through a pivot language: the stream is that of the last leg."""
+        """Set for a pivot route; the stream is then that of the last leg."""
         self.sent: str | None = None
-        """The beginning that was sent; the first event comes at once, without text."""
+        """The prefix that was sent; the first event is sent immediately, without text."""
         self.has_begun = False
         self.outputs: frozenset[str] = frozenset()
-        """Requested ones that the stream does not know of."""
+        """More requested outputs, which the stream does not have."""
         self.waits = False
-        """To be looked at."""
+        """Whether it is in the queue of changed streams."""
 
     def end(self, found: list[Translation], outputs: frozenset[str]) -> Answer:
-        """The last message, of the stream's translation."""
+        """Returns the last message, with the complete translation."""
         if self.pivoted is not None:
             found = self.pivoted.joined(found)
         return answers.of_translations(
@@ -56,7 +56,7 @@ class _Growing:
 
 
 class TranslateStreamModel(Model):
-    """See `Model`. One thread tells what is new: what came in between goes out together."""
+    """See `Model`. One thread sends the updates, and merges updates of a stream that pile up."""
 
     def __init__(
         self, hello: Hello, connection: Connection, bundles: Callable[[], Bundles]
@@ -64,9 +64,9 @@ class TranslateStreamModel(Model):
         """Start the thread.
 
         Args:
-            hello: from Triton's side.
-            connection: to it.
-            bundles: gives those that translate, or raises a `DragomanError`.
+            hello: the frame from Triton.
+            connection: connection to Triton.
+            bundles: returns the bundles that translate, or raises a `DragomanError`.
 
         Raises:
             DragomanError: the configuration is not usable.
@@ -121,11 +121,11 @@ class TranslateStreamModel(Model):
             *(lambda: self._look_at(growing), asked.urgency),
         )
         growing.stream, growing.has_begun = stream, True
-        self._look_at(growing)  # what came before it had its stream
+        self._look_at(growing)  # updates may have come before the stream was set
         return stream.future
 
     def _end(self, growing: _Growing, done: Future[list[Translation]]) -> None:
-        """Tell why a stream did not begin; of those that did, `_tell` tells the end."""
+        """Send the error of a stream that did not start; `_tell` sends the end of the others."""
         if growing.has_begun:
             return
         failure = outcome_error(done)
@@ -164,7 +164,7 @@ class TranslateStreamModel(Model):
             growing.sent = ""
             self._connection.send(answers.of_beginning("", "", 0, growing.form).pack())
         if stream.future.done():
-            growing.stream = None  # nothing comes any more
+            growing.stream = None  # no more updates
             if failure := outcome_error(stream.future):
                 self._fail(growing, failure)
                 return
@@ -174,7 +174,7 @@ class TranslateStreamModel(Model):
                 growing.trace.end(growing.bundle)
             return
         text = stream.read()
-        # Who reads slowly holds nothing up, and hears of what came in between later.
+        # A slow reader does not block others; updates it missed are merged into one.
         if text != growing.sent and not self._connection.is_behind:
             delta = text.removeprefix(growing.sent)
             growing.sent = text

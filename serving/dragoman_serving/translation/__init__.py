@@ -1,1 +1,1 @@
-"""From texts to translations: sentences out of texts, answers out of sentences."""
+"""Splits texts into sentences, translates them, and composes the translations of the texts."""

@@ -1,6 +1,6 @@
-"""What is wrong with a translation at first sight, by rules that cost microseconds.
+"""Detects obvious faults of translations, with rules that take microseconds.
 
-Figures of how often a fault is found, and how often a reference translation has one:
+How often a fault is found, and how often a reference translation has one:
 docs/options.md, "Faulty translations".
 """
 
@@ -12,26 +12,27 @@ from collections.abc import Sequence
 from dragoman.kernel.hypothesis import Hypothesis
 
 REPETITION, SHORT, LONG, UNTRANSLATED = "repetition", "short", "long", "untranslated"
-"""Names of faults, as answers have them."""
+"""Names of faults in answers."""
 
 _LOOP = re.compile(r"(.)\1{5}|(..)\2{3}|(.{3,12})\3{2}", re.DOTALL)
-"""A token six times, two four times, up to twelve three times; each token is a character."""
+"""One token 6 times in a row, two tokens 4 times, or up to 12 tokens 3 times. Each character is a
+token."""
 _FEWEST_REPEATED = 5
-"""Tokens of a loop that stand before in it."""
+"""Least number of repeated tokens in a loop."""
 _SHORTEST_RATIO, _LONGEST_RATIO = 0.35, 3.0
-"""Tokens of a translation for each token of its sentence."""
+"""Limits of the translation's tokens per source token."""
 _FEWEST_TOKENS = 10
-"""Of a sentence whose translation's length is looked at; a shorter one may be an idiom."""
+"""Least source tokens for the check of the length; a shorter sentence may be an idiom."""
 _WORD = re.compile(r"[^\W\d_]+")
 _MOST_DIFFERENCE = 3
-"""Characters by which a translation that is a copy may differ in length: punctuation."""
+"""A copy may differ in length by this many characters, for punctuation."""
 
 
 def fault_of(src_ids: Sequence[int], found: Hypothesis) -> str | None:
-    """The fault of a translation that another search may not have: a loop, or its length.
+    """Returns a fault that another search may avoid, a loop or a wrong length, or None.
 
     Args:
-        src_ids: of the sentence, tag and end symbol included.
+        src_ids: ids of the sentence, tag and end symbol included.
         found: its translation.
     """
     if has_loop(found.ids) and not has_loop(src_ids):
@@ -45,7 +46,7 @@ def fault_of(src_ids: Sequence[int], found: Hypothesis) -> str | None:
 
 
 def is_copy(text: str, translation: str) -> bool:
-    """Whether a translation has the words of its sentence, as that of a name rightly has."""
+    """Whether a translation has the same words as its sentence. For a name that is correct."""
     if abs(len(text) - len(translation)) > _MOST_DIFFERENCE:
         return False
     words = _WORD.findall(text.casefold())
@@ -53,7 +54,7 @@ def is_copy(text: str, translation: str) -> bool:
 
 
 def has_loop(ids: Sequence[int]) -> bool:
-    """Whether tokens are repeated in a row, as in "menmenmenmenmenmen"."""
+    """Whether tokens are repeated in a loop, as in "menmenmenmenmenmen"."""
     if len(ids) - len(set(ids)) < _FEWEST_REPEATED:
         return False
     return _LOOP.search("".join(map(chr, ids))) is not None

@@ -1,4 +1,4 @@
-"""Sentences that are searched for more than once: samples, alternatives, placeholders, faults."""
+"""Requests with several searches per sentence: samples, alternatives, placeholders, repairs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translation import scored_by_search
 
 _LEAST_SEEN = 1e-6
-"""What a source token counts as that nothing looked at, so that a score stays finite."""
+"""Least coverage of a source token, so that a score stays finite."""
 _NGRAM_SIZE = 3
-"""Tokens that the search for a translation without a loop does not repeat."""
+"""No n-gram of this size is repeated in the second search after a loop."""
 _FEWEST_RATIO = 0.6
-"""Tokens for each of the sentence's, in the search for a translation that is not too short."""
+"""Least tokens per source token in the second search after a translation that was too short."""
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
-"""Lets the engine translate sentences."""
+"""Submits sentences to the engine."""
 
 
 class FollowUp:
-    """Gets the translations that a plan wants, in as many rounds as that takes."""
+    """Gets the translations of a plan, in one or more rounds of searches."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class FollowUp:
         alignment: AlignmentHeads | None,
         most_rows: int,
     ) -> None:
-        """Know whom to ask.
+        """Store the parts that later calls need.
 
         Args:
-            plan: of the request.
-            tokenizer: of the model.
-            submit: asks the engine.
-            scorer: tells the attention of translations whose search does not.
-            alignment: which heads align; None: unknown.
-            most_rows: that a sentence's searches should have.
+            plan: plan of the request.
+            tokenizer: tokenizer of the model.
+            submit: submits sentences to the engine.
+            scorer: computes the attention of translations if the search did not return it.
+            alignment: the alignment heads; None: unknown.
+            most_rows: most rows that the searches for a sentence should have together.
         """
         self._alignment = alignment
         self._most_rows = most_rows
@@ -66,16 +66,16 @@ class FollowUp:
         self._submit = submit
 
     def submit(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
-        """Begin to translate sentences.
+        """Start translating sentences.
 
         Args:
-            sentences: what to translate.
+            sentences: sentences to translate.
 
         Returns:
-            A future a sentence, in their order. Cancelling it gives the sentence up.
+            One future per sentence, in their order. Cancelling it cancels the sentence.
 
         Raises:
-            DragomanError: as the engine's `submit`.
+            DragomanError: as from the engine's `submit`.
         """
         if self._plan.samples > 1:
             return self._sample(sentences)
@@ -90,13 +90,13 @@ class FollowUp:
     def repair(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
     ) -> Future[list[Hypothesis]] | None:
-        """Search again for sentences whose translations are faulty; None if there are none.
+        """Search again for faulty translations; returns None if there are none.
 
-        A first translation is kept if the second one is faulty too, or if there is none because
-        the engine is overloaded or the request's time is over.
+        The first translation is kept if the second one is faulty too, or if there is none because
+        the engine is overloaded or the deadline has passed.
 
         Args:
-            sentences: that were translated.
+            sentences: the translated sentences.
             found: their translations.
         """
         faults = {
@@ -122,7 +122,7 @@ class FollowUp:
         return when_all_done(list(map(result_or, futures, firsts)), join)
 
     def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """Each sentence several times, every time by other chances."""
+        """Search for each sentence several times, each time with other random numbers."""
         count = self._plan.samples
         futures = self._submit(
             [
@@ -136,9 +136,9 @@ class FollowUp:
         ]
 
     def _alternatives(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """The best tokens behind the prefix, and what comes after each.
+        """Search for continuations of the top tokens after the prefix.
 
-        A sentence whose searches have more rows than may be in flight has them in several parts.
+        If the searches for a sentence need too many rows, they are split into several parts.
         """
         count, together = self._plan.alternatives, max(1, self._most_rows // self._plan.width)
         parts = [range(i, min(i + together, count)) for i in range(0, count, together)]
@@ -155,10 +155,11 @@ class FollowUp:
         ]
 
     def _cover(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """What was found, ranked once more by what each hypothesis says of its source.
+        """Search, and rank the hypotheses again with a coverage penalty.
 
-        Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144, of what a search has
-        found, and by the heads that align.
+        The penalty is applied after the search, with the attention of the alignment heads.
+
+        Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144
         """
         return [
             when_all_done([future], partial(self._look, sentence))
@@ -167,7 +168,7 @@ class FollowUp:
 
     def _look(self, sentence: Sentence, searched: list[Hypothesis]) -> Future[Hypothesis]:
         (found,) = searched
-        # Where there were too few, the last was repeated.
+        # If there were too few hypotheses, the last one was repeated.
         hypotheses = list({one.ids: one for one in (found, *found.others)}.values())
         known = [scored_by_search(one, self._alignment) for one in hypotheses]
         pairs = [
@@ -194,13 +195,13 @@ class FollowUp:
         return when_all_done(self._scorer.submit(pairs), rank)
 
     def _covered(self, one: Hypothesis, scored: Scored) -> float:
-        assert scored.attention is not None  # it was asked for
+        assert scored.attention is not None  # it was requested
         seen = scored.attention[:, self._tokenizer.tags : -1].sum(axis=0)  # without the end symbol
         coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
         return one.score(self._plan.alpha) + self._plan.coverage_penalty * coverage
 
     def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
-        """Where a placeholder was lost after all, what stands between them is translated apart."""
+        """Search, and if a placeholder was lost, translate the parts between them separately."""
         return [
             when_all_done([future], partial(self._check, sentence))
             for sentence, future in zip(sentences, self._submit(sentences), strict=True)
@@ -211,7 +212,7 @@ class FollowUp:
     ) -> Hypothesis | Future[Hypothesis]:
         (found,) = searched
         tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
-        # As the target writes them: the source's vocabulary may lack some of their characters.
+        # In the target's spelling: the source vocabulary may lack some of their characters.
         placeholders = self._plan.terms.placeholders(sentence.text)
         translated = self._tokenizer.target.decode(found.ids)
         kept = Counter(find_placeholders(translated))
@@ -234,7 +235,7 @@ class FollowUp:
                 ids += next(remaining).ids if part else ()
                 ids += self._tokenizer.target.encode(placeholder)
             whole = all(one.complete for one in translations) and len(ids) < sentence.max_tokens
-            # What was put between the parts has no log-probability.
+            # The inserted placeholders have no log-probability.
             log_prob = sum(one.log_prob or 0.0 for one in translations)
             uncut = Hypothesis(tuple(ids), log_prob, complete=True)
             return replace(
@@ -247,14 +248,14 @@ class FollowUp:
         return when_all_done(futures, join)
 
     def _part(self, sentence: SourceSentence, text: str, src_ids: tuple[int, ...]) -> Sentence:
-        """What stands between two placeholders, as a sentence by itself."""
+        """The text between two placeholders, as a separate sentence."""
         most, search = self._plan.of_part(text, src_ids)
         most = min(most, sentence.max_tokens)
         return replace(sentence, src_ids=src_ids, max_tokens=most, options=search)
 
 
 def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
-    """A sentence with a search that is guarded against a fault."""
+    """A sentence with constraints that prevent a fault."""
     constraints = sentence.options.constraints or Constraints()
     if fault == SHORT:
         fewest = min(int(_FEWEST_RATIO * len(sentence.src_ids)), sentence.max_tokens - 1)
@@ -266,6 +267,6 @@ def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
 
 
 def _together(found: list[Hypothesis]) -> Hypothesis:
-    """The first, with the others."""
+    """The first hypothesis, with the others attached."""
     every = [one for first in found for one in (replace(first, others=()), *first.others)]
     return replace(every[0], others=tuple(every[1:]))

@@ -1,4 +1,4 @@
-"""Places the codes of texts in their translations."""
+"""Places the inline codes of texts in their translations."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _NO_CODES = PlacedCodes()
 
 
 class Marker:
-    """Places codes by where the searches attended to, or where the scorer says so."""
+    """Places codes by the attention of the search, or else of the scorer."""
 
     def __init__(
         self, tokenizer: Tokenizer, scorer: Scorer, alignment: AlignmentHeads | None
     ) -> None:
-        """Know whom to ask.
+        """Store the parts that later calls need.
 
         Args:
-            tokenizer: of the model.
-            scorer: tells the attention of translations whose search does not.
-            alignment: which heads align; None: unknown.
+            tokenizer: tokenizer of the model.
+            scorer: computes the attention of translations if the search did not return it.
+            alignment: the alignment heads; None: unknown.
         """
         self._tokenizer, self._scorer, self._alignment = tokenizer, scorer, alignment
 
@@ -45,13 +45,13 @@ class Marker:
         translations: Sequence[Translation],
         plan: SearchPlan,
     ) -> Future[list[Translation]]:
-        """Give translations the codes of their texts.
+        """Place the codes of texts in their translations.
 
         Args:
-            texts: taken apart.
-            found: for all their sentences, in their order.
-            translations: of the texts.
-            plan: of the request.
+            texts: the source texts.
+            found: hypotheses of all their sentences, in order.
+            translations: translations of the texts.
+            plan: plan of the request.
         """
         sentences = [sentence for text in texts for sentence in text.sentences]
 
@@ -67,12 +67,12 @@ class Marker:
     def place_tags(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> Future[list[SourceText]]:
-        """Texts whose tags are placed in the translations of their sentences.
+        """Place the tags of texts in the translations of their sentences.
 
         Args:
-            texts: taken apart.
-            found: for all their sentences, in their order.
-            plan: of the request.
+            texts: the source texts.
+            found: hypotheses of all their sentences, in order.
+            plan: plan of the request.
         """
         sentences = [sentence for text in texts for sentence in text.sentences]
 
@@ -88,7 +88,7 @@ class Marker:
     def _place_all(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> Future[list[PlacedCodes]]:
-        """The codes of sentences in their translations, each as one line."""
+        """Places the codes of sentences in their translations, each on one line."""
         known = [
             scored_by_search(one, self._alignment) if _needs_alignment(sentence) else None
             for sentence, one in zip(sentences, found, strict=True)
@@ -122,14 +122,14 @@ class Marker:
         scored: Scored | None,
         rest: Iterator[Scored],
     ) -> PlacedCodes:
-        """Where a sentence's codes are in its translation as one line."""
+        """Places a sentence's codes in its translation, as one line."""
         marked = sentence.marked
         if marked is None or not marked.codes:
             return _NO_CODES
         evidence = None
         if marked.needs_alignment:
             known = scored if scored is not None and scored.attention is not None else next(rest)
-            assert known.attention is not None  # it was asked for
+            assert known.attention is not None  # it was requested
             evidence = self._evidence(sentence, found, known.attention)
         target = self._tokenizer.target.decode(found.ids)
         return place(sentence.text, target, marked.markup, evidence)

@@ -1,4 +1,4 @@
-"""Translations through a pivot language: that of each leg made one."""
+"""Joins the translations of the two legs of a pivot translation."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def joined(
     detected: Detected | None,
     markup: CarriedMarkup | None = None,
 ) -> Translation:
-    """The translation of a text through a pivot language.
+    """Returns the translation of a text through a pivot language.
 
-    Text, tokens and scores are those of the last leg: what its model thinks of its translation,
-    given the text in the pivot language. Faults are those of both.
+    Text, tokens and scores are those of the last leg, so the scores are given the text in the pivot
+    language. Warnings are those of both legs.
 
     Args:
-        first: the text in the pivot language.
-        last: the translation of that one.
+        first: translation into the pivot language.
+        last: translation of that into the target language.
         via: the pivot language.
-        detected: the language of the text, if it was to be detected.
-        markup: of the text, if it has any.
+        detected: the detected language of the text, if detection was requested.
+        markup: markup of the text, if it has any.
     """
     assessment = last.assessment
     if assessment is not None and assessment.alignment is not None:

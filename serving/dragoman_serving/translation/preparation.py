@@ -1,4 +1,4 @@
-"""Prepares large requests part by part: requests take turns, and small requests need not wait."""
+"""Prepares large requests in parts, in turns, so that small requests need not wait."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _Part = TypeVar("_Part")
 
 
 def is_small(texts: Sequence[str], tuning: Tuning) -> bool:
-    """Whether a request is prepared at once, not in the thread."""
+    """Whether a request is prepared immediately, not in the thread."""
     most_characters = tuning.prepare_characters
     return len(texts) <= tuning.prepare_texts and sum(map(len, texts)) <= most_characters
 
 
 def cut(texts: Sequence[str], tuning: Tuning) -> list[range]:
-    """Parts of a request, as ranges of indices."""
+    """Returns the parts of a request, as ranges of text indices."""
     most_texts, most_characters = tuning.part_texts, tuning.part_characters
     parts: list[range] = []
     start = characters = 0
@@ -53,18 +53,18 @@ class Preparation:
         self._thread.start()
 
     def submit(self, part: Callable[[], _Part], turns: Turns, priority: int = 0) -> Future[_Part]:
-        """Let a part of a request wait for its turn.
+        """Queue a part of a request.
 
         Args:
-            part: what to call.
-            turns: of the request, in this line.
-            priority: of the request.
+            part: function to call.
+            turns: turns of the request in this queue.
+            priority: priority of the request.
 
         Returns:
-            A future of what it returns. Cancelling it before its turn keeps it from being called.
+            A future of the result. If it is cancelled in time, the function is not called.
 
         Raises:
-            Closed: no more parts are taken.
+            Closed: no more parts are accepted.
         """
         task = _Task(part)
         with self._changed:
@@ -75,7 +75,7 @@ class Preparation:
         return task.future
 
     def close(self) -> None:
-        """Run what waits, then stop."""
+        """Run the queued parts, then stop."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -87,15 +87,15 @@ class Preparation:
                 continue
             try:
                 prepared = task.run()
-            except Exception as error:  # whatever it was, the request must hear of it
+            except Exception as error:  # every error must reach the request
                 task.future.set_exception(error)
             else:
                 task.future.set_result(prepared)
                 del prepared
-            del task  # nothing of it is kept until another comes
+            del task  # do not keep it alive while waiting for the next one
 
     def _take(self) -> _Task | None:
-        """The task that is next; None if this was closed and nothing waits."""
+        """Waits for the next task; None if this is closed and the queue is empty."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting) or self._closed)
             return self._waiting.take() if self._waiting else None

@@ -1,4 +1,4 @@
-"""A text taken apart into what the engine translates, and put together again."""
+"""Splits a text into sentences for the engine, and joins their translations again."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dragoman_serving.request.tagged_sentence import TaggedSentence
 
 @dataclass(frozen=True)
 class SourceSentence(Sentence):
-    """A sentence of a text, as it was written.
+    """A sentence of a text, with its original spelling.
 
-    `placeholders` are those to be kept, each as the vocabulary writes it, and as the text has it.
-    `marked` are its codes, if its text has some, or if there are tags among its placeholders;
-    `text` is then without these `tags`.
+    `placeholders` are the placeholders to keep, each in the vocabulary's and in the text's
+    spelling. `marked` has the codes of the sentence, if its text has markup or if some placeholders
+    are tags. In the second case `tags` is set, and `text` is without the tags.
     """
 
     text: str = ""
@@ -38,12 +38,12 @@ class SourceSentence(Sentence):
 
 
 Piece = Sentence | LineBreaks | str
-"""A sentence to translate, the line breaks of the one before, or what stays as it is."""
+"""A sentence to translate, the line breaks of the sentence before, or kept characters."""
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text taken apart, its language, if that was to be detected, and its codes, if any."""
+    """A text split into pieces, with its language, if detected, and its codes, if any."""
 
     pieces: Sequence[Piece]
     detected: Detected | None = None
@@ -51,11 +51,11 @@ class SourceText:
 
     @cached_property
     def sentences(self) -> list[SourceSentence]:
-        """What is to be translated."""
+        """The sentences to translate."""
         return [piece for piece in self.pieces if isinstance(piece, SourceSentence)]
 
     def with_sentences(self, sentences: Iterator[SourceSentence]) -> SourceText:
-        """The same with others of its sentences, of which there are as many."""
+        """Returns a copy with its sentences replaced, in order."""
         pieces = [next(sentences) if isinstance(one, Sentence) else one for one in self.pieces]
         return replace(self, pieces=pieces)
 
@@ -68,21 +68,21 @@ def pieces_of_text(
     keeps_placeholders: bool = False,
     keep: Sequence[Span] = (),
 ) -> Iterator[tuple[LineBreaks, str]]:
-    """Cut a text into sentences, and those that are too long into pieces.
+    """Split a text into sentences, and cut sentences that are too long.
 
     Args:
         text: any text.
         language: its language code.
-        most_tokens: of a piece, without specials.
-        tokenizer: counts them.
-        keeps_placeholders: whether no sentence ends within a placeholder.
-        keep: spans of the text within which none ends either, in order.
+        most_tokens: limit of a sentence, without special tokens.
+        tokenizer: counts tokens.
+        keeps_placeholders: whether placeholders must not be split.
+        keep: spans of the text that must not be split either, in order.
 
     Returns:
-        What is translated, which may be empty, and what follows it and stays as it is.
+        Pairs of a sentence to translate, which may be empty, and the kept characters after it.
 
     Raises:
-        Uncuttable: a single character has more tokens than that.
+        Uncuttable: a single character has more tokens than the limit.
     """
     sentences = split_sentences(text, language)
     if keeps_placeholders:
@@ -109,7 +109,7 @@ def pieces_of_text(
 
 
 def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:
-    """Sentences between which a span goes on, made one."""
+    """Joins sentences if a span crosses the boundary between them."""
     found: list[tuple[str, str]] = []
     begin = 0
     remaining = iter(spans)
@@ -127,12 +127,12 @@ def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tup
 
 
 def join(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
-    """A text's translation of those of its sentences, in their order."""
+    """Returns the translation of a text, from those of its sentences in order."""
     return "".join(_joined_parts(pieces, translations))
 
 
 def spans_of(pieces: Sequence[Piece], translations: Iterable[str]) -> list[Span]:
-    """Where the sentences' translations are in what `join` makes of them."""
+    """Returns the spans of the sentences' translations in the result of `join`."""
     parts = _joined_parts(pieces, translations)
     ends = list(itertools.accumulate(map(len, parts)))
     of_parts = zip([0, *ends], ends, strict=False)
@@ -143,7 +143,7 @@ def spans_of(pieces: Sequence[Piece], translations: Iterable[str]) -> list[Span]
 
 
 def _joined_parts(pieces: Sequence[Piece], translations: Iterable[str]) -> list[str]:
-    """A part for each piece that is not the line breaks of the one before."""
+    """One part for each piece, with the line breaks put into the sentence before them."""
     remaining = iter(translations)
     found: list[str] = []
     for piece in pieces:

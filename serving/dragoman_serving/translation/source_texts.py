@@ -1,4 +1,4 @@
-"""The texts of a request: their bounds, and their sentences as token ids."""
+"""Checks the texts of a request, and converts them to sentences of token ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dragoman_serving.translation.segments import (
 
 
 class _Part(NamedTuple):
-    """A sentence, what follows it and stays as it is, its tags, and its token ids without them."""
+    """A sentence, the kept characters after it, its tags, and its token ids without the tags."""
 
     line_breaks: LineBreaks
     kept: str
@@ -39,14 +39,14 @@ class _Part(NamedTuple):
 MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
-"""All texts of a request together."""
+"""Limit for all texts of a request together."""
 
 
 def check_together(texts: Sequence[str]) -> None:
-    """Refuse a request without texts, or whose texts would delay other requests for long.
+    """Refuse a request without texts, or with so much text that it would delay other requests.
 
     Raises:
-        InvalidRequest: it has none, or too much text.
+        InvalidRequest: the request has no text, or too much.
     """
     if not texts:
         raise InvalidRequest("text_input is empty: give at least one text")
@@ -62,7 +62,7 @@ def check_length(index: int, text: str, what: str = "text") -> None:
     """Refuse a text that is too long to be tokenized.
 
     Raises:
-        InvalidRequest: it is.
+        InvalidRequest: the text is too long.
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         raise InvalidRequest(
@@ -72,28 +72,28 @@ def check_length(index: int, text: str, what: str = "text") -> None:
 
 
 class SourceTexts:
-    """Makes texts into what the engine and the scorer take."""
+    """Converts texts to inputs of the engine and the scorer."""
 
     def __init__(self, manifest: Manifest, tokenizer: Tokenizer) -> None:
-        """Begin with the model's limits and languages."""
+        """Store the model's limits and languages."""
         self._limits = manifest.limits
         self._directions = Directions(manifest.languages, manifest.all_directions)
         self._tokenizer = tokenizer
         self._aligns = manifest.alignment is not None
 
     def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[SourceText]:
-        """Some texts of a request as sentences to translate and what stays as it is.
+        """Split some texts of a request into sentences to translate and kept characters.
 
         Args:
-            texts: of the request.
-            part: indices of those texts.
-            plan: of the request.
+            texts: all texts of the request.
+            part: indices of the texts to split.
+            plan: plan of the request.
 
         Returns:
-            Of each text; a text with nothing to translate has none.
+            One source text for each text; without pieces if there is nothing to translate.
 
         Raises:
-            InvalidRequest: a text is too long, or its language is not the model's.
+            InvalidRequest: a text is too long, or its language is not one of the model's.
         """
         of_part = [texts[index] for index in part]
         directions = self._directions.of_texts(of_part, *plan.languages, part.start)
@@ -105,11 +105,11 @@ class SourceTexts:
     def given_pairs(
         self, texts: Sequence[str], targets: Sequence[str], plan: ScoringPlan
     ) -> list[Candidate]:
-        """Given translations of texts; an empty translation of an empty text has no sentence.
+        """Returns given translations of texts; two empty ones have no sentence.
 
         Raises:
-            InvalidRequest: a text or target is too long, or alone in being empty, or its language
-                is not the model's.
+            InvalidRequest: a text or target is too long, or only one of the two is empty, or a
+                language is not one of the model's.
         """
         directions = self._directions.of_texts(texts, *plan.languages)
         return [
@@ -193,7 +193,7 @@ class SourceTexts:
                 )
             )
             pieces += [line_breaks, kept] if splits else [kept]
-        # What only has tags, or cannot be a sentence, stays as it is; a text of a whole has none.
+        # A text without a sentence is kept if it was split or has tags, and is empty otherwise.
         stays = text.strip() and (splits or any(part.tags for part in parts))
         if not stays and not any(isinstance(piece, Sentence) for piece in pieces):
             return []
@@ -202,7 +202,7 @@ class SourceTexts:
     def _parts(
         self, index: int, text: str, source: str, plan: SearchPlan, keep: Sequence[Span]
     ) -> list[tuple[LineBreaks, str]]:
-        """What is translated, each with what follows it and stays as it is."""
+        """The sentences to translate, each with the kept characters after it."""
         most_tokens, keeps = plan.most_sentence_tokens, plan.terms.keeps_placeholders
         if most_tokens is None:
             return [(LineBreaks(text, ()), "")]

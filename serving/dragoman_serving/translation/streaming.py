@@ -1,4 +1,4 @@
-"""A text under translation, whose beginning can be read before its end is known."""
+"""Streams a translation: its stable prefix can be read before the translation is complete."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dragoman_serving.engine.batching.job import Progress
 from dragoman_serving.translation.segments import Piece
 
 _UNFINISHED_CHARACTER = "\ufffd"
-"""What some of a character's bytes are decoded to."""
+"""An incomplete UTF-8 sequence is decoded to this character."""
 _LEAST_GROWTH = 1024
-"""What was read grows by such a part of it, so that all readings together are bounded."""
+"""A new text is returned only if it has grown by a 1024th, which bounds the time of all reads."""
 
 
 class TextStream:
-    """The certain beginning of a translation: what was read once does not change any more."""
+    """The stable prefix of a translation: text that was read once does not change any more."""
 
     tokens: int
-    """Of what was read last."""
+    """Tokens of the text that was read last."""
     future: Future[Any]
-    """Of a list with the whole translation; cancelling it gives the text up."""
+    """Future of a list with the complete translation; cancelling it cancels the text."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class TextStream:
         changed: Callable[[], None],
         outputs: frozenset[str] = frozenset(),
     ) -> None:
-        """Begin with nothing.
+        """Start with an empty prefix.
 
         Args:
-            pieces: sentences, their line breaks, and what stands between them.
-            decode: from a sentence's token ids to text.
+            pieces: sentences, their line breaks, and the kept characters between them.
+            decode: converts a sentence's token ids to text.
             changed: called when there may be more to read.
-            outputs: names of those that the request asks for.
+            outputs: names of the requested outputs.
         """
         self.outputs = outputs
         self._pieces = pieces
@@ -49,24 +49,24 @@ class TextStream:
         self._sentences: Sequence[Future[Hypothesis]] = ()
         self._read = ""
         self._settled: list[str] = []
-        """The text of the pieces before `_next`, which do not change any more."""
+        """The final text of the pieces before `_next`."""
         self._settled_characters = 0
         self.tokens = self._settled_tokens = 0
         self._next = self._sentence = 0
 
     def reports(self, sentences: int) -> list[Progress]:
-        """Takers of the tokens of so many sentences, in their order."""
+        """Returns callbacks for the tokens of the sentences, in order."""
         return [functools.partial(self._report, index) for index in range(sentences)]
 
     def follow(self, sentences: Sequence[Future[Hypothesis]]) -> None:
-        """Follow the sentences' futures, which say when the next one may be read."""
+        """Follow the sentences' futures, to read the next sentence when one is done."""
         self._sentences = sentences
 
     def read(self) -> str:
-        """The translation from its beginning, as far as it is certain.
+        """Returns the stable prefix.
 
-        It is that of the last reading until it has grown by a small part: who reads a long text
-        after each of its tokens would else read ever more, squared, for ever fewer news.
+        It stays the same until it has grown by a small share. Otherwise reading a long text after
+        each token would take quadratic time.
         """
         growing = self._growing()
         characters = self._settled_characters + len(growing)
@@ -81,7 +81,7 @@ class TextStream:
         return self._read
 
     def _growing(self) -> str:
-        """What is certain of the first sentence that is not done; those before it are settled."""
+        """The stable prefix of the first unfinished sentence, after settling the ones before it."""
         while self._next < len(self._pieces):
             piece, *behind = self._pieces[self._next : self._next + 2]
             if isinstance(piece, str):
@@ -95,7 +95,7 @@ class TextStream:
                 certain = self._decode(self._certain.get(self._sentence, ()))
                 if breaks is None:
                     return certain
-                # Where breaks stand is known at the end.
+                # The positions of line breaks are known only at the end.
                 return "" if breaks.breaks else breaks.put_into(certain)
             if future.cancelled() or future.exception() is not None:
                 break

@@ -1,4 +1,4 @@
-"""Translations of texts, put together of what was found for their sentences."""
+"""Composes the translations of texts from the hypotheses of their sentences."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy
 from dragoman_serving.translation.segments import Piece, SourceSentence, SourceText, join
 
 _PIECES_OF_ONE = 2
-"""Of a text that was not split: a sentence, and nothing behind it."""
+"""Pieces of a text that was not split: a sentence, and nothing after it."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated text; `complete` is false where the token limit cut one of its sentences.
+    """A translated text; `complete` is false if the token limit cut one of its sentences.
 
-    `score` is that of `Hypothesis`; None where none was asked of greedy search, and of a text of
-    several sentences. `others` are further translations of the text, as many as were asked for.
+    `score` is that of `Hypothesis`; None for a text of several sentences, and for greedy search if
+    it was not requested. `others` are more translations of the text, as many as were requested.
     """
 
     text: str
@@ -39,40 +39,40 @@ class Translation:
     others: tuple[Translation, ...] = ()
     confidence: float | None = None
     assessment: Assessment | None = None
-    """Where something of it was asked for."""
+    """Set if an output of it was requested."""
     detected: Detected | None = None
-    """The language of its text, where that was to be detected."""
+    """The language of its text, if it was detected."""
     codes: PlacedCodes | None = None
-    """Where the codes of its text are, if the request has markup."""
+    """Positions of the codes of its text, if the request has markup."""
     warnings: tuple[str, ...] = ()
     """Faults of its sentences' translations; see `faults`."""
     sentences: int = field(default=1, compare=False)
-    """Of its text."""
+    """Number of sentences in its text."""
     via: str | None = None
     """The pivot language, if it was translated through one."""
 
 
 _EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0, sentences=0)
-"""Of a text with nothing to translate, which no search sees."""
+"""Translation of a text with nothing to translate, which is not searched for."""
 
 
 class Composer:
-    """Puts translations together."""
+    """Composes translations."""
 
     def __init__(self, tokenizer: Tokenizer, alignment: AlignmentHeads | None) -> None:
-        """Take the vocabulary, and which heads align, if that is known."""
+        """Store the vocabulary, and the alignment heads, if known."""
         self._target = tokenizer.target
         self._alignment = alignment
 
     def compose(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Translation]:
-        """Translations of texts.
+        """Returns the translations of texts.
 
         Args:
-            texts: taken apart.
-            found: for all their sentences, in their order.
-            plan: of the request.
+            texts: the source texts.
+            found: hypotheses of all their sentences, in order.
+            plan: plan of the request.
         """
         remaining = iter(found)
         return [
@@ -103,7 +103,7 @@ class Composer:
     def candidates(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Candidate]:
-        """The same as what may be assessed, in the order of translations and their others."""
+        """Returns the translations and their `others`, in order, as candidates for assessment."""
         remaining = iter(found)
         empty = [Candidate("", "", ())] * plan.hypotheses
         return [
@@ -115,9 +115,9 @@ class Composer:
     def _candidates(
         self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]
     ) -> Iterator[Candidate]:
-        """The best translation of a text, then the others, of which only one sentence has any.
+        """Yields the best translation of a text, then the others, if it is one sentence.
 
-        Lines that were wrapped are left as one: the words are the same.
+        Wrapped lines stay joined, since the words are the same.
         """
         source, target, sentences = "", "", []
         others: list[Candidate] = []
@@ -151,7 +151,7 @@ class Composer:
         )
 
     def _text(self, sentence: Sentence, found: Hypothesis) -> str:
-        """A sentence's translation, with placeholders as the text has them."""
+        """A sentence's translation, with placeholders in the text's spelling."""
         text = self._target.decode(found.ids)
         if isinstance(sentence, SourceSentence) and sentence.placeholders:
             if sentence.tags is not None:
@@ -162,7 +162,7 @@ class Composer:
     def _translation(
         self, sentence: SourceSentence, found: Hypothesis, alpha: float, detected: Detected | None
     ) -> Translation:
-        """A text that is one sentence."""
+        """The translation of a text that is one sentence."""
         text = self._text(sentence, found)
         return Translation(
             text,
@@ -188,25 +188,25 @@ def _warnings(
 
 
 def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:
-    """Of a single sentence, where the search has scored what it found."""
+    """The score of a single sentence, if the search has scored it."""
     if len(found) != 1 or found[0].log_prob is None:
         return None
     return found[0].score(alpha)
 
 
 def _confidence(found: Sequence[Hypothesis]) -> float | None:
-    """Log-probability of a token on average, where the searches have scored what they found."""
+    """The mean log-probability of a token, if the searches have scored all sentences."""
     total, tokens = 0.0, 0
     for one in found:
         if one.log_prob is None:
             return None
         total += one.log_prob
         tokens += one.length
-    return total / tokens if tokens else 0.0  # nothing was to be translated
+    return total / tokens if tokens else 0.0  # 0: there was nothing to translate
 
 
 def with_assessment(translation: Translation, assessments: Iterator[Assessment]) -> Translation:
-    """A translation and its others, each with its assessment, of which there are so many."""
+    """Returns a translation and its `others`, each with its assessment."""
     assessment = next(assessments)
     others = tuple(with_assessment(other, assessments) for other in translation.others)
     return replace(
@@ -218,7 +218,7 @@ def with_assessment(translation: Translation, assessments: Iterator[Assessment])
 
 
 def scored_by_search(found: Hypothesis, alignment: AlignmentHeads | None) -> Scored | None:
-    """What a search tells of a translation as scoring it would; None if it does not know scores."""
+    """Returns the scores of a search in the form of the scorer; None if it did not compute them."""
     if found.token_log_probs is None:
         return None
     attention = None

@@ -39,12 +39,12 @@ from dragoman_serving.translation.translation import Composer, Translation, with
 _Found = TypeVar("_Found")
 _NO_OPTIONS: Mapping[str, Any] = {}
 _Outcome = list[Translation] | Future[list[Translation]]
-"""Translations, or what they will be when more has been searched for or computed."""
+"""Translations, or a future of them if more must be searched for or computed."""
 
 
 @dataclass(frozen=True)
 class Submitted(Generic[_Found]):
-    """A request under way: its options, resolved, and its results, one a text."""
+    """A running request: its resolved options, and the future of its results, one per text."""
 
     plan: ScoringPlan
     future: Future[list[_Found]]
@@ -52,22 +52,22 @@ class Submitted(Generic[_Found]):
 
 
 class _Request:
-    """A request under way."""
+    """A running request."""
 
     def __init__(self, texts: Sequence[str], plan: SearchPlan) -> None:
-        """Begin with nothing submitted."""
+        """Start with nothing submitted."""
         self.texts, self.plan = texts, plan
         self.turns, self.parts = Turns(), Turns()
-        """Of its sentences in the engine, and of its parts before."""
+        """Turns of its sentences in the engine, and of its parts in the preparation."""
         self.searches_each = max(plan.samples, plan.alternatives, 1)
-        """Of each sentence."""
+        """Searches for each sentence."""
         self.searches = 0
-        """Known so far."""
+        """Searches that are known so far."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """How busy an engine is at this moment."""
+    """The current load of an engine."""
 
     waiting: int
     rows: int
@@ -90,13 +90,13 @@ class Translator:
 
         Args:
             bundle: folder of the bundle.
-            settings: how to lay the engine out.
-            on_failure: called once if the engine breaks.
-            statistics: where to count what is translated; None: nothing else counts there.
-            manifest: of the bundle, whose files were checked; None: they are checked here.
+            settings: settings of the engine.
+            on_failure: called once if the engine fails.
+            statistics: counters to use; None: the engine's own.
+            manifest: manifest of the bundle, if its files are checked; None: check them here.
 
         Raises:
-            UsageError: the bundle is damaged, or does not fit this program.
+            UsageError: the bundle is damaged, or does not fit this version.
         """
         self.manifest = manifest or Manifest.load(bundle)
         self._tokenizer = self.manifest.open_tokenizer(bundle)
@@ -129,34 +129,35 @@ class Translator:
     def translate(
         self, texts: Sequence[str], options: Mapping[str, Any] = _NO_OPTIONS
     ) -> list[Translation]:
-        """Translate texts and wait for them.
+        """Translate texts, and wait for the result.
 
         Raises:
-            DragomanError: as `submit`, or the engine failed.
+            DragomanError: as from `submit`, or the engine failed.
         """
         return self.submit(texts, options).future.result()
 
     def submit(
         self, texts: Sequence[str], options: Mapping[str, Any], urgency: Urgency = DEFAULT_URGENCY
     ) -> Submitted[Translation]:
-        """Begin to translate texts.
+        """Start translating texts.
+
+        For a large request, the future may raise the first three errors.
 
         Args:
-            texts: of the request.
-            options: of the request, by name; `dragoman_options.table` lists them.
+            texts: texts of the request.
+            options: options by name; `dragoman_options.table` lists them.
             urgency: see `Urgency`.
 
         Raises:
-            InvalidRequest: a text or an option cannot be served; like the next two, of a large
-                request the future may raise it.
+            InvalidRequest: a text or an option cannot be served.
             Overloaded: too much work is waiting.
-            DeadlineExceeded: the request takes longer than it allows.
+            DeadlineExceeded: the request would exceed its deadline.
             Closed: the translator was closed.
         """
         return self.begin(texts, self.plan(options, len(texts)), urgency)
 
     def plan(self, options: Mapping[str, Any], texts: int) -> SearchPlan:
-        """Resolve the options of a request of so many texts, for `begin`.
+        """Resolve the options of a request with this number of texts, for `begin`.
 
         Raises:
             InvalidRequest: an option cannot be served.
@@ -168,7 +169,7 @@ class Translator:
     def begin(
         self, texts: Sequence[str], plan: SearchPlan, urgency: Urgency
     ) -> Submitted[Translation]:
-        """As `submit`, by a plan of `plan` for as many texts, which may serve again."""
+        """As `submit`, with the result of `plan` for the same number of texts; it can be reused."""
         check_together(texts)
         for index, text in enumerate(texts):
             check_length(index, text)
@@ -177,7 +178,7 @@ class Translator:
         self._check_number(request.searches_each * len(texts))
         if sentences := request.searches_each * sum(not text.isspace() for text in texts if text):
             self._engine.check_space(sentences, urgency.priority, urgency.deadline_s)
-        # What is assessed is bounded as a whole.
+        # The limits of an assessment are for the whole request.
         parts = [range(len(texts))]
         if not (plan.assessed or plan.coverage_penalty):
             parts = cut(texts, self._settings.tuning)
@@ -198,17 +199,17 @@ class Translator:
         options: Mapping[str, Any],
         urgency: Urgency = DEFAULT_URGENCY,
     ) -> Submitted[Assessment]:
-        """Begin to score given translations.
+        """Start scoring given translations.
 
         Args:
-            texts: what was translated.
-            targets: a translation of each.
-            options: of the request, by name.
+            texts: source texts.
+            targets: a translation of each text.
+            options: options by name.
             urgency: see `Urgency`.
 
         Raises:
             InvalidRequest: a text, a target or an option cannot be served.
-            Overloaded: too many wait to be scored.
+            Overloaded: too many pairs wait to be scored.
             Closed: the translator was closed.
         """
         plan = plan_scoring(options, self.manifest.limits, urgency)
@@ -232,16 +233,16 @@ class Translator:
         changed: Callable[[], None],
         urgency: Urgency = DEFAULT_URGENCY,
     ) -> TextStream:
-        """Begin to translate a text whose translation can be read as it grows.
+        """Start translating a text; the translation can be read as it grows.
 
         Args:
-            text: what to translate.
-            options: of the request, by name.
+            text: text to translate.
+            options: options by name.
             changed: called in the engine's thread when there may be more to read, and at the end.
             urgency: see `Urgency`.
 
         Raises:
-            DragomanError: as `submit`.
+            DragomanError: as from `submit`.
         """
         check_length(0, text)
         plan = plan_stream(options, self.manifest.limits, self._tokenizer, urgency)
@@ -263,7 +264,7 @@ class Translator:
 
     @property
     def description(self) -> str:
-        """One line: how the engine is laid out, and the most that its caches may take."""
+        """One line with the layout of the engine, and the largest size of its caches."""
         most = self._engine.most_bytes(self.manifest.limits.max_beam_width)
         return (
             f"{self.layout}, workers: {self._engine.workers} of "
@@ -273,31 +274,31 @@ class Translator:
 
     @property
     def most_sentences(self) -> int:
-        """Most that one request may have."""
+        """Maximum number of sentences of one request."""
         return self._limits.most_of_request
 
     @property
     def load(self) -> Load:
-        """How busy the engine is."""
+        """The current load of the engine."""
         engine = self._engine
         return Load(engine.waiting, engine.rows, engine.most_rows, engine.nbytes)
 
     @property
     def counts(self) -> Counts:
-        """What the engine has done so far."""
+        """The counters of the engine."""
         return self._engine.statistics.counts
 
     def close(self) -> None:
-        """Finish what was submitted, then stop."""
+        """Finish all submitted work, then stop."""
         self._preparation.close()
         self._engine.close()
         self._scorer.close()
 
     def _check_model(self, plan: SearchPlan) -> None:
-        """Refuse what the model or the runtime does not have."""
+        """Refuse options that the model or the runtime does not support."""
         if plan.markups and self.manifest.alignment is None:
             raise InvalidRequest(
-                "markup: the manifest does not say which attention heads align; "
+                "markup: the bundle has no alignment heads; "
                 "choose them with: dragoman align-heads BUNDLE --text PREFIX"
             )
         if not plan.shortlist:
@@ -313,7 +314,7 @@ class Translator:
             )
 
     def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
-        """Begin to translate some of a request's texts: those of a small request at once."""
+        """Start translating some of a request's texts; those of a small request immediately."""
         begin = partial(self._begin, request, part)
         if is_small(request.texts, self._settings.tuning):
             return begin()
@@ -321,7 +322,7 @@ class Translator:
         return when_all_done([prepared], lambda begun: begun[0])
 
     def _begin(self, request: _Request, part: range) -> Future[list[Translation]]:
-        """Begin to translate some of a request's texts."""
+        """Start translating some of a request's texts."""
         plan = request.plan
         texts = self._texts.pieces(request.texts, part, plan)
         sentences = self._sentences(request, texts)
@@ -329,7 +330,7 @@ class Translator:
         if part.start == 0:
             searches = len(sentences) * request.searches_each
             total = searches * len(request.texts) // len(part)
-            # An estimate, where texts are split; too many are refused when they are known.
+            # An estimate if texts are split; too many sentences are refused when they are known.
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         submit = partial(self._engine.submit, turns=request.turns)
         follow_up = FollowUp(
@@ -351,7 +352,7 @@ class Translator:
     def _finished(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
-        """Translations, with what the request asks for beside them."""
+        """Composes translations, with the other outputs of the request."""
         if not any(sentence.tags for text in texts for sentence in text.sentences):
             return self._composed(texts, found, plan)
         return when_all_done(
@@ -373,7 +374,7 @@ class Translator:
         return self._assessed(texts, found, translations, plan) if plan.assessed else translations
 
     def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
-        """Refuse early what could not be assessed."""
+        """Refuse early if the translations could not be assessed."""
         if plan.assessed:
             self._assessor.check(len(sentences) * plan.hypotheses, plan, given=False)
             lengths = [len(sentence.src_ids) for sentence in sentences]

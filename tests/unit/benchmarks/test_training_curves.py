@@ -56,11 +56,14 @@ def texts_of(svg: str) -> list[str]:
     ("content", "message"),
     [
         ("", "log.jsonl: is empty"),
-        ("{", "log.jsonl: is no log of a training run"),
-        (json.dumps({"kind": "train", "loss": 1}), "log.jsonl: is no log of a training run"),
-        (json.dumps([1]), "log.jsonl: is no log of a training run"),
-        (json.dumps(row("valid", 1, 5.0, corpora=3)), "log.jsonl: is no log of a training run"),
-        (json.dumps(row("valid", 1, 5.0, bleu="high")), "log.jsonl: is no log of a training run"),
+        ("{", "log.jsonl: is not a log of a training run"),
+        (json.dumps({"kind": "train", "loss": 1}), "log.jsonl: is not a log of a training run"),
+        (json.dumps([1]), "log.jsonl: is not a log of a training run"),
+        (json.dumps(row("valid", 1, 5.0, corpora=3)), "log.jsonl: is not a log of a training run"),
+        (
+            json.dumps(row("valid", 1, 5.0, bleu="high")),
+            "log.jsonl: is not a log of a training run",
+        ),
         (None, "log.jsonl: cannot be read"),
     ],
 )

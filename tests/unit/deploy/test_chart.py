@@ -170,7 +170,7 @@ def test_a_damaged_object_of_an_operator_is_refused() -> None:
         ("gateway.trustedProxies={10.0.0.1}", "at '/gateway/trustedProxies/0'"),
         ("drainSeconds=0", "at '/drainSeconds': minimum: got 0, want 1"),
         ("gateway.volume.enabled=true", "set gateway.replicas to 1 and scaling.gateway.by to none"),
-        ("models.from=hub", "models.serve: name what to serve, such as /bundles/en-de"),
+        ("models.from=hub", "models.serve: name the bundles to serve, such as /bundles/en-de"),
         ("models.from=claim", "models.claim: name a PersistentVolumeClaim"),
         ("networkPolicy.tritonClients[0].podSelector.app=x", "additional properties 'app'"),
         ("route.enabled=true", "route.gateways: name a Gateway, such as"),

@@ -177,7 +177,7 @@ def test_a_plan_translates_a_sample_and_keeps_nothing(batch: Any, tmp_path: Path
         (["--shard", "4/3"], "--shard 4/3: give I/N"),
         (["--input", "nowhere"], "nowhere: no file is there"),
         (["--batch-size", "0"], "--batch-size 0: give 1 or more"),
-        (["--pivot", "en"], "--pivot: is for an engine of its own; give --bundle"),
+        (["--pivot", "en"], "--pivot: is for a local engine; give --bundle"),
         (["--core-hour-price", "1"], "--core-hour-price: is for --plan"),
         (["--format", "tsv", "--column", "0"], "column 0: columns are counted from 1"),
         (["--beam-width", "0"], "beam_width is 0"),

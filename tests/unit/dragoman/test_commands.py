@@ -360,7 +360,7 @@ def test_an_output_that_is_switched_off_is_not_printed(
         printed = capsys.readouterr()
         if "soft" in flags:  # the bundle names no heads that align
             assert code == 2
-            assert "return_alignments: the manifest does not say" in printed.err
+            assert "return_alignments: the bundle has no alignment heads" in printed.err
             continue
         row = json.loads(printed.out)
         assert set(row) - {"source", "target", "score", "confidence", "perplexity"} == names

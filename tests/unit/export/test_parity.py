@@ -134,7 +134,7 @@ def test_folders_in_use_are_replaced_by_force_alone(
 
 
 def test_a_bundle_is_not_exported_into_itself(random_bundle: Path) -> None:
-    with pytest.raises(UsageError, match="is to be read and to be written"):
+    with pytest.raises(UsageError, match="is both input and output"):
         export_bundle(random_bundle, random_bundle, force=True)
 
 

@@ -229,4 +229,4 @@ def test_bundles_without_tags_are_refused_in_one_line(
     with pytest.raises(SystemExit):
         heads.main()
     told = capsys.readouterr().err.splitlines()[-1]
-    assert f"{bundle}: has no tags of languages" in told
+    assert f"{bundle}: has no language tags" in told

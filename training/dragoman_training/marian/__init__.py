@@ -1,1 +1,1 @@
-"""Models that were trained with Marian, such as OPUS-MT's, as checkpoints of ours."""
+"""Import models trained with Marian, such as OPUS-MT's, as our checkpoints."""

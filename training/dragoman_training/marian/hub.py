@@ -1,8 +1,8 @@
-"""Fetching a Marian model's files from a hub by HTTPS, all of one commit, each checked.
+"""Download a Marian model's files from a hub over HTTPS, all of one commit, each verified.
 
-A hub states the commit (`X-Repo-Commit`), and of each file its size and its name in Git: a SHA-1
-over its content for small files, the SHA-256 of its content for large ones (`X-Linked-Etag`, else
-`ETag`). So what another server sends, to which the hub redirects, is held against the hub's word.
+A hub states the commit (`X-Repo-Commit`), and each file's size and Git object name: the SHA-1 of
+small files, the SHA-256 of large ones (`X-Linked-Etag`, else `ETag`). Content that comes from
+another server after a redirect is verified against the digest that the hub states.
 
 Source: https://huggingface.co/docs/hub/models-downloading and huggingface_hub's `file_download.py`
 """
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 ENDPOINT = "https://huggingface.co"
 MAIN = "main"
-"""The revision if none is named."""
+"""The default revision."""
 _NEEDED = (CONFIG, LIST, SOURCE_PIECES, TARGET_PIECES)
 _OPTIONAL = (TOKENIZER_CONFIG, TARGET_LIST)
 _NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
@@ -48,23 +48,23 @@ _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TRUE = {"1", "true", "yes", "on"}
 _TIMEOUT_S = 30.0
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
-"""Status codes after which the same request may succeed."""
+"""Status codes after which the same request may succeed when repeated."""
 _TRIES = 6
-"""In a row, in which nothing of a file has come."""
+"""Attempts in a row that brought no byte of a file."""
 _FIRST_WAIT_S, _MOST_WAIT_S = 1.0, 120.0
 
 Told = Callable[[str, int, int | None], None]
-"""Called with the file, the bytes that have come, and how many there will be."""
+"""Called with the file, the bytes downloaded so far, and the total."""
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether it reads `owner/model`."""
+    """Whether it has the form `owner/model`."""
     return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """The commit that files are of, if they are of a hub, and the digest of each."""
+    """The commit of the files, if they came from a hub, and the digest of each file."""
 
     commit: str | None
     digests: dict[str, str]
@@ -72,16 +72,16 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Hub:
-    """A hub, or what answers like one.
+    """A hub, or a server with the same API.
 
     Attributes:
-        endpoint: where its addresses begin.
+        endpoint: base URL.
         revision: branch, tag or commit.
-        token: sent to the endpoint alone.
-        offline: refuse to fetch anything.
+        token: sent only to the endpoint.
+        offline: refuse to download anything.
 
     Raises:
-        UsageError: the endpoint is no address of HTTPS, the revision is not UTF-8, or the token
+        UsageError: the endpoint is not an HTTPS URL, the revision is not UTF-8, or the token
             cannot be sent.
     """
 
@@ -98,28 +98,28 @@ class Hub:
         except UnicodeEncodeError as error:
             raise UsageError(f"--revision {self.revision!r}: is not UTF-8") from error
         if not (self.token.isascii() and self.token.isprintable()) or " " in self.token:
-            raise UsageError("HF_TOKEN: is no token of a hub")
+            raise UsageError("HF_TOKEN: is not a valid token")
 
     @classmethod
     def of_environment(
         cls, revision: str = MAIN, endpoint: str | None = None, offline: bool = False
     ) -> Hub:
-        """The hub of `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE`."""
+        """The hub that `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` name."""
         found = endpoint or os.environ.get("HF_ENDPOINT") or ENDPOINT
         offline |= os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE
         return cls(found, revision, os.environ.get("HF_TOKEN", "").strip(), offline)
 
     def fetch(self, name: str, folder: Path, told: Told) -> Fetched:
-        """Fetch a model's files.
+        """Download a model's files.
 
         Args:
             name: `owner/model`.
-            folder: that gets them; it is there. Partial files of an earlier call are resumed.
+            folder: where they go; must exist. Partial files of an earlier call are resumed.
             told: see `Told`.
 
         Raises:
-            UsageError: the hub has no such model, cannot be reached, stops in the middle, or does
-                not send what it states.
+            UsageError: the hub has no such model, is unreachable, breaks off, or sends other
+                content than it states.
         """
         first = self._first(name, folder, told)
         pinned = replace(self, revision=first.commit)
@@ -143,17 +143,17 @@ class Hub:
         return Fetched(first.commit, digests)
 
     def commit(self, name: str, folder: Path, told: Told) -> str:
-        """The commit that `fetch` would fetch; arguments and errors are those of `fetch`."""
+        """The commit that `fetch` would download; same arguments and errors as `fetch`."""
         return self._first(name, folder, told).commit
 
     def check_online(self, name: str) -> None:
-        """See that a model may be fetched.
+        """Check that downloads are allowed.
 
         Raises:
-            UsageError: nothing may.
+            UsageError: they are not.
         """
         if self.offline:
-            raise UsageError(f"{name}: is to be fetched, which HF_HUB_OFFLINE or --offline forbids")
+            raise UsageError(f"{name}: needs a download, which HF_HUB_OFFLINE or --offline forbids")
 
     def _first(self, name: str, folder: Path, told: Told) -> _Stated:
         self.check_online(name)
@@ -163,14 +163,14 @@ class Hub:
         return found
 
     def _missing(self, name: str, file: str) -> UsageError:
-        return UsageError(f"{self._address(name, file)}: there is no such file or model")
+        return UsageError(f"{self._address(name, file)}: no such file or model")
 
     def _address(self, name: str, file: str) -> str:
         revision = urllib.parse.quote(self.revision, safe="")
         return f"{self.endpoint.rstrip('/')}/{name}/resolve/{revision}/{file}"
 
     def _fetch(self, name: str, file: str, folder: Path, told: Told) -> _Stated | None:
-        """Fetch a file, check it, and give what the hub states of it; None if there is none."""
+        """Download and verify a file; return what the hub states about it, None if it has none."""
         address = self._address(name, file)
         partial = PartialFile(folder / file, folder / f".{file}.version")
         try:
@@ -180,7 +180,7 @@ class Hub:
                 partial.path.unlink(missing_ok=True)
                 return None
             reason = str(error)
-            # The hub says so of models that are not there, too.
+            # The hub gives this answer for models that do not exist, too.
             if error.code in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN):
                 reason += "; there is no such model, or it is not public and needs HF_TOKEN"
             if error.code in _BUSY:
@@ -201,7 +201,7 @@ class Hub:
     def _transfer(
         self, address: str, partial: PartialFile, watch: Callable[[int, int | None], None]
     ) -> _Stated:
-        """Bring a file in as many tries as it takes, as long as they bring something."""
+        """Download a file; retry as long as attempts make progress."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         stated: list[_Stated] = []
 
@@ -226,10 +226,10 @@ class Hub:
                 time.sleep(wait_s)
 
     def _stated(self, address: str, answers: list[Hop]) -> _Stated:
-        """What the hub states of a file; what is stated where it redirects to counts for nothing.
+        """What the hub states about a file; headers of servers that it redirects to are ignored.
 
         Raises:
-            UsageError: it does not state a commit and a digest, or states another commit.
+            UsageError: it states no commit and digest, or another commit.
         """
         host = urllib.parse.urlsplit(address).netloc
         own = [headers for url, headers in answers if urllib.parse.urlsplit(url).netloc == host]
@@ -238,7 +238,7 @@ class Hub:
         digest = tag.removeprefix("W/").strip('"')
         if not _COMMIT.fullmatch(commit) or not _DIGEST.fullmatch(digest):
             raise UsageError(
-                f"{address}: the server states no commit and digest of it, as a hub does; name a "
+                f"{address}: the server states no commit and digest, as a hub does; name a "
                 "folder that has the files"
             )
         if _COMMIT.fullmatch(self.revision) and commit != self.revision:
@@ -249,9 +249,9 @@ class Hub:
 
 @dataclass(frozen=True)
 class _Stated:
-    """What a hub states of a file; `digest` is a SHA-256, or Git's SHA-1.
+    """What a hub states about a file; `digest` is a SHA-256, or Git's SHA-1.
 
-    `size_bytes` is None where only the length of the answer tells it.
+    `size_bytes` is None if the hub does not state it.
     """
 
     commit: str
@@ -260,7 +260,7 @@ class _Stated:
 
 
 def _wait_s(error: Refused | BrokenOff, fruitless: int) -> float:
-    """How long to wait before the next try, by `Retry-After` or by how many failed in a row."""
+    """Seconds to wait before the next attempt: from `Retry-After`, else exponential backoff."""
     wanted = str(error.headers.get("Retry-After", "")) if isinstance(error, Refused) else ""
     if wanted.isdecimal():
         return float(wanted)
@@ -271,12 +271,12 @@ def _wait_s(error: Refused | BrokenOff, fruitless: int) -> float:
 
 
 def _first(answers: list[Message], name: str) -> str:
-    """The first value of a header, or nothing."""
+    """The first value of a header, or an empty string."""
     return next((headers[name] for headers in answers if headers[name]), "")
 
 
 def _digest(path: Path, like: str) -> str:
-    """A file's SHA-256, or what Git would call it, whichever is as long as another."""
+    """A file's SHA-256 or Git SHA-1, whichever has the length of `like`."""
     with path.open("rb") as file:
         if len(like) == 64:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -285,7 +285,7 @@ def _digest(path: Path, like: str) -> str:
 
 
 def _is_address(text: str) -> bool:
-    """Whether addresses may begin like this: over HTTPS, or to this machine."""
+    """Whether it is a valid base URL: HTTPS, or loopback."""
     try:
         parts = urllib.parse.urlsplit(text)
         host, path = (parts.hostname or "").encode("idna"), parts.path.encode("ascii")

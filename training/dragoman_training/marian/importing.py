@@ -1,4 +1,4 @@
-"""From a folder with a Marian model to a checkpoint of ours."""
+"""Convert a folder with a Marian model to one of our checkpoints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FILES = (
     *(CONFIG, TOKENIZER_CONFIG, LIST, TARGET_LIST, SOURCE_PIECES, TARGET_PIECES),
     *(SAFETENSORS, PICKLE),
 )
-"""All that is read of a model's folder, as far as it is there."""
+"""All files that are read from a model's folder, if present."""
 _MOST_TOKENS = 512
 
 
@@ -49,11 +49,11 @@ def import_marian(
     """Write a checkpoint with a Marian model's weights and vocabularies.
 
     Args:
-        source: folder as `transformers` reads it.
-        out: folder to make; it appears whole or not at all.
-        languages: where the folder does not say which, or otherwise.
-        name: of the model; None for the folder's.
-        force: replace an imported checkpoint that is there.
+        source: folder in the layout of `transformers`.
+        out: folder to create; it appears complete or not at all.
+        languages: overrides the languages that the folder states.
+        name: of the model; None for the folder's name.
+        force: replace an existing imported checkpoint.
 
     Returns:
         The checkpoint's configuration.
@@ -96,12 +96,10 @@ def import_marian(
 
 
 def own_files(out: Path) -> tuple[str, ...]:
-    """What `import_marian` wrote into a folder; see `replacement.OwnFiles`."""
+    """The files that `import_marian` writes into a folder; see `replacement.OwnFiles`."""
     config = RunConfig.from_json(out / checkpoint_folder.CONFIG)
     if config.imported is None or config.data.train:
-        raise UsageError(
-            f"{out / checkpoint_folder.CONFIG} is of a model that was trained, not imported"
-        )
+        raise UsageError(f"{out / checkpoint_folder.CONFIG}: this model was trained, not imported")
     return WEIGHTS, checkpoint_folder.CONFIG, TOKENIZER, TGT_TOKENIZER
 
 
@@ -109,12 +107,12 @@ def _check_pieces(source: Path, path: Path, tgt_path: Path) -> None:
     try:
         Tokenizer(path, tgt_path)
     except UsageError as error:
-        raise UsageError(f"{source}: its pieces and its list do not fit each other") from error
+        raise UsageError(f"{source}: its SentencePiece files and its list disagree") from error
 
 
 @dataclass(frozen=True)
 class _List:
-    """A list of pieces, and which of them mean something."""
+    """A Marian vocabulary list, and its special tokens."""
 
     path: Path
     pieces: Mapping[str, int]
@@ -124,7 +122,7 @@ class _List:
 
     @classmethod
     def read(cls, path: Path, words: Mapping[str, Any]) -> _List:
-        """Read one; `words` say what the specials are called."""
+        """Read a list; `words` gives the names of the special tokens."""
         pieces = read_list(path)
         ids = {}
         for kind, usual in (("pad", "<pad>"), ("unk", "<unk>"), ("eos", "</s>")):
@@ -135,7 +133,7 @@ class _List:
         return cls(path, pieces, ids["pad"], ids["unk"], ids["eos"])
 
     def check_size(self, name: str, said: int) -> None:
-        """Refuse a list that is not as long as the configuration says."""
+        """Refuse a list whose length differs from the configuration's."""
         if len(self.pieces) != said:
             raise UsageError(
                 f"{self.path}: has {len(self.pieces)} entries, but {CONFIG} says {name} {said}"
@@ -149,16 +147,16 @@ class _List:
 
 @dataclass(frozen=True)
 class _Lists:
-    """One list for both sides, which is the same object then, or one a side."""
+    """The lists of both sides: one shared object, or one for each side."""
 
     source: _List
     target: _List
     begin: int
-    """The target's id that decoding starts with."""
+    """The target id that decoding starts with."""
 
     @classmethod
     def read(cls, folder: Path, theirs: MarianSettings, words: Mapping[str, Any]) -> _Lists:
-        """Read what there is, and see that it fits the configuration."""
+        """Read the lists, and check them against the configuration."""
         source = _List.read(folder / LIST, words)
         separate = words.get("separate_vocabs")
         target = _List.read(folder / TARGET_LIST, words) if separate else source
@@ -185,10 +183,10 @@ class _Lists:
             raise UsageError(f"{theirs.path}: decoder_start_token_id is {self.begin}: no entry")
 
     def arranged(self, tags: Mapping[str, str]) -> tuple[list[Entry], list[Entry]]:
-        """Each side's entries in our order; the same ones where there is one list."""
+        """Each side's entries in our order; the same object if there is one list."""
         if self.source is self.target:
             entries = self.target.arranged(self.begin, tags)
             return entries, entries
-        # Nothing is decoded on the source's side.
+        # The source side has no start token: it is not decoded.
         source = self.source.arranged(self.source.pad, tags)
         return source, self.target.arranged(self.begin, {})

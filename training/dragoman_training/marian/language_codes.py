@@ -1,4 +1,4 @@
-"""Codes of languages: the three letters of ISO 639-3 as the two of ISO 639-1, where there are two.
+"""Language codes: maps ISO 639-3 codes to ISO 639-1 codes where those exist.
 
 Source: https://iso639-3.sil.org/code_tables/639/data
 """
@@ -26,5 +26,5 @@ _TWO_LETTERS = dict(pair.split(":") for pair in _PAIRS.split())
 
 
 def short_code(code: str) -> str:
-    """The two letters of a language, or the code itself where it has none, as `cmn_Hans`."""
+    """The two-letter code of a language, or `code` itself if there is none, as for `cmn_Hans`."""
     return _TWO_LETTERS.get(code, code)

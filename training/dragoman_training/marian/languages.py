@@ -1,4 +1,4 @@
-"""Which languages a Marian model has, and how each is asked for."""
+"""Which languages a Marian model has, and which tag selects each target language."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ _LANGUAGE = re.compile(r"[A-Za-z][\w-]*")
 
 @dataclass(frozen=True)
 class Languages:
-    """Which languages a model has, where its files do not say it, or otherwise.
+    """The languages of a model, if its files do not state them or to override them.
 
     Attributes:
-        sources: names of the source languages; none: what the files say.
-        targets: names of the target languages, each with the tag that asks for it, None for the
-            tag of this name, or an empty one where it is asked for without; none: what the files
-            say.
+        sources: codes of the source languages; empty: take the files' languages.
+        targets: codes of the target languages, each with its tag: None for the tag of the same
+            name, empty if the model needs no tag. Without targets: take the files' languages.
     """
 
     sources: tuple[str, ...] = ()
@@ -37,17 +36,17 @@ def find_languages(
     """Find a model's languages.
 
     Args:
-        wanted: what the caller says of them.
-        pieces: the list of the source's pieces.
-        words: of the tokenizer's configuration.
-        name: of the model, which often says it too.
+        wanted: the languages that the caller gives.
+        pieces: the source list, ids by token.
+        words: the tokenizer's configuration.
+        name: of the model, which often names the languages too.
 
     Returns:
-        The source languages; by which piece each target language is asked for, if by any; and the
-        target languages.
+        The source languages; the vocabulary entry that selects each target language, if any; and
+        the target languages.
 
     Raises:
-        UsageError: they are not known, or not what the model has.
+        UsageError: they are unknown, or the model does not have them.
     """
     wanted = replace(wanted, targets=_distinct(wanted.targets))
     named = _NAME.search(name)
@@ -76,10 +75,10 @@ def find_languages(
 
 
 def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str | None], ...]:
-    """Target languages as they were named, each once.
+    """Target languages in the order given, without repeats.
 
     Raises:
-        UsageError: one was named in two ways, or is asked for without a tag and not alone.
+        UsageError: a language has two different tags, or one of several has no tag.
     """
     found = dict(targets)
     distinct = tuple(dict.fromkeys(targets))
@@ -87,12 +86,12 @@ def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str
         if found[language] != tag:
             raise UsageError(f"--target {language}: is named twice, with different tags")
         if tag == "" and len(distinct) > 1:
-            raise UsageError(f"--target {language}=: has no tag, so no other can be asked for")
+            raise UsageError(f"--target {language}=: has no tag, so it must be the only target")
     return distinct
 
 
 def _tags(wanted: Languages, known: Mapping[str, str], name: str) -> dict[str, str]:
-    """By which entry each target language is asked for; none where there are no tags."""
+    """The vocabulary entry that selects each target language; empty if there are no tags."""
     by_name: dict[str, str] = {}
     for tag in known:
         by_name.setdefault(tag if short_code(tag) in known else short_code(tag), known[tag])

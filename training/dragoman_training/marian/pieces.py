@@ -1,8 +1,8 @@
-"""The vocabularies of a Marian model in the order of ours, and SentencePiece files that say so.
+"""Marian vocabularies in our order, and the SentencePiece files that encode them.
 
-A Marian model has a SentencePiece model a side, which cuts text into pieces, and a list that gives
-each piece its id. Here every entry of the list becomes an entry of a SentencePiece file, at the
-place of its id, so that cutting gives ids.
+A Marian model has one SentencePiece model for each side, which splits text into subword tokens, and
+a list that maps each token to its id. Here every entry of the list becomes an entry of a
+SentencePiece file at the index of its id, so that SentencePiece returns the ids directly.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from dragoman_training.text.piece_file import (
 )
 
 _MULTIPLE = 64
-"""Of V: the best tokens are found block by block, where V can be cut into blocks."""
+"""The vocabulary size is a multiple of this, because top-k works on blocks of the vocabulary."""
 _SPECIALS = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>", END_ID: "</s>"}
 _OF_TEXT = {NORMAL, USER_DEFINED, BYTE, UNUSED}
 
 
 @dataclass(frozen=True)
 class MarianSpecials:
-    """Ids in a Marian model's own list; decoding starts with `begin`."""
+    """Ids of special tokens in a Marian model's own list; decoding starts with `begin`."""
 
     pad: int
     unknown: int
@@ -57,10 +57,10 @@ class Entry:
     """An entry of a vocabulary, in our order.
 
     Attributes:
-        name: the piece, or what a special is called.
-        marian_id: in the Marian model's list; None where the entry only fills up.
+        name: the subword token, or the name of the special token.
+        marian_id: id in the Marian model's list; None for padding entries.
         is_piece: whether it stands for text.
-        is_said: whether a translation may hold it.
+        is_said: whether a translation may contain it.
     """
 
     name: str
@@ -70,25 +70,25 @@ class Entry:
 
 
 def read_list(path: Path) -> dict[str, int]:
-    """Read a list of pieces with their ids.
+    """Read a vocabulary list: ids by token.
 
     Raises:
-        UsageError: it cannot be read, or its ids are not all those from 0 on, each once.
+        UsageError: it cannot be read, or its ids are not 0 to N - 1, each once.
     """
     values = read_object(path)
     if not all(type(one) is int for one in values.values()):
-        raise UsageError(f"{path}: is not a JSON object of ids by piece")
+        raise UsageError(f"{path}: is not a JSON object of ids by token")
     try:
         "".join(values).encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"{path}: a piece holds half of a character") from error
+        raise UsageError(f"{path}: a token has half of a character") from error
     if sorted(values.values()) != list(range(len(values))):
-        raise UsageError(f"{path}: its ids are not those from 0 to {len(values) - 1}, each once")
+        raise UsageError(f"{path}: its ids are not 0 to {len(values) - 1}, each once")
     return values
 
 
 def tags_of(pieces: Mapping[str, int]) -> dict[str, str]:
-    """Entries such as `>>fra<<`, which ask for a target language, by what stands in them."""
+    """Entries such as `>>fra<<`, which select a target language, by the code inside."""
     tags = sorted(filter(_is_tag, pieces), key=pieces.__getitem__)
     return {tag[2:-2]: tag for tag in tags}
 
@@ -100,12 +100,12 @@ def _is_tag(piece: str) -> bool:
 def arrange(
     pieces: Mapping[str, int], specials: MarianSpecials, tags: Mapping[str, str]
 ) -> list[Entry]:
-    """Put a list into our order: specials, tags, pieces, and what fills up a multiple.
+    """Put a list into our order: specials, tags, subword tokens, padding up to the multiple.
 
     Args:
-        pieces: ids by piece.
-        specials: which of them mean something.
-        tags: by which entry each target language is asked for.
+        pieces: ids by token.
+        specials: ids of the special tokens.
+        tags: the entry that selects each target language.
     """
     names = {token_id: piece for piece, token_id in pieces.items()}
     entries = [
@@ -115,7 +115,7 @@ def arrange(
         Entry(_SPECIALS[END_ID], specials.end),
         *(Entry(language_tag(language), pieces[tag]) for language, tag in tags.items()),
     ]
-    # What decoding starts with may be said too, where it is not the padding.
+    # The start token may be generated too, unless it is the padding token.
     taken = {entry.marian_id for place, entry in enumerate(entries) if place != BEGIN_ID}
     for token_id in range(len(names)):
         if token_id not in taken:
@@ -125,16 +125,16 @@ def arrange(
 
 
 def write_sentencepiece(source: Path, entries: list[Entry], out: Path) -> None:
-    """Write a side's SentencePiece model with a vocabulary's entries in their order.
+    """Write a side's SentencePiece model with the vocabulary's entries in their order.
 
     Args:
         source: the side's SentencePiece model.
         entries: of the vocabulary.
-        out: file to write; see `VOCABULARY_END` and `FOREIGN` in `dragoman.kernel.text` for its
-            peculiarities.
+        out: file to write; `VOCABULARY_END` and `FOREIGN` in `dragoman.kernel.text` describe the
+            format.
 
     Raises:
-        UsageError: `source` cannot be read, or is no SentencePiece model.
+        UsageError: `source` cannot be read, or is not a SentencePiece model.
     """
     try:
         model = Model.FromString(source.read_bytes())

@@ -1,4 +1,4 @@
-"""What a folder's `config.json` says of a Marian model.
+"""Reads the `config.json` of a Marian model.
 
 Source: https://huggingface.co/docs/transformers/model_doc/marian
 """
@@ -25,24 +25,24 @@ _ACTIVATIONS: dict[str, Activation] = {
     "gelu_python": "gelu",
 }
 _NOT_IN_TRANSFORMERS = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
-"""Settings of Marian's that `transformers` ignores: a model that has them is none of its."""
+"""Marian settings that `transformers` ignores; a model that has them is not one of its models."""
 
 
 @dataclass(frozen=True)
 class MarianSettings:
-    """What it says of the network.
+    """The settings of the network.
 
     Attributes:
         path: of the file.
-        sizes: with the source's vocabulary as Marian counts it.
-        tgt_vocab_size: entries of the target's vocabulary.
+        sizes: with Marian's count for the source vocabulary.
+        tgt_vocab_size: entries of the target vocabulary.
         scaled: whether embeddings are multiplied by the square root of their size.
-        shared: whether both sides have one embedding.
+        shared: whether both sides share one embedding.
         tied: whether the output projection is the decoder's embedding.
-        max_tokens: of a sentence, on either side.
-        pad: an id.
-        begin: the id that decoding starts with.
-        end: an id.
+        max_tokens: maximum length of a sentence, on either side.
+        pad: id of the padding token.
+        begin: id that decoding starts with.
+        end: id of the end token.
     """
 
     path: Path
@@ -83,13 +83,13 @@ class MarianSettings:
 
 @dataclass(frozen=True)
 class _Values:
-    """A file's values by name, each of the type that it must have."""
+    """A file's values by name, with checked types."""
 
     path: Path
     values: Mapping[str, Any]
 
     def check_kind(self) -> None:
-        """Refuse other kinds of models."""
+        """Refuse models of another kind."""
         kind = self.values.get("model_type")
         if kind != "marian":
             raise UsageError(f"{self.path}: model_type is {kind!r}, not 'marian'")
@@ -98,11 +98,11 @@ class _Values:
                 raise UsageError(f"{self.path}: {name} is set, which is not supported")
         if "quantization_config" in self.values:
             raise UsageError(
-                f"{self.path}: the weights are quantised; import the model before that"
+                f"{self.path}: the weights are quantized; import the model before quantization"
             )
 
     def sizes(self) -> ModelConfig:
-        """What `dragoman_training.network.transformer` needs to know."""
+        """The sizes that `dragoman_training.network.transformer` needs."""
         found: dict[str, Any] = {
             "vocab_size": self.number("vocab_size"),
             "model_size": self.number("d_model"),
@@ -128,7 +128,7 @@ class _Values:
         return value
 
     def number_of_both(self, name: str) -> int:
-        """What both sides must have alike."""
+        """A value that must be the same on both sides."""
         numbers = {side: self.number(f"{side}_{name}") for side in ("encoder", "decoder")}
         if numbers["encoder"] != numbers["decoder"]:
             raise UsageError(f"{self.path}: {name} is not the same on both sides: {numbers}")
@@ -148,13 +148,13 @@ class _Values:
         return _ACTIVATIONS[name]
 
     def tgt_vocab_size(self) -> int:
-        """Where it is not said, the source's."""
+        """Entries of the target vocabulary; by default as many as the source's."""
         said = self.values.get("decoder_vocab_size") is not None
         return self.number("decoder_vocab_size" if said else "vocab_size")
 
 
 def content_of(token: Any) -> str:
-    """A token as a tokenizer's configuration writes it: by itself, or with how it is treated."""
+    """The text of a token, which the configuration gives as a string or as an object."""
     if isinstance(token, Mapping):
         token = token.get("content")
     return token if isinstance(token, str) else ""
@@ -164,7 +164,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object.
 
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: it cannot be read, or is not a JSON object.
     """
     values = read_json(path)
     if not isinstance(values, dict):

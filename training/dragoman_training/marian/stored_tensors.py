@@ -1,4 +1,4 @@
-"""The tensors in a Marian model's files, as arrays; PyTorch is needed for pickles alone."""
+"""The tensors in a Marian model's files, as arrays; only pickles need PyTorch."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Floats = npt.NDArray[np.float32]
 
 
 class StoredTensors:
-    """A file's tensors, taken one by one; what is left over at the end belongs to no such model."""
+    """A file's tensors, taken one by one; a tensor that nobody takes is an error."""
 
     def __init__(self, path: Path, tensors: dict[str, Any]) -> None:
-        """Begin with what was read from a file."""
+        """Start with the tensors of a file."""
         self.path, self._tensors = path, tensors
 
     @classmethod
     def read(cls, folder: Path) -> StoredTensors:
-        """Read the weights in a folder, from safetensors if there are any.
+        """Read the weights in a folder, from safetensors if present.
 
         Raises:
-            UsageError: there are none, or they are damaged or hold other things.
+            UsageError: there are none, or they are damaged or contain other things.
         """
         if (path := folder / SAFETENSORS).exists():
             return cls(path, read_arrays(path))
@@ -41,20 +41,20 @@ class StoredTensors:
         raise UsageError(f"{folder}: has no {SAFETENSORS} and no {PICKLE}")
 
     def __contains__(self, name: str) -> bool:
-        """Whether a tensor is there and not taken."""
+        """Whether a tensor is present and not yet taken."""
         return name in self._tensors
 
     def take(self, name: str, *shape: int) -> Floats:
-        """A tensor in fp32.
+        """Take a tensor, as fp32.
 
         Raises:
-            UsageError: it is missing, or not what it should be.
+            UsageError: it is missing, or has the wrong type, shape or values.
         """
         tensor = self._tensors.pop(name, None)
         if tensor is None:
             raise UsageError(f"{self.path}: the tensor {name!r} is missing")
         if not isinstance(tensor, np.ndarray):
-            raise UsageError(f"{self.path}: {name!r} is not stored number by number")
+            raise UsageError(f"{self.path}: {name!r} is not stored as a dense tensor")
         if tensor.shape != shape:
             raise UsageError(
                 f"{self.path}: {name!r} has shape {list(tensor.shape)}, "
@@ -65,14 +65,14 @@ class StoredTensors:
         with np.errstate(over="ignore"):
             found: Floats = tensor.astype(np.float32)
         if not np.isfinite(found).all():
-            raise UsageError(f"{self.path}: {name!r} holds numbers that are not finite")
+            raise UsageError(f"{self.path}: {name!r} has numbers that are not finite")
         return found
 
     def check_empty(self) -> None:
-        """Refuse what nobody has taken.
+        """Refuse tensors that were not taken.
 
         Raises:
-            UsageError: there is such a tensor.
+            UsageError: there is one.
         """
         if self._tensors:
             name = min(self._tensors)
@@ -80,7 +80,7 @@ class StoredTensors:
 
 
 def _read_pickle(path: Path) -> dict[str, Any]:
-    """Tensors by name; one that NumPy has no form for stays as it is."""
+    """Tensors by name; one that NumPy cannot represent stays as it is."""
     if obstacle := pickle_obstacle():
         raise UsageError(f"{path}: {obstacle}")
     import torch
@@ -89,9 +89,9 @@ def _read_pickle(path: Path) -> dict[str, Any]:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UsageError(
-            f"{path}: holds other things than tensors, maybe code, and is not loaded"
+            f"{path}: contains more than tensors, possibly code, and is not loaded"
         ) from error
-    # Nothing of the file runs, but what reads a damaged one fails in any way there is.
+    # No code of the file runs, but a damaged file can raise any exception.
     except Exception as error:
         raise UsageError(f"{path}: cannot be read: {_first_line(error)}") from error
     if not isinstance(tensors, dict) or not all(
@@ -102,7 +102,7 @@ def _read_pickle(path: Path) -> dict[str, Any]:
 
 
 def _as_array(tensor: Any) -> Any:
-    """A tensor of PyTorch's as an array, if it is stored number by number."""
+    """A PyTorch tensor as an array, if it is dense."""
     import torch
 
     if tensor.layout != torch.strided or tensor.is_meta or tensor.is_nested:
@@ -113,7 +113,7 @@ def _as_array(tensor: Any) -> Any:
 
 
 def pickle_obstacle() -> str | None:
-    """Why no pickle can be read here, and what helps; None if it can."""
+    """Why pickles cannot be read here, and how to fix it; None if they can."""
     if find_spec("torch") is not None:
         return None
     return (

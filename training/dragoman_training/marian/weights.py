@@ -1,11 +1,11 @@
-"""The tensors of a Marian model as those of ours.
+"""Convert the tensors of a Marian model to ours.
 
-What differs is settled here as far as it can be, so that there is less of it to compute with:
+Differences are resolved here as far as possible, so that inference has less to compute:
 
-- Ids are put in our order, and the embeddings' rows with them.
-- Marian's positions hold all sines, then all cosines; ours alternate. The order of the numbers in a
-  model's vectors means nothing, so theirs are put in the order of our positions, weight by weight.
-- Where embeddings are not scaled, they are divided by what ours are scaled by.
+- Ids are put in our order, and the rows of the embeddings with them.
+- Marian's positional encodings have all sines first, then all cosines; ours alternate. The order of
+  the components of a model's vectors is arbitrary, so every weight is permuted to our order.
+- Embeddings that Marian does not scale are divided by our scale.
 
 Source: the paper on Marian, Junczys-Dowmunt et al. 2018, https://aclanthology.org/P18-4020
 """
@@ -33,16 +33,16 @@ from dragoman_training.run.checkpoint_folder import Arrays
 def convert(
     folder: Path, theirs: MarianSettings, src_entries: list[Entry], tgt_entries: list[Entry]
 ) -> tuple[Arrays, ModelConfig]:
-    """Read a Marian model's weights, and put them where ours stand, in our order.
+    """Read a Marian model's weights, and convert them to our names and our order.
 
     Args:
         folder: with the weights.
-        theirs: what the folder says of the network.
-        src_entries: of the source's vocabulary.
-        tgt_entries: of the target's; the same list where there is one.
+        theirs: settings of the network, from the folder's `config.json`.
+        src_entries: of the source vocabulary.
+        tgt_entries: of the target vocabulary; the same list object if there is one.
 
     Returns:
-        All weights by our names, and the configuration of the model that they are of.
+        All weights by our names, and the model's configuration.
 
     Raises:
         UsageError: the file is missing, damaged or of another kind of model.
@@ -51,7 +51,7 @@ def convert(
 
 
 class _Weights:
-    """Puts a model's tensors where ours stand, in our order."""
+    """Converts a model's tensors to our names and our order."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class _Weights:
 
     @cached_property
     def _order(self) -> npt.NDArray[np.int64]:
-        """Sine and cosine of each frequency beside each other."""
-        # Made once a tensor of this size was found: a file may say any number.
+        """Permutation that puts the sine and cosine of each frequency next to each other."""
+        # Built only after a tensor of this size was found: the file's number may be arbitrary.
         size = self._theirs.sizes.model_size
         return np.arange(size).reshape(2, size // 2).T.flatten()
 
     def converted(self) -> tuple[Arrays, ModelConfig]:
-        """All weights by our names, and the configuration that fits them."""
+        """All weights by our names, and the matching configuration."""
         sizes = self._theirs.sizes
         embeddings = self._embeddings()
         for side, layers in (("encoder", sizes.encoder_layers), ("decoder", sizes.decoder_layers)):
@@ -83,7 +83,7 @@ class _Weights:
         return self._found, embeddings
 
     def _embeddings(self) -> ModelConfig:
-        """Embeddings, output projection and output bias; the configuration says which are alike."""
+        """Convert embeddings, output projection and bias; the result tells which are shared."""
         theirs, size = self._theirs, self._theirs.sizes.model_size
         encoder, decoder, output = self._vocabulary_matrices()
         bias = np.zeros((1, len(decoder)), np.float32)
@@ -114,7 +114,7 @@ class _Weights:
         tgt_shape = theirs.tgt_vocab_size, size
         names = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
         encoder, decoder, output = (f"{name}.weight" for name in names)
-        # What is shared may be stored once, under any of its names, or several times.
+        # A shared matrix may be stored once, under any of its names, or several times.
         found = {}
         for name in ("model.shared.weight", encoder, decoder, output):
             if name in self._tensors:
@@ -137,13 +137,15 @@ class _Weights:
         return np.ascontiguousarray(_picked(matrix, entries)[:, self._order])
 
     def _check_positions(self, name: str) -> None:
-        """Positions may be stored, but must be those that our models have."""
+        """Check stored positional encodings, if any: they must equal ours."""
         if name not in self._tensors:
             return
         length, size = self._theirs.max_tokens, self._theirs.sizes.model_size
         found = self._tensors.take(name, length, size)[:, self._order]
         if not np.allclose(found, sinusoidal_positions(length, size), atol=1e-3):
-            raise UsageError(f"{self._tensors.path}: {name!r} holds other positions than sinusoids")
+            raise UsageError(
+                f"{self._tensors.path}: {name!r} is not a sinusoidal positional encoding"
+            )
 
     def _layer(self, theirs: str, ours: str) -> None:
         self._attention(f"{theirs}.self_attn", f"{ours}.self_attention")
@@ -183,7 +185,7 @@ class _Weights:
 
 
 def _picked(rows: Floats, entries: Sequence[Entry]) -> Floats:
-    """The row of each entry, and zeros for what only fills up."""
+    """The row of each entry, and zeros for padding entries."""
     ids = [-1 if entry.marian_id is None else entry.marian_id for entry in entries]
     picked: Floats = np.concatenate((rows, np.zeros_like(rows[:1])))[ids]
     return picked

@@ -1,4 +1,4 @@
-"""Sizes of a Transformer and the tensors that follow from them; needs no PyTorch."""
+"""Sizes of a Transformer and the shapes of its tensors; does not need PyTorch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation
 
 NEVER = -(2.0**15)
-"""Output bias of what is never said: no probability is left of it, and fp16 can hold it."""
+"""Output bias of tokens that are never generated: their probability becomes 0; fits fp16."""
 
 Precision = Literal["auto", "bf16", "fp32", "fp16"]
-"""What numbers products are computed in while training."""
+"""Number format of matrix products in training."""
 
 Shapes = dict[str, tuple[int, ...]]
 """Shapes of tensors, by name."""
@@ -22,11 +22,11 @@ Shapes = dict[str, tuple[int, ...]]
 class ModelConfig:
     """Dimensions of a Transformer.
 
-    What stands below `norm` is for models that were trained elsewhere.
+    The fields below `norm` are for models that were trained elsewhere.
 
     Raises:
-        UsageError: a size that is not positive, heads that do not divide the model size, a dropout
-            outside [0, 1), or a `norm` that is neither "post" nor "pre".
+        UsageError: a size is not positive, the heads do not divide the model size, the dropout is
+            outside [0, 1), or `norm` is neither "post" nor "pre".
     """
 
     vocab_size: int = 8000
@@ -38,14 +38,14 @@ class ModelConfig:
     dropout: float = 0.1
     norm: Literal["post", "pre"] = "post"
     activation: Activation = "relu"
-    """Between the two linear maps of the feed-forward layers."""
+    """Activation between the two linear maps of the feed-forward layers."""
     attention_bias: bool = False
     output_bias: bool = False
     """Added to the logits."""
     src_vocab_size: int | None = None
-    """Entries of an embedding that the encoder has for itself; None: it shares the decoder's."""
+    """Entries of the encoder's own embedding; None: it shares the decoder's."""
     own_output: bool = False
-    """Whether the output projection is a matrix of its own instead of the decoder's embedding."""
+    """Whether the output projection has its own matrix instead of the decoder's embedding."""
 
     def __post_init__(self) -> None:
         sizes = ("vocab_size", "model_size", "feed_forward_size", "heads", "src_vocab_size")
@@ -110,8 +110,8 @@ PRESETS: dict[str, dict[str, object]] = {
         "dropout": 0.3,
     },
 }
-"""Named dimensions. `base` and `big` are the paper's Table 3; `small` is what the project
-ships, and `mini` is for small text."""
+"""Named dimensions. `base` and `big` are from the paper's Table 3; `small` is the size of the
+shipped model, and `mini` is for small corpora."""
 
 
 def weight_shapes(config: ModelConfig) -> Shapes:

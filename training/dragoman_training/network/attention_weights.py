@@ -1,4 +1,4 @@
-"""Looking at a model's attention weights without changing how it computes."""
+"""Record a model's attention weights without changing how it computes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dragoman_training.network.transformer import MultiHeadAttention, Transforme
 
 @contextmanager
 def looking_at(model: Transformer) -> Iterator[dict[str, Tensor]]:
-    """While it is open, each run of the model leaves its attention weights behind.
+    """While the context is open, each run of the model records its attention weights.
 
-    They are computed once more beside the run, from each module's own queries and keys: attention
-    in a fused kernel never has them.
+    They are computed a second time beside the run, from each module's own queries and keys:
+    attention in a fused kernel never materializes them.
 
     Yields:
-        Weights [B, H, T, S] by the name of their module, such as
-        `encoder_layers.0.self_attention`, once the model has run.
+        A dict of weights [B, H, T, S] by module name, such as
+        `encoder_layers.0.self_attention`; it is filled when the model runs.
     """
     seen: dict[str, Tensor] = {}
 
@@ -46,7 +46,7 @@ def looking_at(model: Transformer) -> Iterator[dict[str, Tensor]]:
 def look(
     model: Transformer, src_ids: Tensor, src_keep_mask: Tensor, tgt_ids: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What every head looks at, teacher-forced.
+    """Attention weights of every head, teacher-forced.
 
     Args:
         model: in evaluation mode.

@@ -1,4 +1,4 @@
-"""What numbers products are computed in on a device."""
+"""Number format of matrix products on a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOWER = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @cache
 def computes_bf16(device: torch.device) -> bool:
-    """Whether a device multiplies in bf16; what does not is several times slower in it."""
+    """Whether a device multiplies in bf16 natively; others are several times slower in it."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     able = torch.cpu.get_capabilities()
@@ -21,7 +21,7 @@ def computes_bf16(device: torch.device) -> bool:
 
 
 def lower_dtype(precision: Precision, device: torch.device) -> torch.dtype | None:
-    """The dtype of products instead of fp32, or None for fp32."""
+    """The dtype of products if it is lower than fp32, or None for fp32."""
     if precision == "auto":
         return torch.bfloat16 if computes_bf16(device) else None
     return _LOWER.get(precision)

@@ -1,4 +1,4 @@
-"""A smaller model made of a larger one: some of its layers, and some of their feed-forward units.
+"""Prune a model: keep some of its layers, and some of their feed-forward units.
 
 Source: Shleifer & Rush 2020, "Pre-trained Summarization Distillation",
 https://arxiv.org/abs/2010.13002
@@ -14,7 +14,7 @@ from torch import Tensor
 from dragoman_training.network.architecture import ModelConfig
 
 MAY_SHRINK = frozenset({"encoder_layers", "decoder_layers", "feed_forward_size"})
-"""Settings that may be smaller than those of the model that the weights come from."""
+"""Settings that may be smaller than those of the original model."""
 
 _STACKS = ("encoder_layers", "decoder_layers")
 
@@ -22,15 +22,15 @@ _STACKS = ("encoder_layers", "decoder_layers")
 def shrink(
     weights: Mapping[str, Tensor], had: ModelConfig, wanted: ModelConfig
 ) -> dict[str, Tensor]:
-    """The weights that a smaller model begins with; what need not shrink is the same tensor.
+    """The initial weights of a smaller model; tensors that need not shrink are shared.
 
     Args:
         weights: a `Transformer`'s, by name.
-        had: what it was built with.
-        wanted: the smaller one, different in `MAY_SHRINK` and the vocabulary alone.
+        had: configuration of the original model.
+        wanted: configuration of the smaller model; differs only in `MAY_SHRINK` and the vocabulary.
 
     Returns:
-        Weights by name, the embedding still that of the larger model.
+        Weights by name; the embedding is still the larger model's.
     """
     kept = {name: weight for name, weight in weights.items() if not name.startswith(_STACKS)}
     for stack in _STACKS:
@@ -49,17 +49,17 @@ def shrink(
 
 
 def spaced(had: int, wanted: int) -> list[int]:
-    """Which layers are kept: the first, the last, and evenly between; of one, the last."""
+    """Indices of the kept layers: first, last, and evenly spaced between; if only one, the last."""
     if wanted == 1:
         return [had - 1]
     return [round(number * (had - 1) / (wanted - 1)) for number in range(wanted)]
 
 
 def _strongest_units(layer: Mapping[str, Tensor], wanted: int) -> dict[str, Tensor]:
-    """A layer's feed-forward weights with those units alone whose weights are the largest."""
+    """A layer's feed-forward weights, only the units with the largest weights."""
     inner, bias = layer["feed_forward.inner.weight"], layer["feed_forward.inner.bias"]  # [F, E]
     outer = layer["feed_forward.outer.weight"]  # [E, F]
-    read = (inner * layer["feed_forward_norm.weight"]).norm(dim=1)  # of inputs of unit variance
+    read = (inner * layer["feed_forward_norm.weight"]).norm(dim=1)  # for inputs of unit variance
     units = torch.topk(read * outer.norm(dim=0), wanted).indices.sort().values
     return {
         "feed_forward.inner.weight": inner[units],

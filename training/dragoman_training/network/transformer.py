@@ -6,7 +6,7 @@ Shape letters, used throughout the project:
     C cache length    L layers                     H heads            D head size
     E model size      F feed-forward size          V vocabulary
 
-A mask says in its name which side is true: in a `keep_mask`, true positions are attended to.
+A mask's name says which side is true: in a `keep_mask`, true positions are attended to.
 
 Source: https://arxiv.org/abs/1706.03762
 """
@@ -33,8 +33,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def attention(query: Tensor, key: Tensor, value: Tensor, keep_mask: Tensor) -> Tensor:
     """Scaled dot-product attention, written out: softmax(Q K^T / sqrt(D)) V.
 
-    A test holds it equal to PyTorch's fused kernel, which runs instead of it on a GPU. On a CPU in
-    bf16 this form trains fourteen times faster than the fused one (docs/lab-notebook.md).
+    A test compares it with PyTorch's fused kernel, which replaces it on a GPU. On a CPU in bf16
+    this form trains fourteen times faster than the fused kernel (docs/lab-notebook.md).
 
     Args:
         query: [B, H, T, D].
@@ -51,7 +51,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, keep_mask: Tensor) -> T
 
 
 def attention_weights(query: Tensor, key: Tensor, keep_mask: Tensor) -> Tensor:
-    """How much each query looks at each key: softmax(Q K^T / sqrt(D)), zero where it may not.
+    """Attention weights: softmax(Q K^T / sqrt(D)), zero where masked.
 
     Args:
         query: [B, H, T, D].
@@ -66,10 +66,10 @@ def attention_weights(query: Tensor, key: Tensor, keep_mask: Tensor) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """Dropout whose mask is drawn as random bytes, so that its rate is a multiple of 1/256.
+    """Dropout whose mask is sampled as random bytes, so that its rate is a multiple of 1/256.
 
-    On a CPU, PyTorch's own draws one float a value and takes a quarter of a small model's training
-    step; sixty-four bits at a time cost a sixth of that.
+    On a CPU, PyTorch's own dropout samples one float for each value and takes a quarter of a small
+    model's training step; sampling sixty-four bits at a time takes a sixth of that.
     """
 
     def __init__(self, rate: float) -> None:
@@ -82,7 +82,7 @@ class Dropout(nn.Module):
         if not self.training or self.dropped_bytes == 0:
             return x
         if torch.compiler.is_compiling():
-            # Bits drawn in place end a graph; what is compiled fuses PyTorch's own dropout.
+            # In-place sampling breaks the graph; compiled code fuses PyTorch's own dropout.
             return F.dropout(x, self.dropped_bytes / 256)
         words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
         words.random_(-(2**63), None)  # both bounds open: every one of the 64 bits is random
@@ -92,13 +92,13 @@ class Dropout(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Multi-head attention, without biases as the paper writes it, or with them.
+    """Multi-head attention, without biases as in the paper, or with them.
 
     Source: Vaswani et al. 2017, section 3.2.2.
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Lay out the four projections, keys and values in one matrix."""
+        """Create the four projections, keys and values in one matrix."""
         super().__init__()
         self.heads = config.heads
         size, bias = config.model_size, config.attention_bias
@@ -127,7 +127,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(attended.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def weights(self, x: Tensor, memory: Tensor, keep_mask: Tensor) -> Tensor:
-        """The weights [B, H, T, S] by which `forward` attends, of the same arguments."""
+        """The attention weights [B, H, T, S] of `forward`, for the same arguments."""
         query = self._split_heads(self.query(x))
         key, _ = self.key_value(memory).chunk(2, dim=-1)
         return attention_weights(query, self._split_heads(key), keep_mask)
@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
         Only this head's queries and keys are computed.
         """
         size = self.query.out_features // self.heads
-        own = slice(head * size, (head + 1) * size)  # keys stand before values
+        own = slice(head * size, (head + 1) * size)  # keys come before values
         with torch.autocast(x.device.type, enabled=False):
             query, key = (
                 F.linear(given.float(), layer.weight[own], None if bias is None else bias[own])
@@ -156,20 +156,20 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with a ReLU between, or its like.
+    """Two linear maps with an activation between, a ReLU by default.
 
     Source: Vaswani et al. 2017, section 3.3.
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Lay out E to F and F to E, both with bias."""
+        """Create the maps E to F and F to E, both with bias."""
         super().__init__()
         self.inner = nn.Linear(config.model_size, config.feed_forward_size)
         self.outer = nn.Linear(config.feed_forward_size, config.model_size)
         self.activate = _ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map [B, T, E] to [B, T, E], each position by itself."""
+        """Map [B, T, E] to [B, T, E], each position independently."""
         return self.outer(self.activate(self.inner(x)))  # type: ignore[no-any-return]
 
 
@@ -228,18 +228,18 @@ class DecoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """The encoder-decoder, with one matrix for both embeddings and the output projection.
+    """The encoder-decoder; one matrix is both embeddings and the output projection.
 
-    What was trained elsewhere may have others: `src_embedding` and `own_output`.
+    Models that were trained elsewhere may have separate ones: `src_embedding` and `own_output`.
 
-    With `norm = "pre"`, each stack ends in one more layer norm, without which its output would be
-    an unnormalised sum.
+    With `norm = "pre"`, each stack ends in one more layer norm; without it, the output would be an
+    unnormalized sum.
 
     Source: Vaswani et al. 2017, sections 3.1, 3.4 and 3.5; pre-norm: https://arxiv.org/abs/2002.04745
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Build the network and draw its weights from PyTorch's generator."""
+        """Build the network and initialize its weights from PyTorch's random generator."""
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.model_size)
@@ -270,8 +270,8 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(weight)
             elif name.endswith("bias"):
                 nn.init.zeros_(weight)
-        # Times sqrt(E) on the way in, this gives embeddings of unit variance, and as the output
-        # projection, logits of unit variance.
+        # Multiplied by sqrt(E) at the input, this gives embeddings of unit variance; used as the
+        # output projection, it gives logits of unit variance.
         for name in filter(weights.__contains__, of_vocabulary):
             nn.init.normal_(weights[name], std=self.config.model_size**-0.5)
 
@@ -312,7 +312,7 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)  # type: ignore[no-any-return]
 
     def project(self, x: Tensor) -> Tensor:
-        """Map [..., E] to logits [..., V] with the embedding matrix, or the output's own."""
+        """Map [..., E] to logits [..., V] with the embedding matrix or a separate output matrix."""
         return F.linear(x, *self.output)
 
     @property

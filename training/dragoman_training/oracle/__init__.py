@@ -1,1 +1,1 @@
-"""Searches in PyTorch: the definition of the right tokens."""
+"""Reference searches in PyTorch; they define the correct tokens."""

@@ -1,4 +1,4 @@
-"""What a request may ask of a search, and how that changes the scores of the next token."""
+"""Options of a search, and how they change the scores of the next token."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dragoman.kernel.text import END_ID
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a search; without any it is plain beam search.
+    """Options of a search; the defaults give plain beam search.
 
-    `alpha` is the exponent of the length penalty. `pieces` [V] are the vocabulary's, for
-    `suppressed` and `terms`.
+    `alpha` is the exponent of the length penalty. `pieces` [V] are the vocabulary's subword tokens,
+    for `suppressed` and `terms`.
     """
 
     beam_width: int = 4
@@ -30,7 +30,7 @@ class Options:
     suppressed: tuple[str, ...] = ()
     terms: tuple[tuple[int, ...], ...] = ()
     after: tuple[int | None, ...] = ()
-    """For each term, which other one must come before it."""
+    """For each term, the index of the term that must come before it, if any."""
     pieces: tuple[str, ...] = field(default=(), repr=False)
     sampling: bool = False
     temperature: float = 1.0
@@ -40,7 +40,7 @@ class Options:
 
 
 def constrain(log_probs: Tensor, ids: tuple[int, ...], options: Options) -> Tensor:
-    """Scores [V] of the token after `ids`, from its log-probabilities [V]; -inf forbids."""
+    """Scores [V] of the token after `ids`, from its log-probabilities [V]; -inf means forbidden."""
     scores = log_probs.clone()
     if len(ids) < len(options.prefix):
         token = options.prefix[len(ids)]
@@ -64,11 +64,11 @@ def constrain(log_probs: Tensor, ids: tuple[int, ...], options: Options) -> Tens
 
 
 def continues_a_word(piece: str) -> bool:
-    """Whether a piece is a further part of the word before it."""
+    """Whether a subword token continues the word before it."""
     return piece[:1].isalnum()
 
 
 def _ends_in(pieces: str, word: str) -> bool:
-    """Whether a text ends in a word, or in several, and that word begins there."""
+    """Whether a text ends in these words, starting at a word boundary."""
     text = pieces.replace("▁", " ")
     return text.endswith(word) and not text[: len(text) - len(word)][-1:].isalnum()

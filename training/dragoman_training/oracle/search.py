@@ -1,7 +1,7 @@
-"""Greedy, beam and sampling search in PyTorch: the oracle that defines the right tokens.
+"""Greedy, beam and sampling search in PyTorch: the oracle that defines the correct tokens.
 
 Written for clarity: every step runs the decoder over the whole prefix, without a cache, and each
-option is applied token by token. The serving engine is checked against this, token by token.
+option is applied token by token. Tests compare the serving engine with this, token by token.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from dragoman_training.text.examples import pad
 
 @dataclass(frozen=True)
 class _Progress:
-    """How many of its terms a hypothesis contains."""
+    """Which of its terms a hypothesis contains so far."""
 
     met: frozenset[int] = frozenset()
-    """Indices of the terms that are complete."""
+    """Indices of the completed terms."""
     current: tuple[int, int] | None = None
-    """A term that has begun, and its number of tokens so far."""
+    """Index of the term in progress, and how many of its tokens were generated."""
     just_met: bool = False
 
 
 @dataclass(frozen=True)
 class _Live:
-    """A hypothesis in the beam, or a continuation of one, which may end with the end symbol."""
+    """A hypothesis in the beam, or a continuation of one, which may have ended."""
 
     ids: tuple[int, ...] = ()
     score: float = 0.0
@@ -47,7 +47,7 @@ class _Live:
 
     @property
     def begun(self) -> int:
-        """How many terms have begun."""
+        """Number of terms completed or in progress."""
         return len(self.progress.met) + (self.progress.current is not None)
 
 
@@ -55,28 +55,28 @@ class _Live:
 class _Finished:
     hypothesis: Hypothesis
     merit: float
-    """What hypotheses are compared by."""
+    """The score that ranks hypotheses."""
 
 
 Search = Generator[list[_Live], Tensor, list[Hypothesis]]
-"""The search of one sentence, step by step: yields W hypotheses, takes the log-probabilities [W, V]
-of their next tokens, and returns what it has found, best first."""
+"""The search for one sentence, step by step: yields W hypotheses, receives the log-probabilities
+[W, V] of their next tokens, and returns the results, best first."""
 
 
 @torch.no_grad()
 def search(
     model: Transformer, src: Sequence[Sequence[int]], limits: Sequence[int], options: Options
 ) -> list[list[Hypothesis]]:
-    """Search for the translations of sentences, which step together.
+    """Translate sentences by search; they step together.
 
     Args:
         model: in evaluation mode.
-        src: source ids a sentence, tag and end symbol included.
-        limits: most tokens to generate a sentence, the end symbol included.
+        src: source ids of each sentence, tag and end symbol included.
+        limits: maximum tokens to generate for each sentence, the end symbol included.
         options: of every search.
 
     Returns:
-        What was found for each sentence, best first.
+        The hypotheses of each sentence, best first.
     """
     device = model.embedding.weight.device
     src_ids = pad(src).to(device)  # [B, S]
@@ -96,7 +96,7 @@ def search(
             try:
                 live[i] = searches[i].send(of_beam)
             except StopIteration as done:
-                # Its rows stay: with fewer rows, others' scores may differ in their last bits.
+                # Its rows stay: with fewer rows, the others' scores may differ in their last bits.
                 found.setdefault(i, done.value)
                 live[i] = [replace(one, ids=(*one.ids, PAD_ID)) for one in live[i]]
     return [found[i] for i in range(len(src))]
@@ -125,7 +125,7 @@ def beam_search(
 
 
 def _sample(limit: int, options: Options) -> Search:
-    """Sample each token: that at which the cumulative probability, by id, passes a number."""
+    """Sample each token: the first at which the cumulative probability, by id, passes a number."""
     numbers = np.random.Generator(np.random.Philox(options.seed))
     ids: tuple[int, ...] = ()
     log_prob, complete = 0.0, False
@@ -135,7 +135,8 @@ def _sample(limit: int, options: Options) -> Search:
         order = _best(scores, options.top_k or len(scores))
         probs = (scores[order].double() / options.temperature).softmax(dim=0)
         if options.top_p is not None:
-            # The fewest with this probability together: those whose predecessors have less.
+            # Top-p: the fewest tokens with this total probability; a token stays if those before it
+            # have less.
             order = order[probs.cumsum(0) - probs < options.top_p]
         order, _ = order.sort()
         probs = (scores[order].double() / options.temperature).softmax(dim=0)
@@ -152,7 +153,7 @@ def _beam(limit: int, options: Options) -> Search:
     """Keep the W best prefixes at each step.
 
     Of the 2W best continuations, those among the first W that end are finished; the first W that do
-    not end live on. At the limit the live ones count as they are.
+    not end stay in the beam. At the limit the hypotheses in the beam count as they are.
     """
     width, terms, alpha = options.beam_width, len(options.terms), options.alpha
     live = [_Live()]
@@ -172,7 +173,7 @@ def _beam(limit: int, options: Options) -> Search:
 
 
 def _continuations(live: Sequence[_Live], log_probs: Tensor, options: Options) -> list[_Live]:
-    """All that may come next, best first."""
+    """All continuations, best first."""
     found: list[_Live] = []
     for one, raw in zip(live, log_probs, strict=True):
         met, current = one.progress.met, one.progress.current
@@ -189,7 +190,7 @@ def _continuations(live: Sequence[_Live], log_probs: Tensor, options: Options) -
             for token, piece in enumerate(options.pieces):
                 if continues_a_word(piece):
                     scores[token] = -math.inf
-        # No more than these can live on, or end.
+        # No more than these can stay in the beam, or end.
         tokens = _best(scores, 2 * options.beam_width)
         totals = (scores[tokens] + one.score).tolist()
         found += [
@@ -204,14 +205,14 @@ def _continuations(live: Sequence[_Live], log_probs: Tensor, options: Options) -
 
 
 def _best(scores: Tensor, count: int) -> Tensor:
-    """Indices of the `count` best of scores [V], best first, of equal ones the first; no -inf."""
+    """Indices of the `count` highest scores [V], best first; ties by index; none of -inf."""
     least = scores.topk(min(count, len(scores))).values[-1]
     candidates = ((scores >= least) & (scores > -math.inf)).nonzero()[:, 0]
     return candidates[scores[candidates].argsort(descending=True, stable=True)[:count]]
 
 
 def _possible_terms(one: _Live, options: Options) -> list[int]:
-    """Terms that may begin now: of equal ones the first."""
+    """Terms that may begin now; of equal ones only the first."""
     if len(one.ids) < len(options.prefix):
         return []
     left = [term for term in range(len(options.terms)) if term not in one.progress.met]
@@ -224,7 +225,7 @@ def _possible_terms(one: _Live, options: Options) -> list[int]:
 
 
 def _advanced(met: frozenset[int], current: tuple[int, int], options: Options) -> _Progress:
-    """The progress after the next token of the current term."""
+    """The progress after the next token of the term in progress."""
     term, tokens = current
     if tokens + 1 == len(options.terms[term]):
         return _Progress(met | {term}, just_met=True)
@@ -232,7 +233,7 @@ def _advanced(met: frozenset[int], current: tuple[int, int], options: Options) -
 
 
 def _without_equals(found: Sequence[_Live]) -> list[_Live]:
-    """Of those with the same tokens and terms, the best; a word may go on if it may in any."""
+    """The best of those with the same tokens and terms; a word may continue if it may in any."""
     groups: dict[object, list[_Live]] = {}
     for one in found:
         groups.setdefault((one.ids, one.progress.met, one.progress.current), []).append(one)
@@ -243,7 +244,7 @@ def _without_equals(found: Sequence[_Live]) -> list[_Live]:
 
 
 def _share(found: Sequence[_Live], width: int, terms: int) -> list[_Live]:
-    """Those that live on: the best, in turn of those that have begun most terms, fewer, none."""
+    """The next beam: the best hypotheses, taken in turn by number of terms begun, most first."""
     banks = [[one for one in found if one.begun == n] for n in range(terms, -1, -1)]
     in_turn = [bank[turn] for turn in range(width) for bank in banks if turn < len(bank)]
     return sorted(in_turn[:width], key=attrgetter("score"), reverse=True)
@@ -269,7 +270,7 @@ def _is_enough(
     kept = options.hypotheses if options.terms else max(options.beam_width, options.hypotheses)
     if len(finished) < kept:
         return False
-    # The best score that a live hypothesis can reach.
+    # The best score that a hypothesis in the beam can still reach.
     penalty = length_penalty(length if options.terms else limit, options.alpha)
     worst = sorted((one.merit for one in finished), reverse=True)[kept - 1]
     return max(one.score for one in live) / penalty <= worst
@@ -289,11 +290,11 @@ class Translator:
     limits: Limits
     beam_width: int = 4
     alpha: float | None = None
-    """Exponent of the length penalty; None: that of the limits."""
+    """Exponent of the length penalty; None: the limits' default."""
     batch_size: int = 32
 
     def translate(self, texts: Sequence[str], target_language: str) -> list[Hypothesis]:
-        """Translate texts, those of like length together, in the order given.
+        """Translate texts, batched by length; results in the order given.
 
         Raises:
             UsageError: the vocabulary has no tag for the language.

@@ -1,4 +1,4 @@
-"""The models of a run's best validations: which are kept, and when there will be no better one."""
+"""The models of a run's best validations: which are kept, and when the run stops early."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dragoman_training.run.validation import Found
 
 
 class BestModels:
-    """Those of one run, in its folders `best` and `best-models`."""
+    """The best models of one run, in its folders `best` and `best-models`."""
 
     def __init__(
         self,
@@ -24,36 +24,36 @@ class BestModels:
         write: Callable[[Path], None],
         is_first: bool = True,
     ) -> None:
-        """Know what is wanted.
+        """Set up the folders.
 
         Args:
             run: the run's folder.
-            config: what of a validation counts, how many are kept, and how patiently to wait.
-            write: writes the model as it is now into a folder.
-            is_first: whether it is this process that writes and removes folders.
+            config: which validation result counts, how many models are kept, and the patience.
+            write: writes the current model into a folder.
+            is_first: whether this process writes and removes folders.
         """
         self._best, self._several = run / checkpoint.BEST, run / "best-models"
         self._config, self._write, self._is_first = config, write, is_first
 
     @property
     def wanted(self) -> bool:
-        """Whether any are kept."""
+        """Whether any models are kept."""
         config = self._config
         return config.stop_after_validations is not None or config.average_best is not None
 
     def are_past(self, progress: Progress) -> bool:
-        """Whether so many validations in a row were no better that the run ends."""
+        """Whether the run ends, because too many validations in a row brought no new best."""
         patience = self._config.stop_after_validations
         return patience is not None and progress.validations_since_best >= patience
 
     def put_back(self) -> None:
-        """Bring back what a kill has put aside."""
+        """Restore folders that an interrupted write has put aside."""
         checkpoint_folder.put_back(self._best)
         for former in self._several.glob(".step-*.former"):
             checkpoint_folder.put_back(former.with_name(former.name[1:].removesuffix(".former")))
 
     def still_known(self, progress: Progress) -> Progress:
-        """A checkpoint's progress, less what is unwanted, of another metric or has no model."""
+        """A checkpoint's progress, without models that are unwanted, lost or of another metric."""
         metric = self._config.stop_on
         kept = [
             one
@@ -68,10 +68,10 @@ class BestModels:
         return progress
 
     def after_validation(self, progress: Progress, found: Found) -> Progress:
-        """Keep the model as it is now, if it is good enough; one without a figure never is."""
+        """Keep the current model if its result is good enough; a result that is NaN never is."""
         metric = self._config.stop_on
         quality = -found.loss if metric == "loss" else found.bleu
-        assert quality is not None  # there is text to measure it on, or the run was refused
+        assert quality is not None  # a run without text for this metric was refused
         is_number = math.isfinite(quality)
         if self._config.average_best is not None and is_number:
             progress = self._among_several(progress, Kept(progress.step, quality, metric))
@@ -83,7 +83,7 @@ class BestModels:
         return replace(progress, validations_since_best=progress.validations_since_best + 1)
 
     def final(self, progress: Progress) -> list[Path]:
-        """The models whose average is the run's; none, where its last ones are."""
+        """The models to average for the final one; empty: use the last checkpoints."""
         if progress.kept:
             return [self._folder(one) for one in progress.kept]
         return [self._best] if progress.best is not None else []

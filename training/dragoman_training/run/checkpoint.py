@@ -1,7 +1,7 @@
-"""Checkpoints: folders that appear whole or not at all, and their average.
+"""Checkpoints: folders that appear complete or not at all, and their average.
 
-A checkpoint holds `model.safetensors`, `config.json` and `tokenizer.model`; those that training can
-go on from hold `optimizer.safetensors` and `progress.json` too.
+A checkpoint has `model.safetensors`, `config.json` and `tokenizer.model`; one that training can
+resume from also has `optimizer.safetensors` and `progress.json`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dragoman_training.steps.optimizer import Optimizer
 FINAL, BEST = "final", "best"
 _OPTIMIZER, _PROGRESS = "optimizer.safetensors", "progress.json"
 _RANDOM_STATE = "random_state"
-"""In checkpoints of former versions; dropout is drawn anew for each step now."""
+"""In checkpoints of earlier versions; the dropout of each step now has its own seed."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Kept:
 
     step: int
     quality: float
-    """The higher the better."""
+    """Higher is better."""
     metric: str
-    """What that is a figure of."""
+    """The metric of `quality`."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +55,33 @@ class Progress:
     tgt_tokens: int = 0
     elapsed_s: float = 0.0
     best: float | None = None
-    """The best validation so far, the higher the better; its model is the checkpoint `best`."""
+    """Result of the best validation so far, higher is better; its model is the folder `best`."""
     best_metric: str | None = None
-    """What `best` is a figure of."""
+    """The metric of `best`."""
     validations_since_best: int = 0
     part_tokens: int | None = None
-    """Tokens in a part of the steps of this epoch; with the settings, that decides its plan."""
+    """Tokens in a part of this epoch's steps; with the settings, it determines the batches."""
     kept: tuple[Kept, ...] = ()
-    """The best validations, the best first."""
+    """The best validations, best first."""
     loss_scale: LossScale = field(default_factory=LossScale)
     """Of fp16."""
     most_tokens: int | None = None
-    """Tokens that fit the memory at a time, where those of a part did not."""
+    """Largest number of tokens that fits memory at once, if a part did not fit."""
     text: str | None = None
-    """A digest of the encoded text; None in checkpoints of former versions."""
+    """A digest of the encoded text; None in checkpoints of earlier versions."""
     drawn: tuple[int, ...] | None = None
-    """How many examples of each corpus this epoch and those before it draw; None as `text`."""
+    """Examples that this epoch and earlier ones draw from each corpus; None as for `text`."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model with what it takes to use it."""
+    """A model with everything needed to use it."""
 
     model: Transformer
     config: RunConfig
     tokenizer: Tokenizer
     limits: Limits
-    """Those of the bundle, where it is one."""
+    """The limits of the bundle, if it is one."""
 
 
 def save(
@@ -93,10 +93,10 @@ def save(
     progress: Progress | None = None,
     tgt_tokenizer: Path | None = None,
 ) -> None:
-    """Write a checkpoint whole or not at all; see `checkpoint_folder.save`.
+    """Write a checkpoint completely or not at all; see `checkpoint_folder.save`.
 
     Raises:
-        UsageError: the disk is full or cannot be written; what stood there before still does.
+        UsageError: the disk is full or cannot be written; an existing checkpoint is kept.
     """
 
     def save_files(partial: Path) -> None:
@@ -113,7 +113,7 @@ def load(folder: Path) -> Checkpoint:
 
     Raises:
         UsageError: a file is missing or damaged, its tensors do not fit the configuration, or a
-            bundle is not what its manifest lists.
+            bundle does not match its manifest.
     """
     found = checkpoint_folder.describe(folder)
     model = Transformer(found.config.model).eval()
@@ -134,19 +134,20 @@ def load_weights(model: Transformer, path: Path) -> None:
 
 
 def load_progress(folder: Path, optimizer: Optimizer) -> tuple[Progress, int]:
-    """Bring back the optimiser and the place in the run.
+    """Restore the optimizer and the progress of the run.
 
     Returns:
-        The place, and of how many parameters the optimiser knows nothing, being another one.
+        The progress, and the number of parameters without optimizer state, if the optimizer
+        changed.
 
     Raises:
-        UsageError: the checkpoint was made for use alone, or a file is damaged.
+        UsageError: the checkpoint has no training state, or a file is damaged.
     """
     tensors = _read_tensors(folder / _OPTIMIZER)
     try:
         values: Any = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{folder}: cannot be gone on from: {error}") from error
+        raise UsageError(f"{folder}: cannot be resumed from: {error}") from error
     tensors.pop(_RANDOM_STATE, None)
     progress = from_mapping(Progress, values, str(folder / _PROGRESS))
     return progress, optimizer.load_state(tensors)
@@ -158,16 +159,16 @@ def step_folders(run: Path) -> list[Path]:
 
 
 def former_steps(run: Path, resume: bool) -> list[Path]:
-    """The checkpoints that a run goes on from, oldest first; none of a new one.
+    """The checkpoints that a run resumes from, oldest first; empty for a new run.
 
     Raises:
-        UsageError: the folder holds a run and `resume` is not given, or it holds only its result.
+        UsageError: the folder has a run and `resume` is not given, or has only the final model.
     """
     finished = step_folders(run)
     if finished and not resume:
-        raise UsageError(f"{run}: holds a run already; go on with --resume, or name another")
+        raise UsageError(f"{run}: has a run already; resume it with --resume, or name another")
     if not finished and (run / FINAL).exists():
-        raise UsageError(f"{run}: holds a model and no checkpoint to go on from; name another")
+        raise UsageError(f"{run}: has a model but no checkpoint to resume from; name another")
     return finished
 
 
@@ -179,7 +180,7 @@ def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> 
         precision: dtype of the result; the mean is taken in float64.
 
     Raises:
-        UsageError: no folder, or tensors that do not fit each other.
+        UsageError: no folder, or tensors that do not match each other.
 
     Source: Vaswani et al. 2017, section 6.1.
     """
@@ -195,12 +196,12 @@ def average(folders: Sequence[Path], precision: torch.dtype = torch.float32) -> 
 
 
 def blend(weights: Mapping[str, Tensor], folder: Path, share: float) -> dict[str, Tensor]:
-    """Weights between those of a fine-tuned model and those of the checkpoint that it began with.
+    """Interpolate between a fine-tuned model and the checkpoint that it started from.
 
     Args:
         weights: of the fine-tuned model.
         folder: the checkpoint.
-        share: of the checkpoint, from 0 to 1.
+        share: weight of the checkpoint, from 0 to 1.
 
     Source: Wortsman et al. 2022, https://arxiv.org/abs/2109.01903, section 3.
     """

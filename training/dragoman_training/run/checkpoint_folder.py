@@ -1,6 +1,6 @@
-"""A checkpoint's folder: the names of its files, its tensors as arrays, how it is written.
+"""A checkpoint's folder: file names, tensors as arrays, and how it is written.
 
-Needs no PyTorch; `checkpoint` does the same with PyTorch's tensors and models.
+Does not need PyTorch; `checkpoint` does the same with PyTorch's tensors and models.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dragoman_training.network.architecture import ModelConfig, weight_shapes
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
 TGT_TOKENIZER = "tokenizer_target.model"
-"""Of an imported model, which cuts the two sides into tokens in two ways."""
+"""Target tokenizer of an imported model that has one for each side."""
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -33,19 +33,19 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Described:
-    """What a checkpoint's folder says of its model."""
+    """The contents of a checkpoint's folder without the weights."""
 
     config: RunConfig
     tokenizer: Tokenizer
     limits: Limits
-    """Those of the bundle, if it is one."""
+    """The limits of the bundle, if it is one."""
 
 
 def describe(folder: Path) -> Described:
-    """Read all of a checkpoint but its weights.
+    """Read everything of a checkpoint except its weights.
 
     Raises:
-        UsageError: a file is missing or damaged, or a bundle is not what its manifest lists.
+        UsageError: a file is missing or damaged, or a bundle does not match its manifest.
     """
     config = RunConfig.from_json(folder / CONFIG)
     tokenizer = Tokenizer(*(folder / name for name in tokenizer_files(config)))
@@ -64,7 +64,7 @@ def describe(folder: Path) -> Described:
 
 
 def tokenizer_files(config: RunConfig) -> tuple[str, ...]:
-    """A checkpoint's vocabularies, the source side's first."""
+    """A checkpoint's tokenizer files, the source side's first."""
     return (TOKENIZER, TGT_TOKENIZER) if config.imported else (TOKENIZER,)
 
 
@@ -85,7 +85,7 @@ def read_arrays(path: Path) -> Arrays:
     """Read a safetensors file; bfloat16, which NumPy lacks, becomes fp32.
 
     Raises:
-        UsageError: it cannot be read, or holds other numbers than floating-point ones.
+        UsageError: it cannot be read, or its tensors are not floating-point.
 
     Source: https://github.com/huggingface/safetensors#format
     """
@@ -107,10 +107,10 @@ def read_arrays(path: Path) -> Arrays:
 
 
 def check_shapes(path: Path, found: Mapping[str, Sequence[int]], config: ModelConfig) -> None:
-    """See that a file's tensors are those of a model.
+    """Check that a file has exactly the tensors of a model.
 
     Raises:
-        UsageError: a name or a shape is not, by name.
+        UsageError: a name or a shape differs; the message names it.
     """
     expected = weight_shapes(config)
     for name in sorted(expected.keys() | found.keys()):
@@ -131,19 +131,19 @@ def save(
     tokenizer: Path,
     tgt_tokenizer: Path | None = None,
 ) -> None:
-    """Write a checkpoint under another name, flush it to the disk, then give it its name.
+    """Write a checkpoint under a temporary name, flush it to disk, then rename it.
 
-    What stood there before is put aside until then; `put_back` brings it back after a kill.
+    An existing checkpoint is put aside until then; `put_back` restores it after a kill.
 
     Args:
-        folder: to make.
-        save_files: writes the weights, and what else there is, into a folder.
+        folder: to create.
+        save_files: writes the weights and any other files into a folder.
         config: of the model.
         tokenizer: file to copy.
-        tgt_tokenizer: of the target side, if that has one of its own.
+        tgt_tokenizer: of the target side, if it has its own.
 
     Raises:
-        UsageError: the disk is full or cannot be written; what stood there before still does.
+        UsageError: the disk is full or cannot be written; an existing checkpoint is kept.
     """
     partial = folder.with_name(f".{folder.name}.partial")
     try:
@@ -170,7 +170,7 @@ def save(
 
 
 def put_back(folder: Path) -> None:
-    """Give a checkpoint its name again that was put aside for one that never came."""
+    """Restore a checkpoint that was put aside for one that was never completed."""
     if not folder.exists() and _former(folder).exists():
         os.replace(_former(folder), folder)
 
@@ -180,7 +180,7 @@ def _former(folder: Path) -> Path:
 
 
 def _flush(path: Path) -> None:
-    """Make sure that a file or a folder's list of names survives a power failure."""
+    """Make sure that a file or a directory survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

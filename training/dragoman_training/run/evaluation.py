@@ -1,4 +1,4 @@
-"""BLEU and chrF of translations, with the signatures that let others repeat them."""
+"""BLEU and chrF of translations, with the signatures needed to reproduce them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sacrebleu
 
 @dataclass(frozen=True)
 class Quality:
-    """Corpus scores; `*_signature` says exactly how they were computed."""
+    """Corpus scores; `*_signature` states exactly how they were computed."""
 
     bleu: float
     bleu_signature: str
@@ -19,7 +19,7 @@ class Quality:
 
 
 def measure(translations: Sequence[str], references: Sequence[str]) -> Quality:
-    """Score translations against one reference each, cased, with sacrebleu's defaults.
+    """Score translations against one reference each, case-sensitive, with sacrebleu's defaults.
 
     Source: Post 2018, https://aclanthology.org/W18-6319
     """

@@ -1,6 +1,6 @@
-"""TensorBoard's file of events, written as it comes.
+"""TensorBoard event file, written synchronously.
 
-PyTorch's own writer does that in a thread, which has nobody to tell that the disk is full.
+PyTorch's own writer uses a thread, which cannot report that the disk is full.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 
 class EventFile:
-    """Scalars by step; those that a former file has of later steps are hidden by it."""
+    """Scalars by step; they hide later steps in an earlier file of the folder."""
 
     def __init__(self, folder: Path, first_step: int) -> None:
-        """Begin a file in a folder, for steps from `first_step` on."""
+        """Start a file in a folder, for steps from `first_step` on."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"events.out.tfevents.{time.time_ns()}.{os.getpid()}"
         self._records = RecordWriter(path.open("wb", buffering=0))
@@ -27,7 +27,7 @@ class EventFile:
         self._write(Event(step=first_step, session_log=session))
 
     def add(self, step: int, **scalars: float) -> None:
-        """Write figures of a step; `train_loss` is shown as `train/loss`."""
+        """Write scalars of a step; `train_loss` is shown as `train/loss`."""
         values = [
             Summary.Value(tag=name.replace("_", "/", 1), simple_value=value)
             for name, value in scalars.items()
@@ -35,7 +35,7 @@ class EventFile:
         self._write(Event(step=step, summary=Summary(value=values)))
 
     def close(self) -> None:
-        """End the file."""
+        """Close the file."""
         self._records.close()
 
     def _write(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""A user's own text in a run, and the part of it that is held out for validation."""
+"""The user's own text in a run, and the part held out for validation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OwnText:
-    """A parallel text that is named by its two files.
+    """A parallel corpus given as two files.
 
     Attributes:
-        files: the text.
-        folder: where its parts are written if some of it is held out.
+        files: the two files.
+        folder: where the parts are written if some of it is held out.
     """
 
     files: TextFiles
@@ -29,16 +29,16 @@ class OwnText:
 
     @property
     def prefix(self) -> str:
-        """Of the files, as in the settings."""
+        """Prefix of the files, as in the settings."""
         return str(self.files.prefix)
 
     @property
     def valid_prefix(self) -> str:
-        """Of the part that is held out."""
+        """Prefix of the held-out part."""
         return str(self.folder / VALID)
 
     def has_enough(self) -> bool:
-        """Whether it is large enough for a part to be held out.
+        """Whether it is large enough to hold out a part.
 
         Raises:
             UsageError: it cannot be read.
@@ -50,13 +50,13 @@ class OwnText:
         return self.valid_prefix in (corpus.prefix for corpus in data.valid)
 
     def hold_out(self, config: RunConfig, processes: Processes) -> RunConfig:
-        """Hold a part out, by the first process, and return settings that train on the rest.
+        """Hold out a part, and return settings that train on the rest; the first process writes.
 
         Raises:
             UsageError: the settings do not train on this text, or it cannot be read or written.
         """
         if self.prefix not in (corpus.prefix for corpus in config.data.train):
-            raise UsageError("--text and data.train: give one of them")
+            raise UsageError("--text and data.train: give only one of them")
         if processes.is_first:
             weight = config.alignment.weight
             links = find_links(self.files.prefix, self.files.languages) if weight else ()

@@ -1,4 +1,4 @@
-"""A checkpoint's attention over a text and its translation."""
+"""A checkpoint's attention weights for a text and its translation."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def read_attention(
     target_language: str | None = None,
     translation: str | None = None,
 ) -> tuple[Attention, str]:
-    """Let a checkpoint translate a text, and look at what it looks at.
+    """Translate a text with a checkpoint, and return its attention weights.
 
     Args:
         folder: of the checkpoint.
         text: to translate.
-        source_language: of the text; None, as the next: of the first direction that fits.
-        target_language: into which.
-        translation: to look at instead of the model's own.
+        source_language: of the text; None: that of the first matching direction.
+        target_language: of the translation; None: that of the first matching direction.
+        translation: to use instead of the model's own.
 
     Returns:
         The attention and the translation.
 
     Raises:
-        UsageError: a checkpoint that cannot be read, an unknown language, a text that is empty or
+        UsageError: the checkpoint cannot be read, a language is unknown, or the text is empty or
             too long.
     """
     loaded = checkpoint.load(folder)
@@ -59,10 +59,10 @@ def read_attention(
 
 
 def _target(loaded: Checkpoint, source: str | None, target: str | None) -> str:
-    """The target language of the first direction that fits.
+    """The target language of the first matching direction.
 
     Raises:
-        UsageError: none does.
+        UsageError: no direction matches.
     """
     for src, tgt in loaded.config.directions:
         if source in (None, src) and target in (None, tgt):
@@ -70,7 +70,7 @@ def _target(loaded: Checkpoint, source: str | None, target: str | None) -> str:
     learnt = ", ".join("-".join(direction) for direction in loaded.config.directions)
     raise UsageError(
         f"the model does not translate from {brief(source or 'any')} into "
-        f"{brief(target or 'any')}: it knows {learnt}"
+        f"{brief(target or 'any')}: it has {learnt}"
     )
 
 

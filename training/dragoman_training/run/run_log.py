@@ -1,4 +1,4 @@
-"""What a run says while it goes on: `log.jsonl`, TensorBoard's events, and lines on stderr."""
+"""What a run logs: `log.jsonl`, TensorBoard events, and lines on stderr."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FILE_NAME = "log.jsonl"
 
 
 class RunLog:
-    """The records of one run; what came after the checkpoint that it goes on from is forgotten."""
+    """The logs of one run; entries after the checkpoint that it resumes from are dropped."""
 
     def __init__(self, run: Path, progress: Progress) -> None:
-        """Open the records of the run in a folder, as they were at `progress`."""
+        """Open the logs in the run's folder, as they were at `progress`."""
         self._path = run / FILE_NAME
         self._forget(progress.step)
         self._board = EventFile(run / "tensorboard", progress.step + 1)
@@ -42,16 +42,16 @@ class RunLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End TensorBoard's file."""
+        """Close the TensorBoard file."""
         self._board.close()
 
     def count(self, losses: Losses, tgt_tokens: int) -> None:
-        """Take note of a step: the sums of its losses, over so many tokens."""
+        """Add a step: the sums of its losses, over this many tokens."""
         self._losses = self._losses.plus(losses)
         self._tgt_tokens += tgt_tokens
 
     def report(self, progress: Progress, steps: int, learning_rate: float) -> None:
-        """Say how the steps went that were counted since the last report."""
+        """Log the average of the steps since the last report."""
         if not self._tgt_tokens:
             return  # all steps were skipped
         step = progress.step
@@ -77,7 +77,7 @@ class RunLog:
         self._since_s = time.monotonic()
 
     def report_validation(self, progress: Progress, found: Found) -> None:
-        """Say how well held-out text is foretold, and translated where that was measured."""
+        """Log the loss on held-out text, and BLEU if it was measured."""
         step, loss = progress.step, found.loss
         log.info("step %d  valid loss %.4f  perplexity %.2f", step, loss, _perplexity(loss))
         self._board.add(step, valid_loss=loss)
@@ -97,7 +97,7 @@ class RunLog:
             file.write(json.dumps(entry) + "\n")
 
     def _forget(self, step: int) -> None:
-        """Drop entries of later steps, and lines that a kill or a bad disk has damaged."""
+        """Drop entries of later steps, and lines damaged by a kill or a disk error."""
         if not self._path.exists():
             return
         lines = self._path.read_bytes().splitlines(keepends=True)
@@ -108,7 +108,7 @@ class RunLog:
 
 
 def _step(line: bytes) -> int | None:
-    """The step that a line is about; None where it is no whole line of the log."""
+    """The step of a line; None if it is not a complete line of the log."""
     try:
         step = json.loads(line)["step"] if line.endswith(b"\n") else None
     except (ValueError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""The text of a run: its vocabulary, what is learnt and what is held out."""
+"""The text of a run: vocabulary, training text and held-out text."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from dragoman_training.text.vocabulary import train_vocabulary, vocabulary_text
 log = logging.getLogger(__name__)
 
 _ENCODED_TEXT = "encoded-text"
-"""In the folder of the run; what is missing there is made anew."""
+"""Folder in the run's folder; missing files are made again."""
 
 
 class RunText:
-    """Reads the text of a run once; what is slow, the first process does for the others."""
+    """Reads the text of a run once; the first process does the slow work for the others."""
 
     def __init__(
         self,
@@ -43,19 +43,19 @@ class RunText:
         processes: Processes,
         former: Former | None = None,
     ) -> None:
-        """Learn or read the vocabulary, and encode what is learnt.
+        """Train or read the vocabulary, and encode the training text.
 
         Args:
             config: names the corpora.
-            data_dir: where relative prefixes begin.
+            data_dir: where relative prefixes start.
             run: the run's folder.
-            vocabulary: the tokenizer's file, there or to be made.
-            processes: those that share the folder.
-            former: a vocabulary that a new one has all entries of.
+            vocabulary: the tokenizer's file; made if missing.
+            processes: all processes that share the folder.
+            former: a vocabulary whose entries a new one must contain.
 
         Raises:
-            UsageError: text that cannot be read, a vocabulary of another size, or nothing that is
-                short enough.
+            UsageError: text cannot be read, the vocabulary has another size, or no pair is short
+                enough.
         """
         self._config, self._run, self._processes = config, run, processes
         self._vocabulary = vocabulary
@@ -65,14 +65,14 @@ class RunText:
             _name(corpus): learnt_parts(_in_memory(data_dir, corpus), config.data.directions)
             for corpus in config.data.valid
         }
-        """By name, what of each corpus is in directions that are learnt."""
+        """Held-out corpora by name, restricted to the trained directions."""
         self.tokenizer = self._open_vocabulary(texts, former)
         self.config = _with_vocabulary(config, self.tokenizer.target.vocab_size)
-        """The settings, with the size of the vocabulary that there is."""
+        """The settings, with the actual size of the vocabulary."""
         self.examples = self._encoded(texts)
 
     def _open_vocabulary(self, texts: Sequence[ParallelText], former: Former | None) -> Tokenizer:
-        """The run's vocabulary, learnt from its text unless it lies there already."""
+        """The run's vocabulary; trained on its text unless the file exists."""
         config, path, is_first = self._config, self._vocabulary, self._processes.is_first
         is_ours = is_first and not path.exists()
         if is_ours:
@@ -82,29 +82,29 @@ class RunText:
             if former:
                 further = former.without(languages)
                 log.info("the vocabulary of %s, with %s", former.path, further or "no new language")
-                # `path` comes last: once it exists, the vocabulary is complete.
+                # `path` is written last: once it exists, the vocabulary is complete.
                 for written in reversed(self._vocabularies):
                     side = replace(former, path=former.path.with_name(written.name))
                     sentences = vocabulary_text(texts, further or languages)
                     extend_vocabulary(side, sentences, languages, config.vocabulary, written)
             else:
-                log.info("learning a vocabulary of %d pieces", config.vocabulary.size)
+                log.info("training a vocabulary of %d subword tokens", config.vocabulary.size)
                 self._train_vocabulary(texts, path)
         elif is_first:
-            log.info("taking the vocabulary that lies there, %s", path)
+            log.info("using the existing vocabulary %s", path)
         self._processes.wait()
         tokenizer = Tokenizer(*self._vocabularies)
         wanted, entries = config.model.vocab_size, tokenizer.target.vocab_size
         if entries < wanted and not former and (is_ours or self._is_all_of_text(texts, tokenizer)):
             if is_first:
                 log.warning(
-                    "vocabulary.size is %d, but the text gives %d entries: it is %d in this run",
+                    "vocabulary.size is %d, but the text gives only %d entries; this run uses %d",
                     *(wanted, entries, entries),
                 )
         elif entries != wanted:
             raise UsageError(
-                f"model.vocab_size is {wanted}, but {path} has {entries} entries; give "
-                "vocabulary.size so, or remove the file"
+                f"model.vocab_size is {wanted}, but {path} has {entries} entries; set "
+                "vocabulary.size to that, or remove the file"
             )
         return tokenizer
 
@@ -116,7 +116,7 @@ class RunText:
     def _is_all_of_text(self, texts: Sequence[ParallelText], tokenizer: Tokenizer) -> bool:
         """Whether a vocabulary is smaller than `vocabulary.size` because the text gives no more.
 
-        It was made by another process, or by a run that was stopped; making it again tells.
+        Another process or a stopped run may have made it, so it is trained again to compare.
         """
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / self._vocabulary.name
@@ -129,7 +129,7 @@ class RunText:
         numbers = range(data.subword_drawings if data.subword_dropout else 0)
         drawings = [Drawing(data.subword_dropout, number) for number in numbers]
         targets_too = data.subword_dropout_on == "both"
-        # The first process writes the files, and the others read them.
+        # The first process writes the files; the others read them.
         for turn in (True, False):
             if self._processes.is_first == turn:
                 options = (data.max_length_tokens, data.temperature, files)
@@ -141,17 +141,15 @@ class RunText:
                 f"{data.max_length_tokens}, or have targets that the vocabulary cannot write"
             )
         directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
-        log.info(
-            "%d examples (%s), %d pairs left out", len(examples), directions, examples.left_out
-        )
+        log.info("%d examples (%s), %d pairs skipped", len(examples), directions, examples.left_out)
         return examples
 
 
 def _with_links(config: RunConfig, texts: Sequence[ParallelText]) -> list[ParallelText]:
-    """Texts with their links, where the run guides a head by them.
+    """Add the word alignments to the texts, if the run guides a head by them.
 
     Raises:
-        UsageError: it does, and no text has links.
+        UsageError: it does, and no text has word alignments.
     """
     weight = config.alignment.weight
     if weight is None:
@@ -160,10 +158,10 @@ def _with_links(config: RunConfig, texts: Sequence[ParallelText]) -> list[Parall
     linked = sum(bool(text.links) for text in found)
     if not linked:
         raise UsageError(
-            f"alignment.weight is {weight}, but no text of data.train has links: make them with "
-            "dragoman link-words, or give no weight"
+            f"alignment.weight is {weight}, but no text of data.train has word alignments: make "
+            "them with dragoman link-words, or remove the weight"
         )
-    log.info("links of words in %d of %d corpora", linked, len(found))
+    log.info("word alignments in %d of %d corpora", linked, len(found))
     return found
 
 
@@ -176,7 +174,7 @@ def _with_vocabulary(config: RunConfig, size: int) -> RunConfig:
 
 
 def _name(corpus: CorpusConfig) -> str:
-    """A held-out corpus as the log has it."""
+    """A held-out corpus's name in the log."""
     return f"{corpus.prefix} {('>' if corpus.one_way else '-').join(corpus.languages)}"
 
 

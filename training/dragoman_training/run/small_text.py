@@ -1,7 +1,7 @@
-"""Settings for small text that nobody gave: a recipe, and as many steps as fit the amount of text.
+"""Default settings for small corpora: a recipe, and a number of steps that fits the text.
 
-The defaults of `config` are the paper's, for millions of pairs and for GPUs. With those, a run on
-a thousand pairs takes days.
+The defaults of `config` are the paper's, for millions of pairs and for GPUs. With those, a run on a
+thousand pairs takes days.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ log = logging.getLogger(__name__)
 
 _RECIPES = Path(__file__).parents[1] / "recipes"
 RECIPE, FINE_TUNING = _RECIPES / "small.toml", _RECIPES / "fine-tuning.toml"
-"""If no recipe is given: for small text, and for a run that begins with a model."""
+"""Recipes used if none is given: for small corpora, and for a run that fine-tunes a model."""
 
 Settings = Mapping[str, Any]
-"""By table, as a file has them."""
+"""Settings by table, as in a file."""
 
 _MOST_PAIRS = 100_000
 _CHARACTERS_A_TOKEN = 3.5
 _FULLNESS = 0.64
-"""Target tokens in a step over its `batch_tokens`, of short sentences; the rest is padding."""
+"""Target tokens in a step of short sentences, over its `batch_tokens`; the rest is padding."""
 _BYTES_AND_SPECIALS = 300
 _MOST_ENTRIES = 8000
 _SHOWN_TOKENS = 10_000
@@ -51,23 +51,23 @@ _CHOSEN = {
         *("log_every_steps", "validate_every_steps", "checkpoint_every_steps"),
     ),
 }
-"""What `choose` chooses."""
+"""The settings that `choose` sets."""
 _FINE_TUNING_STEPS = 0.25
-"""Steps of a run that begins with a trained model, over those of one that does not."""
+"""Steps of a fine-tuning run, over those of a run from scratch."""
 _OF_TEXT = ("data", "imported")
-"""Tables that decide which text is trained on."""
+"""Tables that define which text is trained on."""
 _OF_VALIDATION = ("stop_on", "stop_after_validations", "average_best", "valid_bleu_sentences")
-"""Settings that need text to validate on."""
+"""Settings that need held-out text."""
 
 
 @dataclass(frozen=True)
 class TextSize:
-    """How much text there is to train on."""
+    """Amount of training text."""
 
     pairs: int
-    """That an epoch shows, each once."""
+    """Pairs in an epoch, each counted once."""
     tgt_tokens: int
-    """That an epoch shows, in all directions; an estimate, made before there is a vocabulary."""
+    """Target tokens in an epoch, all directions; an estimate, made before the vocabulary exists."""
     characters: int
     """Different ones."""
 
@@ -81,20 +81,20 @@ def settings_for(
     start: RunConfig | None = None,
     tell: bool = True,
 ) -> RunConfig:
-    """The settings of a run, with those that nobody gave as small text needs them.
+    """The settings of a run; those that nobody gave are chosen for small corpora.
 
     A user's own text without a recipe gets the recipe `small.toml`, or `fine-tuning.toml` if the
-    run begins with a model. A recipe that gives `training.steps` keeps its own schedule.
+    run starts from a model. A recipe that gives `training.steps` keeps its own schedule.
 
     Args:
         recipe: a TOML file, or None.
-        words: `name=value` words, which win over everything.
-        data: settings of the table `data` for a user's own text, which win over the recipe's.
-        data_dir: where relative prefixes begin.
-        saved: the settings of a run that is resumed: without a recipe it keeps all of them, with
-            one those that were chosen here when it began.
-        start: the settings of the model that a new run begins with, whose sizes the run's model
-            has, as far as a recipe gives neither a preset nor others.
+        words: `name=value` words, which override everything else.
+        data: settings of the table `data` for a user's own text, which override the recipe's.
+        data_dir: where relative prefixes start.
+        saved: the settings of a resumed run. Without a recipe the run keeps all of them; with a
+            recipe it keeps those that were chosen here when it began.
+        start: the settings of the model that a new run starts from; the run's model has its sizes,
+            unless a recipe gives a preset or sizes.
         tell: log what was chosen.
 
     Raises:
@@ -117,13 +117,14 @@ def settings_for(
     if is_unconfigured:
         chosen_recipe = _without_recipe(size, start, bool(given["data"].get("valid")))
         given = given_settings(_with_model_of(start, chosen_recipe), words, data)
-    config = complete(given, where)  # refuses values that make no sense
+    config = complete(given, where)  # refuses invalid values
     gives_steps = "steps" in given.get("training", {})
     if size is None:
         if tell and is_unconfigured and not gives_steps:
             log.warning(
-                "more than %d pairs, and no --config: it will be the paper's %d steps, for GPUs; "
-                "for CPUs see the recipes, such as tatoeba.toml, or give --set training.steps=N",
+                "more than %d pairs, and no --config: the run takes the paper's %d steps, meant "
+                "for GPUs; for CPUs see the recipes, such as tatoeba.toml, or give "
+                "--set training.steps=N",
                 *(_MOST_PAIRS, OptimisationConfig.steps),
             )
         return config
@@ -136,11 +137,11 @@ def settings_for(
 
 
 def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
-    """Read text that is small; None if it is not.
+    """Read the training text if it is small; None if it is not.
 
     Args:
-        corpora: what is trained on.
-        data_dir: where relative prefixes begin.
+        corpora: the training text.
+        data_dir: where relative prefixes start.
 
     Raises:
         UsageError: the text cannot be read, or every pair has an empty side.
@@ -165,12 +166,12 @@ def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
 
 
 def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, int]]:
-    """Settings that fit the amount of text, of those that are not given.
+    """Choose those settings that are not given, to fit the amount of text.
 
     Args:
-        given: what is.
+        given: settings that the user gave.
         size: of the text.
-        share: of the steps that a model needs which is trained from nothing.
+        share: number of steps relative to a model that is trained from scratch.
     """
     training = given.get("training", {})
     batch_tokens = training.get("batch_tokens", OptimisationConfig.batch_tokens)
@@ -179,7 +180,7 @@ def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dic
         training.get("warmup_steps", 0) + training.get("cooldown_steps", 0),
     )
     tenth = max(1, steps // 10)
-    # The vocabulary must hold every byte and most characters, before it can hold any words.
+    # The vocabulary must contain every byte and most characters before it can contain words.
     entries = min(_MOST_ENTRIES, int(round(40 * math.sqrt(size.pairs), -2)))
     chosen = {
         "vocabulary": {"size": max(entries, _BYTES_AND_SPECIALS + 2 * size.characters)},
@@ -196,13 +197,13 @@ def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dic
 
 
 def _steps(tgt_tokens: int, batch_tokens: int, share: float) -> int:
-    """How many steps text is worth. The less there is, the more often it is shown."""
+    """Number of steps for this much text. The less there is, the more often it is shown."""
     steps = share * _SHOWN_TOKENS * math.sqrt(tgt_tokens) / (batch_tokens * _FULLNESS)
     return max(_FEWEST_STEPS, int(round(steps, -1)))
 
 
 def _without_recipe(size: TextSize | None, start: RunConfig | None, validates: bool) -> Settings:
-    """The settings that take the place of a recipe's."""
+    """The settings used if no recipe is given."""
     if start is None:
         return read_toml(RECIPE) if size else {}
     recipe = read_toml(FINE_TUNING)
@@ -213,7 +214,7 @@ def _without_recipe(size: TextSize | None, start: RunConfig | None, validates: b
 
 
 def _with_model_of(begun: RunConfig | None, recipe: Settings) -> Settings:
-    """A recipe, completed with the sizes and the vocabulary of the model that a run begins with."""
+    """A recipe, completed with the model sizes and vocabulary size of the run's start."""
     if begun is None:
         return recipe
     sizes = dataclasses.asdict(begun.model)
@@ -233,7 +234,7 @@ def _imported(begun: RunConfig) -> dict[str, Any] | None:
 
 
 def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, int]]:
-    """What `choose` chose when a run began, from the settings in its checkpoint."""
+    """What `choose` set when the run began, from the settings in its checkpoint."""
     tables = dataclasses.asdict(saved)
     return {
         table: _missing({name: tables[table][name] for name in names}, given.get(table, {}))
@@ -262,6 +263,6 @@ def _log(size: TextSize, chosen: Mapping[str, Mapping[str, int]], recipe: Path |
         settings = [f"the recipe {recipe.name}", *settings]
     if settings:
         log.warning(
-            "few pairs, %d, so the settings are: %s; --set NAME=VALUE changes one",
+            "only %d pairs, so these settings were chosen: %s; --set NAME=VALUE changes one",
             *(size.pairs, ", ".join(settings)),
         )

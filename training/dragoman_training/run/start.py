@@ -1,4 +1,4 @@
-"""Beginning a run with the weights of a model that there is already, or with some of them."""
+"""Start a run from the weights of an existing model, or from some of them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ _EMBEDDING, _SPACE = "embedding.weight", "▁"
 
 
 class Start:
-    """A checkpoint, or a bundle that was exported from one, that a run begins with."""
+    """A checkpoint, or a bundle exported from one, that a run starts from."""
 
     def __init__(self, folder: Path, config: ModelConfig) -> None:
         """Read it.
 
         Args:
-            folder: where it lies.
+            folder: of the checkpoint or bundle.
             config: the model of the run.
 
         Raises:
-            UsageError: a file is missing or damaged, or the model is of another architecture than
-                a larger one of its kind, or the run's vocabulary is smaller but its model is not,
-                or another than an imported model's.
+            UsageError: a file is missing or damaged; or the model has neither the run's
+                architecture nor that of a larger model that can be pruned to it; or the run's
+                vocabulary is smaller although its model is not; or it differs from an imported
+                model's.
         """
         self._folder, self._found = folder, checkpoint.load(folder)
         theirs, ours = self._found.model.config, config
@@ -45,15 +46,15 @@ class Start:
             fits = has >= wanted if setting.name in MAY_SHRINK else has == wanted
             if setting.name not in _MAY_DIFFER and not fits:
                 raise UsageError(
-                    f"{folder}: its model.{setting.name} is {has}, the settings say {wanted}"
+                    f"{folder}: its model.{setting.name} is {has}, but the settings give {wanted}"
                 )
         self._config = config
         is_smaller = any(getattr(ours, name) < getattr(theirs, name) for name in MAY_SHRINK)
         too_few = ours.vocab_size < theirs.vocab_size and not is_smaller
         if too_few or (self._is_imported and ours.vocab_size != theirs.vocab_size):
             raise UsageError(
-                f"{folder}: its vocabulary has {theirs.vocab_size} entries, vocabulary.size "
-                f"is {ours.vocab_size}: give as many"
+                f"{folder}: its vocabulary has {theirs.vocab_size} entries, but vocabulary.size "
+                f"is {ours.vocab_size}: set it to the same number"
             )
 
     @property
@@ -62,7 +63,7 @@ class Start:
 
     @property
     def vocabulary(self) -> Former | None:
-        """Its vocabulary, for the run's to begin with; None: a smaller model trains its own."""
+        """The vocabulary that the run's must contain; None: a smaller model trains its own."""
         if self._config.vocab_size < self._found.model.config.vocab_size:
             return None
         return Former(self._folder / checkpoint_folder.TOKENIZER, self._found.config.languages)
@@ -74,11 +75,12 @@ class Start:
         return dataclasses.replace(theirs, dropout=self._config.dropout) == self._config
 
     def give_weights(self, model: Transformer, tokenizer: Tokenizer) -> None:
-        """Fill the run's model, whose vocabulary may be another one.
+        """Initialize the run's model, whose vocabulary may differ.
 
-        An entry that both have keeps its row of the embedding, and one that is new gets the mean of
-        the rows of what the former vocabulary cuts it into; a new language's tag, of all tags.
-        Of a larger model, it gets what `shrink` leaves. An imported one keeps its vocabularies.
+        An entry of both vocabularies keeps its row of the embedding. A new entry gets the mean of
+        the rows of the tokens that the former vocabulary splits it into; a new language's tag gets
+        the mean of all tags. From a larger model, it gets the weights that `shrink` keeps. An
+        imported model keeps its vocabularies.
 
         Source: Gee et al. 2022, https://aclanthology.org/2022.emnlp-industry.41
         """
@@ -87,10 +89,10 @@ class Start:
         if not self._is_imported:
             weights[_EMBEDDING] = self._rows(weights[_EMBEDDING], model, tokenizer)
         model.load_state_dict(weights)
-        log.info("beginning with the weights of %s", self._folder)
+        log.info("starting from the weights of %s", self._folder)
 
     def _rows(self, former: Tensor, model: Transformer, tokenizer: Tokenizer) -> Tensor:
-        """The embedding that another vocabulary begins with."""
+        """The initial embedding for another vocabulary."""
         rows: Tensor = model.state_dict()[_EMBEDDING].cpu().clone()
         for entry, parts in enumerate(self._parts(tokenizer)):
             if parts:
@@ -98,7 +100,7 @@ class Start:
         return rows
 
     def _parts(self, tokenizer: Tokenizer) -> Iterator[list[int]]:
-        """Of each entry of another vocabulary, the ids of what it is made of in this one."""
+        """For each entry of another vocabulary, the ids of its tokens in this one."""
         former = self._found.tokenizer
         ids = {former.piece(entry): entry for entry in range(former.vocab_size)}
         tags = [former.tag_id(language) for language in self._found.config.languages]
@@ -106,5 +108,5 @@ class Start:
             piece = tokenizer.piece(entry)
             if piece in ids:
                 yield [ids[piece]]
-            else:  # what is new and stands for no text is a tag
+            else:  # a new entry that stands for no text is a tag
                 yield former.encode(text.replace(_SPACE, " ")) if text else tags

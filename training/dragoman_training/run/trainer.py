@@ -1,4 +1,4 @@
-"""The training loop: text in, checkpoints out, able to go on after a kill."""
+"""The training loop: text in, checkpoints out; resumes after a kill."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from dragoman_training.text.examples import Part
 log = logging.getLogger(__name__)
 
 _START = "start"
-"""Folder in the run's, for the weights that it begins with."""
+"""Folder in the run's folder for the initial weights."""
 _NO_CPU_MEMORY = "can't allocate memory"
 
 
 class Trainer:
-    """One run in one folder, by one process or by several that see the same folder.
+    """One run in one folder, in one process or in several that share the folder.
 
     The folder gets the vocabulary, `checkpoints/step-*`, `log.jsonl`, TensorBoard events, and at
-    the end `final`: the average of the last checkpoints, or of the best validations' models where
-    `training.average_best` or `training.stop_after_validations` is given.
+    the end `final`: the average of the last checkpoints, or of the best validated models if
+    `training.average_best` or `training.stop_after_validations` is set.
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class Trainer:
         processes: Processes | None = None,
         start: Start | None = None,
     ) -> None:
-        """Read the text, learn or read the vocabulary, and build or bring back the model.
+        """Read the text, train or read the vocabulary, and build or restore the model.
 
         Args:
-            config: the run's settings; text may give a smaller vocabulary than they say.
-            data_dir: where relative prefixes of `config.data` begin.
+            config: the run's settings; the text may give a smaller vocabulary.
+            data_dir: where relative prefixes of `config.data` start.
             run: the run's folder.
-            resume: go on from the newest checkpoint in `run`, if there is one.
-            processes: those that train together; None: whom `join` finds.
-            start: whose weights a new run begins with, and whose vocabulary, with more entries for
-                further languages; not of a run that is resumed.
+            resume: resume from the newest checkpoint in `run`, if there is one.
+            processes: those that train together; None: those that `join` finds.
+            start: gives the initial weights of a new run, and its vocabulary, to which entries for
+                further languages are added. Ignored for a resumed run.
 
         Raises:
-            UsageError: text that cannot be read, a folder in use, a checkpoint that cannot be gone
-                on from, or too little memory.
+            UsageError: text cannot be read, the folder is in use, a checkpoint cannot be resumed
+                from, or memory is too small.
         """
         self._run = run
         self._processes = processes or join()
@@ -86,10 +86,10 @@ class Trainer:
         torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
         with _enough_memory(self._processes.device):
             self._build(text, finished, start)
-        self._processes.wait()  # until all have read it, no checkpoint may go
+        self._processes.wait()  # no checkpoint may be removed before all have read it
 
     def _build(self, text: RunText, finished: Sequence[Path], start: Start | None) -> None:
-        """Make the model and what trains it, as they were in the last of some checkpoints."""
+        """Build the model, optimizer and validation, restored from the last checkpoint if any."""
         config = self._config
         self._model = Transformer(config.model).to(self._processes.device)
         if start:
@@ -109,27 +109,27 @@ class Trainer:
         if self._best.wanted and not self._validation.can_measure(config.training.stop_on):
             raise UsageError(
                 "training.stop_after_validations, average_best: no text in data.valid is in a "
-                "direction that is learnt, and short enough"
+                "trained direction and short enough"
             )
         self._progress = checkpoint.Progress(drawn=self._train.drawn_by(1))
         if finished:
             checkpoint.load_weights(self._model, finished[-1] / checkpoint_folder.WEIGHTS)
             self._progress = self._gone_on_from(finished[-1])
-            log.info("going on from %s", finished[-1])
+            log.info("resuming from %s", finished[-1])
         self._gradients = Gradients(
             *(self._model, self._train.batch, config.training, self._processes),
             *(self._progress.most_tokens, guided),
         )
 
     def train(self) -> Path:
-        """Run to the last step, or until validations say that it gets no better.
+        """Run to the last step, or until validations no longer improve.
 
         Returns:
             The folder of the final model.
 
         Raises:
-            UsageError: a loss or gradients that are no numbers, a disk that cannot be written, or
-                too little memory.
+            UsageError: the loss or the gradients are NaN or infinite, the disk cannot be written,
+                or memory is too small.
         """
         parameters = sum(weight.numel() for weight in self._model.parameters())
         processes = self._processes
@@ -158,20 +158,22 @@ class Trainer:
         return self._run / checkpoint.FINAL
 
     def _gone_on_from(self, folder: Path) -> checkpoint.Progress:
-        """A checkpoint's progress, less what other settings have made void."""
+        """A checkpoint's progress, adapted to settings that changed."""
         progress, anew = checkpoint.load_progress(folder, self._optimizer)
         if anew:
-            log.info("another optimizer: it knows nothing yet of %d parameters", anew)
+            log.info("another optimizer: %d parameters start without optimizer state", anew)
         former, config = RunConfig.from_json(folder / checkpoint_folder.CONFIG), self._config
         text, part_tokens = self._train.digest, self._part_tokens
         known = (progress.part_tokens or part_tokens, progress.text or text, _plan(former))
-        if progress.drawn is None:  # as if the weights had always been these
+        if progress.drawn is None:  # assume that the weights never changed
             progress = replace(progress, drawn=self._train.drawn_by(progress.epoch + 1))
         if progress.batches_of_epoch and known != (part_tokens, text, _plan(config)):
-            log.info("other text, batches or processes: epoch %d begins", progress.epoch + 2)
+            log.info(
+                "the text, batches or processes changed: starting epoch %d", progress.epoch + 2
+            )
             progress = self._of_next_epoch(progress)
         if progress.part_tokens != self._part_tokens:
-            progress = replace(progress, most_tokens=None)  # as if nothing had been too large
+            progress = replace(progress, most_tokens=None)  # forget the memory limit
         if self._processes.is_first:
             self._best.put_back()
         self._processes.wait()
@@ -182,7 +184,7 @@ class Trainer:
         return progress
 
     def _of_next_epoch(self, progress: checkpoint.Progress) -> checkpoint.Progress:
-        """At its begin; of what an epoch that was broken off left, nothing is made up for."""
+        """Progress at the start of the next epoch; the rest of a broken-off epoch is dropped."""
         drawn = self._train.drawn_by(1, progress.drawn or ())
         return replace(progress, epoch=progress.epoch + 1, batches_of_epoch=0, drawn=drawn)
 
@@ -234,7 +236,7 @@ class Trainer:
             self._progress = self._of_next_epoch(self._progress)
 
     def _step(self, parts: Sequence[Part], step: int) -> tuple[Losses, int]:
-        """Learn from all parts; what comes of it does not depend on who computes which."""
+        """Train on all parts; the result does not depend on which process computes which part."""
         settings, weights = self._config.training, list(self._model.parameters())
         self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
         tokens = sum(part.tgt_tokens for part in parts)
@@ -269,7 +271,7 @@ class Trainer:
             self._progress = self._best.after_validation(self._progress, found)
 
     def _save(self) -> None:
-        # Who goes on may be another process, whose memory was too small for less.
+        # Another process may resume, with the smallest memory of all.
         least = self._processes.least(self._gradients.most_tokens or math.inf)
         most_tokens = int(least) if math.isfinite(least) else None
         self._progress = replace(self._progress, most_tokens=most_tokens)
@@ -320,7 +322,7 @@ class Trainer:
 
 @contextmanager
 def _enough_memory(device: torch.device) -> Iterator[None]:
-    """Say in one line that there is not; of a CPU's memory PyTorch has no error of its own."""
+    """Report in one line that memory is too small; PyTorch has no exception for CPU memory."""
     try:
         yield
     except RuntimeError as error:
@@ -328,12 +330,12 @@ def _enough_memory(device: torch.device) -> Iterator[None]:
             raise
         raise UsageError(
             f"the memory of {device} is too small for the model, its optimizer, a step or a "
-            "validation; lower training.part_tokens, or take a smaller model"
+            "validation; lower training.part_tokens, or use a smaller model"
         ) from error
 
 
 def _plan(config: RunConfig) -> tuple[object, ...]:
-    """The settings that, beside the size of its parts, decide which steps an epoch has."""
+    """The settings that, with the size of the parts, determine the steps of an epoch."""
     data, training = config.data, config.training
     corpora = [
         (one.prefix, one.languages, one.one_way, one.weight, one.max_pairs) for one in data.train

@@ -1,4 +1,4 @@
-"""How well a model in training does on text that it does not learn from."""
+"""Measures a model in training on held-out text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dragoman_training.text.parallel_text import ParallelText, drawn_pairs
 
 @dataclass(frozen=True)
 class Found:
-    """One validation: nats a target token, over all and by corpus; BLEU, the directions' mean."""
+    """One validation: nats for each target token, overall and by corpus; mean BLEU."""
 
     loss: float
     by_corpus: Mapping[str, float]
@@ -37,7 +37,7 @@ class _Direction:
 
 
 class Validation:
-    """Held-out text, encoded once, and the model that is measured on it."""
+    """Held-out text, encoded once, and the model that is validated."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class Validation:
         processes: Processes,
         part_tokens: int,
     ) -> None:
-        """Encode texts.
+        """Encode the texts.
 
         Args:
             texts: of each corpus, by its name.
-            model: which is measured.
+            model: to validate.
             tokenizer: its vocabulary.
-            config: what of a validation is wanted.
-            processes: those that share the text.
-            part_tokens: that go through the model at a time, padding included.
+            config: which metrics are measured, and on how many sentences.
+            processes: all processes, which share the work.
+            part_tokens: tokens in one forward pass, padding included.
         """
         self._part_tokens = part_tokens
         self._model, self._tokenizer, self._config = model, tokenizer, config.training
@@ -72,14 +72,14 @@ class Validation:
         )
 
     def can_measure(self, metric: str) -> bool:
-        """Whether there is text for it."""
+        """Whether there is text for a metric."""
         return bool(self._examples) and (metric == "loss" or bool(self._directions))
 
     def measure(self, most_tokens: int | None = None) -> Found | None:
-        """Measure the model as it is now; None where there is no text to do it on.
+        """Validate the current model; None if there is no text.
 
         Args:
-            most_tokens: at a time, where the memory is too small for parts as they are.
+            most_tokens: upper limit of tokens in one forward pass, if memory is too small.
         """
         if not self._examples:
             return None
@@ -105,13 +105,13 @@ class Validation:
         return total, tokens
 
     def _loss_of(self, piece: Batch) -> float:
-        """Sum over target tokens, in halves where the memory is too small for all of it."""
+        """Sum over target tokens; the batch is halved if memory is too small for it."""
         try:
             return summed_loss(self._model, piece, 0.0, self._config.precision).item()
         except torch.OutOfMemoryError:
             if len(piece.src_ids) == 1:
                 raise
-        # What the error holds is free here.
+        # The memory that the exception kept alive is free here.
         return sum(map(self._loss_of, pieces(piece, math.ceil(piece.padded_tokens / 2))))
 
     def _bleu(self) -> float:
@@ -125,7 +125,7 @@ class Validation:
 
 
 def learnt_parts(text: ParallelText, directions: Sequence[tuple[str, str]]) -> list[ParallelText]:
-    """A held-out text as far as it is learnt what it asks for."""
+    """The parts of a held-out text that are in trained directions."""
     languages = text.languages
     learnt = [(a, b) for a, b in text.directions if (languages[a], languages[b]) in directions]
     if len(learnt) == len(text.directions):

@@ -1,1 +1,1 @@
-"""One optimiser step: loss, gradients, learning rate, and the processes that share it."""
+"""One optimizer step: loss, gradients, learning rate, and the processes that share it."""

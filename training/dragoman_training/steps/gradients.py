@@ -1,4 +1,4 @@
-"""The gradients of a step: its parts through the model, forward and back."""
+"""The gradients of a step: forward and backward passes of its parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Losses(NamedTuple):
 
     translation: float = 0.0
     alignment: float = 0.0
-    """Of the guided head, not weighted."""
+    """Loss of the guided head, without its weight."""
     linked_tokens: float = 0.0
     """Target tokens that the guided head is trained on."""
 
@@ -36,10 +36,10 @@ class Losses(NamedTuple):
 
 
 class Gradients:
-    """Adds up the gradients of a step's parts, whoever computes which of them.
+    """Accumulates the gradients of a step's parts; several processes share the parts.
 
-    A part that does not fit the memory is cut into pieces, and so are all of its size from then on;
-    each process does that for itself, since their sums do not depend on it.
+    A part that does not fit memory is split, and so is every later part of its size. Each process
+    does that independently, since the sums do not depend on it.
     """
 
     def __init__(
@@ -51,33 +51,34 @@ class Gradients:
         most_tokens: int | None = None,
         guided: GuidedAlignment | None = None,
     ) -> None:
-        """Know what to compute with.
+        """Set the model and the settings.
 
         Args:
-            model: whose gradients.
-            batch: lays out the examples of a part.
+            model: whose gradients are computed.
+            batch: collates the examples of a part.
             config: precision, label smoothing and seed.
             processes: those that share the parts.
-            most_tokens: in a piece, padding included, as far as memory was too small before.
-            guided: the model's head that is trained on links, if there is one.
+            most_tokens: upper limit of tokens in one pass, padding included, if memory was too
+                small before.
+            guided: the model's head that is trained on word alignments, if there is one.
         """
         self._model, self._batch, self._config = model, batch, config
         self._processes, self._guided = processes, guided
         self.most_tokens = most_tokens
 
     def add_up(self, parts: Sequence[Part], step: int, divisor: float) -> Losses:
-        """Leave in the model the gradients of all parts' loss.
+        """Compute the gradients of all parts' loss, and leave them in the model.
 
         Args:
-            parts: of the step, in every process the same.
-            step: its number; with that of a part, it decides what dropout drops.
-            divisor: what the loss is divided by before its gradients are taken.
+            parts: of the step, the same in every process.
+            step: its number; with the part's index, it seeds dropout.
+            divisor: the loss is divided by it before the backward pass.
 
         Returns:
-            The losses of all parts, as they are.
+            The losses of all parts, not divided.
 
         Raises:
-            UsageError: a single example does not fit the memory.
+            UsageError: a single example does not fit memory.
         """
         own = self._processes.share(list(enumerate(parts)))
         while (value := self._of_parts(own, step, divisor)) is None:
@@ -88,9 +89,9 @@ class Gradients:
     def _of_parts(
         self, own: Sequence[tuple[int, Part]], step: int, divisor: float
     ) -> Losses | None:
-        """The losses of this process's parts; None where the memory was too small.
+        """The losses of this process's parts; None if memory was too small.
 
-        Then part of a gradient may be there already, so that all of them are computed anew.
+        After None, the gradients may be partial, so all parts must be computed again.
         """
         self._model.zero_grad(set_to_none=True)
         total = Losses()
@@ -105,7 +106,7 @@ class Gradients:
         return total
 
     def _of_piece(self, piece: Batch, divisor: float) -> Losses | None:
-        """The losses of a piece, whose gradients are added; None where the memory was too small."""
+        """The losses of a piece, whose gradients are added; None if memory was too small."""
         config, guided = self._config, self._guided
         try:
             loss = summed_loss(self._model, piece, config.label_smoothing, config.precision)
@@ -116,7 +117,7 @@ class Gradients:
             ((loss + guided.weight * of_links) / divisor).backward()  # type: ignore[no-untyped-call]
             return Losses(loss.item(), of_links.item(), piece.linked.any(dim=-1).sum().item())
         except torch.OutOfMemoryError:
-            return None  # what the error held is free by now
+            return None  # the memory that the exception kept alive is free by now
         finally:
             if guided is not None:
                 guided.forget()
@@ -125,16 +126,16 @@ class Gradients:
         if len(piece.src_ids) == 1:
             raise UsageError(
                 f"step {step}: a sentence pair of {piece.padded_tokens} tokens does not fit the "
-                f"memory of {self._processes.device}; lower data.max_length_tokens, or take a "
+                f"memory of {self._processes.device}; lower data.max_length_tokens, or use a "
                 "smaller model"
             )
         self.most_tokens = math.ceil(piece.padded_tokens / 2)
         log.warning(
-            "step %d: %d tokens at a time do not fit the memory of %s; going on with %d",
+            "step %d: %d tokens at a time do not fit the memory of %s; continuing with %d",
             *(step, piece.padded_tokens, self._processes.device, self.most_tokens),
         )
 
 
 def _seed(*numbers: int) -> int:
-    """One seed from several, for what a step's part draws: none depends on what came before."""
+    """One seed from several numbers, so that sampling does not depend on earlier steps."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])

@@ -1,7 +1,7 @@
-"""Guided alignment: one cross-attention head is trained to find the words that links name.
+"""Guided alignment: trains one cross-attention head on word alignments.
 
-The head's weights are those of the step that reads a token, as `dragoman align-heads` and serving
-take them: there the token is known, and not yet the next one.
+The head's weights are taken at the step that reads a token, as in `dragoman align-heads` and
+serving: at that step the token is known, but not the next one.
 
 Source: Garg et al. 2019, section 4.2, https://arxiv.org/abs/1909.02074, for the loss.
 """
@@ -15,13 +15,13 @@ from dragoman_training.network.transformer import MultiHeadAttention, Transforme
 
 
 def link_loss(log_weights: Tensor, linked: Tensor) -> Tensor:
-    """Sum over linked target tokens of the cross-entropy of a head's weights and the links.
+    """Cross-entropy of a head's weights and the word alignments, summed over linked target tokens.
 
-    The links of a target token are a distribution: all its source tokens are equally probable.
+    The alignment of a target token is a uniform distribution over its source tokens.
 
     Args:
         log_weights: [B, T, S], logarithms of the head's weights.
-        linked: bool [B, T, S]; a target token without links counts nothing.
+        linked: bool [B, T, S]; a target token without links adds no loss.
 
     Returns:
         Scalar, in nats.
@@ -32,13 +32,13 @@ def link_loss(log_weights: Tensor, linked: Tensor) -> Tensor:
 
 
 class GuidedAlignment:
-    """The head that is guided, and its loss in the model's last run."""
+    """The guided head, and its loss in the model's last run."""
 
     def __init__(self, model: Transformer, config: AlignmentConfig) -> None:
-        """Take note of what the head attends from and to, in every run of a model in training.
+        """Register a hook that records the head's inputs in every training run of the model.
 
         Args:
-            model: which is trained; not compiled yet, as compiled code has no further hooks.
+            model: to train; not compiled yet, as compiled code accepts no new hooks.
             config: which head, and the weight of its loss.
         """
         assert config.weight is not None
@@ -50,7 +50,7 @@ class GuidedAlignment:
         attention.register_forward_pre_hook(self._keep)
 
     def loss(self, linked: Tensor) -> Tensor:
-        """`link_loss` of the model's last run in training, not yet weighted.
+        """`link_loss` of the model's last training run, without the weight.
 
         Args:
             linked: as `Batch.linked`, of the batch that the model ran with.
@@ -60,7 +60,7 @@ class GuidedAlignment:
         return link_loss(log_weights, linked.to(log_weights.device))
 
     def forget(self) -> None:
-        """Let go of the last run, whose memory is needed."""
+        """Drop the recorded inputs, to free memory."""
         self._inputs = None
 
     def _keep(self, module: nn.Module, inputs: tuple[Tensor, Tensor, Tensor]) -> None:

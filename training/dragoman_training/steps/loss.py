@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy, joined with the output projection."""
+"""Label-smoothed cross-entropy, fused with the output projection."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dragoman_training.network.transformer import Transformer
 from dragoman_training.text.examples import Batch
 
 ROWS_A_CHUNK = 512
-"""Positions projected at a time: their logits, not those of the whole batch, are in memory."""
+"""Positions projected at once; only their logits are in memory, not the whole batch's."""
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """Computes both gradients during the forward pass, a chunk of rows at a time."""
+    """Computes both gradients during the forward pass, one chunk of rows at a time."""
 
     @staticmethod
     def forward(
@@ -73,9 +73,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 def _uniform(weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The distribution [V] that smoothing mixes in: uniform over the entries that are allowed.
+    """The distribution [V] that smoothing mixes in: uniform over the allowed entries.
 
-    So a forbidden entry's bias gets no gradient, and stays `NEVER`.
+    A forbidden entry's bias therefore gets no gradient, and stays `NEVER`.
     """
     allowed = torch.ones(len(weight), device=weight.device)
     if bias is not None:
@@ -92,14 +92,14 @@ def projected_cross_entropy(
 ) -> Tensor:
     """Sum over positions of the label-smoothed cross-entropy of `hidden @ weight.T + bias`.
 
-    If no entry is forbidden, equal to `F.cross_entropy(..., label_smoothing=smoothing,
-    reduction="sum")`, four times faster on a CPU and without a tensor of all logits.
+    If no entry is forbidden, it equals `F.cross_entropy(..., label_smoothing=smoothing,
+    reduction="sum")`, but is four times faster on a CPU and needs no tensor of all logits.
 
     Args:
         hidden: [N, E], decoder output at the positions that count.
         weight: [V, E], the output projection.
         target: int64 [N].
-        smoothing: probability that is spread uniformly over the entries that are not forbidden.
+        smoothing: probability that is spread uniformly over the allowed entries.
         bias: [V]; `NEVER` for a forbidden entry.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What fp16's loss is multiplied by."""
+"""Loss scaling for fp16."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ log = logging.getLogger(__name__)
 
 _LARGEST = 2.0**24
 _GROWTH_STEPS = 2000
-"""Steps without an overflow after which the loss is scaled twice as much."""
+"""Steps without an overflow after which the scale is doubled."""
 
 
 @dataclass(frozen=True)
 class LossScale:
-    """What the loss is multiplied by in fp16, so that small gradients do not vanish.
+    """The factor of the loss in fp16, so that small gradients do not underflow.
 
     Source: Micikevicius et al. 2018, section 3.2, https://arxiv.org/abs/1710.03740
     """
 
     value: float = 2.0**16
     good_steps: int = 0
-    """Since the value changed."""
+    """Steps since the scale changed."""
     skipped_steps: int = 0
-    """From which nothing was learnt, as their gradients exceeded fp16."""
+    """Steps skipped because their gradients overflowed fp16."""
 
     def after_step(self, step: int, overflowed: bool) -> LossScale:
         """The scale of the next step.
 
         Raises:
-            UsageError: no scale helps.
+            UsageError: the gradients overflow at every scale.
         """
         if not overflowed:
             grows = self.good_steps + 1 == _GROWTH_STEPS
@@ -39,8 +39,8 @@ class LossScale:
             return replace(self, value=value, good_steps=0 if grows else self.good_steps + 1)
         if self.value <= 1.0:
             raise UsageError(
-                f"step {step}: the gradients exceed fp16 at any scale; lower "
-                "training.peak_learning_rate, or take training.precision = 'bf16'"
+                f"step {step}: the gradients overflow fp16 at any scale; lower "
+                "training.peak_learning_rate, or set training.precision = 'bf16'"
             )
-        log.info("step %d skipped: beyond fp16 at a loss scale of %g", step, self.value)
+        log.info("step %d skipped: fp16 overflow at a loss scale of %g", step, self.value)
         return LossScale(self.value / 2, 0, self.skipped_steps + 1)

@@ -1,4 +1,4 @@
-"""Muon: steps whose matrices are orthogonal, as nearly as a few products make them.
+"""Muon: update matrices are orthogonalized approximately by a few matrix products.
 
 Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; the size of the steps: Liu et
 al. 2025, https://arxiv.org/abs/2502.16982
@@ -17,23 +17,23 @@ from dragoman_training.network.precision import computes_bf16
 _MOMENTUM = 0.95
 _COEFFICIENTS, _ITERATIONS = (3.4445, -4.775, 2.0315), 5
 _ADAM_SIZE = 0.2
-"""The root of the mean square of Adam's steps at a learning rate of one, as it is found to be."""
+"""Root mean square of Adam's updates at a learning rate of one, measured."""
 
 
 class Muon(torch.optim.Optimizer):
-    """Nesterov momentum, orthogonalised, without weight decay; its state is PyTorch's Muon's.
+    """Nesterov momentum, orthogonalized, without weight decay; its state is PyTorch's Muon's.
 
-    PyTorch's own computes in bf16 wherever it is, which a CPU without such products takes three
-    times as long for as for fp32.
+    PyTorch's own Muon always computes in bf16, which takes three times as long as fp32 on a CPU
+    without bf16 products.
     """
 
     def __init__(self, matrices: Sequence[Tensor], lr: float) -> None:
-        """Take charge of matrices [M, N]."""
+        """Register matrices [M, N]."""
         super().__init__(matrices, {"lr": lr})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Change the matrices by their gradients."""
+        """Update the matrices by their gradients."""
         for group in self.param_groups:
             for matrix in group["params"]:
                 if matrix.grad is not None:
@@ -50,9 +50,10 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalised(matrix: Tensor) -> Tensor:
-    """A matrix [M, N] with singular values between about 0.7 and 1.2 instead of its own.
+    """A matrix [M, N] with all singular values moved to between about 0.7 and 1.2.
 
-    Computed in bf16 where the device has that, else in fp32: Newton-Schulz steps of fifth order.
+    Computed in bf16 if the device supports it, else in fp32: Newton-Schulz iterations of fifth
+    order.
     """
     dtype = torch.bfloat16 if computes_bf16(matrix.device) else torch.float32
     wide = matrix.size(0) <= matrix.size(1)

@@ -16,16 +16,16 @@ _OF_ADAM, _OF_MUON = {"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"}
 
 
 class Optimizer:
-    """The optimiser of a run, with its state under the numbers of the model's parameters.
+    """The optimizer of a run; its state is stored by the index of the model's parameters.
 
-    Muon takes the layers' matrices, not those of a row a token, in steps of the size that Adam's
-    have, so that one learning rate serves both.
+    Muon updates the layers' matrices, but not those with one row for each token. Its updates have
+    the size of Adam's, so that one learning rate serves both.
 
     Source: Vaswani et al. 2017, section 5.3
     """
 
     def __init__(self, model: Transformer, method: Method) -> None:
-        """Share out the model's parameters; the learning rate is zero until it is set."""
+        """Assign the model's parameters; the learning rate is zero until it is set."""
         self._weights = list(model.parameters())
         matrices: list[Tensor] = []
         others: list[Tensor] = []
@@ -40,7 +40,7 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """As it was set last."""
+        """The current learning rate."""
         return float(self._adam.param_groups[0]["lr"])
 
     @learning_rate.setter
@@ -50,12 +50,12 @@ class Optimizer:
                 group["lr"] = rate
 
     def step(self) -> None:
-        """Change the weights by their gradients."""
+        """Update the weights by their gradients."""
         for part in self._parts:
             part.step()
 
     def state(self) -> dict[str, Tensor]:
-        """What it remembers, as `3.exp_avg` for the fourth parameter's mean gradient."""
+        """The optimizer state; `3.exp_avg` is the fourth parameter's mean gradient."""
         return {
             f"{number}.{name}": value
             for number, weight in enumerate(self._weights)
@@ -65,10 +65,10 @@ class Optimizer:
         }
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> int:
-        """Bring back what `state` gave, as far as the same method made it.
+        """Restore what `state` returned, as far as the same method made it.
 
         Returns:
-            Of how many parameters nothing could be brought back.
+            Number of parameters without restored state.
         """
         found: dict[str, dict[str, Tensor]] = {}
         for key, value in tensors.items():

@@ -1,4 +1,4 @@
-"""The processes that train one model together, each with its share of every step."""
+"""The processes that train one model together; each computes a share of every step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 _LONGEST_WAIT = timedelta(hours=12)
-"""The first process encodes text for the others; if one is gone, the rest hear of it at once."""
+"""The first process encodes text for the others; if one ends, the others notice at once."""
 _OF_TORCHRUN = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 _NUMBERS = ("RANK", "LOCAL_RANK", "MASTER_PORT")
 
@@ -35,12 +35,12 @@ def _together() -> Iterator[None]:
         yield
     except RuntimeError as error:
         (reason, *_) = str(error).splitlines() or [""]
-        raise LostProcess(f"another process is gone, see its message: {reason}") from error
+        raise LostProcess(f"another process has ended, see its message: {reason}") from error
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that train together; by default it is alone."""
+    """This process and those that it trains with; by default it is alone."""
 
     rank: int = 0
     number: int = 1
@@ -48,26 +48,26 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is this process that writes files and speaks."""
+        """Whether this process writes files and logs."""
         return self.rank == 0
 
     def share(self, parts: Sequence[T]) -> Sequence[T]:
-        """What of a list that all processes have is for this one to do."""
+        """This process's share of a list that all processes have."""
         return parts[self.rank :: self.number]
 
     def wait(self) -> None:
-        """Go on when all have come here."""
+        """Wait until all processes have called this."""
         if self.number > 1:
             with _together():
                 dist.barrier()
 
     def leave(self) -> None:
-        """Part from the others."""
+        """Leave the process group."""
         if dist.is_initialized():
             dist.destroy_process_group()
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """The values of all processes added up, in every process."""
+        """The sums over all processes, in every process."""
         if self.number == 1:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -76,7 +76,7 @@ class Processes:
         return [float(value) for value in total]
 
     def least(self, value: float) -> float:
-        """The least value of all processes, in every process."""
+        """The minimum over all processes, in every process."""
         if self.number == 1:
             return value
         found = torch.tensor(value, dtype=torch.float64, device=self.device)
@@ -89,14 +89,14 @@ class Processes:
     ) -> Sequence[float]:
         """Add up the gradients of all processes, in place, and their losses.
 
-        One message for all of them: a small model's gradients are many and short.
+        One message for all: a small model has many short gradients.
 
         Args:
             parameters: in the same order in every process; a gradient that is None counts as zero.
-            losses: this process's share of them.
+            losses: of this process.
 
         Returns:
-            The losses of all.
+            The losses summed over all processes.
         """
         if self.number == 1:
             return losses
@@ -116,12 +116,12 @@ class Processes:
 
 
 def join() -> Processes:
-    """Meet the processes that `torchrun` started beside this one, if it did.
+    """Join the process group if `torchrun` started this process.
 
     Raises:
-        UsageError: it started more processes on this host than there are GPUs, or it was not
-            `torchrun` that set WORLD_SIZE.
-        LostProcess: the others do not come.
+        UsageError: there are more processes on this host than GPUs, or WORLD_SIZE was not set
+            by `torchrun`.
+        LostProcess: the other processes do not join.
     """
     world = os.environ.get("WORLD_SIZE", "1")
     missing = [name for name in _OF_TORCHRUN if name not in os.environ]

@@ -11,7 +11,7 @@ def learning_rate(step: int, config: OptimisationConfig, model_size: int) -> flo
     Args:
         step: number of the step, from 1.
         config: warm-up, peak and cool-down.
-        model_size: E, for the paper's peak where none is given.
+        model_size: E, for the paper's peak if none is given.
 
     Source: Vaswani et al. 2017, equation 3.
     """

@@ -1,1 +1,1 @@
-"""Parallel text: fetched, cleaned, encoded as token ids, and put into batches."""
+"""Parallel text: downloaded, cleaned, encoded as token ids, and put into batches."""

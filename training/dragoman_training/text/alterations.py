@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001  the quotation marks of several languages
-"""Sentence pairs altered by rule, into text that users type and that parallel text seldom has.
+"""Alters sentence pairs by rule into text that users type but parallel corpora seldom contain.
 
-Each rule takes a pair and returns one whose target is what the altered source should be translated
-into, or None if it does not apply. What is random depends on the pair alone.
+Each rule takes a pair and returns a changed source with its correct translation, or None if it does
+not apply. Random choices depend only on the pair.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _quoted(text: str, language: str) -> str:
 
 
 def other_number(example: Example, chance: Random) -> tuple[str, str] | None:
-    """Another number in place of the only one that both sides have, written as each writes it."""
+    """Replaces the only number, if both sides share it; each side formats it for its language."""
     sides = (example.src, example.tgt)
     found = [_DIGITS.findall(side) for side in sides]
     if found[0] != found[1] or len(found[0]) != 1 or int(found[0][0]) < 2:
@@ -129,7 +129,7 @@ def _year(chance: Random) -> str:
 
 
 def _number(chance: Random) -> str:
-    """As English writes it."""
+    """A number in English format."""
     kinds = (chance.randint(2, 99), chance.randint(100, 999), chance.randint(1000, 999_999))
     return f"{chance.choice((*kinds, chance.randint(11, 999) / 10)):,}"
 
@@ -155,7 +155,7 @@ def _emoji(chance: Random) -> str:
 def placeholder(example: Example, chance: Random) -> tuple[str, str] | None:
     """A placeholder, an address or a tagged name in both sides.
 
-    It takes the place of a name that both sides have once, or stands behind them.
+    It replaces a name that both sides have once, or is appended.
     """
     names = [
         name
@@ -189,12 +189,12 @@ def _address(chance: Random) -> str:
 
 
 def copied(example: Example, chance: Random) -> tuple[str, str] | None:
-    """Text that is in the target language already, and stays as it is."""
+    """The target text as the source: text already in the target language stays unchanged."""
     return example.tgt, example.tgt
 
 
 def no_text(example: Example, chance: Random) -> tuple[str, str] | None:
-    """Numbers, codes and addresses alone, which stay as they are."""
+    """Only numbers, codes and addresses, which stay unchanged."""
     one, other = chance.sample(_WORDS, 2)
     day, month, hour = chance.randint(1, 28), chance.randint(1, 12), chance.randint(0, 23)
     kinds = (
@@ -212,21 +212,21 @@ def no_text(example: Example, chance: Random) -> tuple[str, str] | None:
 RULES: dict[str, Rule] = {
     rule.__name__: rule
     for rule in (
-        # Where there is no number, there is one more in lower case.
+        # If there is no number, add another one in lower case.
         *(other_number, lower_case, upper_case, no_final_mark, typographic, emoji, placeholder),
         *(copied, no_text),
     )
 }
-"""By name; pairs take turns through them."""
+"""Rules by name; pairs take turns through them."""
 
 
 def applied(rule: Rule, example: Example) -> tuple[str, str] | None:
-    """What a rule makes of a pair, always the same."""
+    """Apply a rule to a pair; always the same result."""
     return rule(example, Random(f"{example.src}\n{example.tgt}"))  # noqa: S311  (no secret)
 
 
 def altered(examples: Iterable[Example], share: float) -> Iterator[tuple[str, str]]:
-    """Alter a share of some examples, evenly spread, each by the next rule that applies to it.
+    """Alter a share of the examples, evenly spread, each by the next rule that applies to it.
 
     Args:
         examples: in their order.
@@ -238,5 +238,5 @@ def altered(examples: Iterable[Example], share: float) -> Iterator[tuple[str, st
     rules = itertools.cycle(RULES.values())
     for number, example in enumerate(examples):
         if math.floor((number + 1) * share) > math.floor(number * share):
-            # Some rules apply to any pair.
+            # The loop ends: some rules apply to any pair.
             yield next(found for rule in rules if (found := applied(rule, example)))

@@ -1,4 +1,4 @@
-"""Which sentence pairs are fit to learn from, and why the others are not."""
+"""Decides which sentence pairs are good enough to train on, and why the others are not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from dragoman_training.config import CleaningConfig, CorpusConfig
 from dragoman_training.text.parallel_text import Pairs, some_pairs
 
 _SURE = 0.8
-"""Probability from which a side counts as one of another language."""
+"""Probability from which a side counts as being in another language."""
 _FEWEST_LETTERS = 20
-"""Of a side whose language can be told; shorter ones look like many."""
+"""Minimum length for language detection; shorter text is ambiguous."""
 _SHORT = 10
-"""Characters that each side is taken to be longer by when their lengths are compared."""
+"""Characters added to each side before lengths are compared."""
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _CHARACTERS = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
@@ -33,14 +33,14 @@ Pair = Sequence[str]
 
 
 def without_tags(line: str) -> str:
-    """The text of a line with inline XML; entities that a document declares stay."""
+    """The text of a line with inline XML; entities that a document declares are kept."""
     text = re.sub("|".join(_CHARACTERS), lambda found: _CHARACTERS[found[0]], _TAG.sub("", line))
     return " ".join(text.split())
 
 
 @dataclass(frozen=True)
 class UntaggedPairs:
-    """Pairs with inline XML, read as their text."""
+    """Pairs with inline XML, read as plain text."""
 
     pairs: Pairs
 
@@ -50,13 +50,13 @@ class UntaggedPairs:
             yield list(map(without_tags, pair))
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of pairs."""
         return len(self.pairs)
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a corpus; `dropped` counts pairs by the first reason that held."""
+    """Result of cleaning a corpus; `dropped` counts pairs by the first reason that applied."""
 
     prefix: str
     languages: Sequence[str]
@@ -66,9 +66,9 @@ class Report:
 
 
 def folded(text: str) -> str:
-    """A text by which it is recognised again: without case, punctuation and spacing.
+    """A normalized form for finding duplicates: without case, punctuation and spacing.
 
-    Marks stay: in many scripts they are vowels. A casefolded text may need composing once more.
+    Combining marks stay: in many scripts they are vowels. Casefolded text may need composing again.
     """
     plain = normalize("NFKC", normalize("NFKC", text).casefold())
     return "".join(one for one in plain if one.isalnum() or category(one).startswith("M"))
@@ -83,14 +83,14 @@ class HeldOut:
 
 
 class Cleaner:
-    """Goes through corpora, one after the other, and remembers what it has let pass."""
+    """Cleans corpora one after the other, and remembers the pairs that it kept."""
 
     def __init__(self, config: CleaningConfig, held_out: Iterable[HeldOut]) -> None:
-        """Take the rules.
+        """Set the rules.
 
         Args:
             config: limits.
-            held_out: what must not be learnt from.
+            held_out: text that must not be trained on.
         """
         self._config = config
         self._held_out: dict[tuple[str, str], str] = {}
@@ -107,27 +107,26 @@ class Cleaner:
         watch: Callable[[], None] = lambda: None,
         dropped_lines: Collection[int] = (),
     ) -> tuple[Iterable[Pair], Report]:
-        """Choose the pairs of a corpus that are fit to learn from.
+        """Choose the pairs of a corpus that are good enough to train on.
 
         Args:
-            corpus: its languages, limits and size; of a text with more pairs than `max_pairs` as
-                many are drawn and looked at as it takes, for which it is read into memory.
-            pairs: its text, one side a language.
-            watch: called after each pair that was looked at.
-            dropped_lines: numbers of lines, from 1, that are dropped.
+            corpus: its languages, limits and size. If the text has more than `max_pairs` pairs, it
+                is read into memory, and pairs are sampled until enough pass.
+            pairs: its text, one side for each language.
+            watch: called after each pair.
+            dropped_lines: numbers of lines to drop, from 1.
 
         Returns:
-            The pairs that passed, in their order in the text, to be gone through at need, and a
-            report.
+            The pairs that passed, in the order of the text and read lazily, and a report.
 
         Raises:
-            UsageError: one of its languages is none that can be told from others.
+            UsageError: language detection does not know one of its languages.
         """
         known = detectable_languages() if self._config.detect_languages else corpus.languages
         for language in corpus.languages:
             if language not in known:
                 raise UsageError(
-                    f"{corpus.prefix}: {language!r} cannot be told from other languages: "
+                    f"{corpus.prefix}: language detection does not know {language!r}: "
                     "set cleaning.detect_languages = false"
                 )
         passed, dropped = array("q"), Counter[str]()
@@ -146,7 +145,7 @@ class Cleaner:
         return _chosen(pairs, sorted(passed)), report
 
     def _reason(self, corpus: CorpusConfig, pair: Pair) -> str | None:
-        """Why a pair is dropped; the rules that cost least come first."""
+        """Why a pair is dropped, or None; the cheapest rules come first."""
         sides = [side.strip() for side in pair]
         if not all(sides):
             return "empty"
@@ -185,7 +184,7 @@ class Cleaner:
 
 
 def is_in_another_language(text: str, language: str) -> bool:
-    """Whether a text is surely in another language than it should be; of short ones none is."""
+    """Whether a text is clearly in another language than expected; never for short text."""
     if sum(map(str.isalpha, text)) < _FEWEST_LETTERS:
         return False
     found, probability = most_probable_language(text)
@@ -193,7 +192,7 @@ def is_in_another_language(text: str, language: str) -> bool:
 
 
 def _drawn(pairs: Pairs, max_pairs: int | None) -> Iterator[tuple[int, Pair]]:
-    """Pairs with their numbers, in the order in which to look at them."""
+    """Pairs with their numbers, in the order in which they are examined."""
     if max_pairs is None or max_pairs >= len(pairs):
         yield from enumerate(pairs)
         return
@@ -203,7 +202,7 @@ def _drawn(pairs: Pairs, max_pairs: int | None) -> Iterator[tuple[int, Pair]]:
 
 
 def _chosen(pairs: Pairs, numbers: Sequence[int]) -> Iterator[Pair]:
-    """Those of rising numbers."""
+    """The pairs with these increasing numbers."""
     wanted = iter(numbers)
     following = next(wanted, None)
     for index, pair in enumerate(pairs):
@@ -213,17 +212,17 @@ def _chosen(pairs: Pairs, numbers: Sequence[int]) -> Iterator[Pair]:
 
 
 def _digest(texts: Sequence[str]) -> bytes:
-    """Eight bytes that stand for texts, of which there may be gigabytes."""
+    """An eight-byte digest of texts, of which there may be gigabytes."""
     return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def written_file(prefix: Path, language: str) -> Path:
-    """Where `write_pairs` writes one side."""
+    """The file that `write_pairs` writes for one side."""
     return prefix.with_name(f"{prefix.name}.{language}.gz")
 
 
 def write_pairs(prefix: Path, languages: Sequence[str], pairs: Iterable[Pair]) -> None:
-    """Write `prefix.xx.gz` for each language; they appear whole or not at all.
+    """Write `prefix.xx.gz` for each language; they appear complete or not at all.
 
     Raises:
         UsageError: the disk is full or cannot be written.

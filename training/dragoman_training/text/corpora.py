@@ -1,4 +1,4 @@
-"""The registry of public parallel text: its addresses, licences and contents."""
+"""The registry of public parallel corpora: URLs, licences and contents."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][\w-]*")
 
 @dataclass(frozen=True)
 class SideFile:
-    """Where one side of a text lies within what was downloaded."""
+    """Where one side of a text is within the downloaded files."""
 
     member: str = ""
-    """Of an archive; nothing where the download is the text itself."""
+    """Name within an archive; empty if the download is the text itself."""
     source: int = 0
-    """Which of the corpus's sources, counted from 0."""
+    """Index of the corpus's source, from 0."""
     column: int | None = None
-    """Of lines with tabs, counted from 0."""
+    """Column of tab-separated lines, from 0."""
 
     def __post_init__(self) -> None:
         if self.column is not None and self.column < 0:
@@ -37,29 +37,29 @@ class SideFile:
 
 @dataclass(frozen=True)
 class FetchedText:
-    """A parallel text that a corpus gives: its prefix, and its sides by language."""
+    """A parallel text of a corpus: its prefix, and its sides by language."""
 
     prefix: str
     sides: dict[str, SideFile]
     pairs: int | None = None
     held_out: int | None = None
-    """Of so many pairs, one goes to the text `valid` and one to `test` beside it: of all pairs with
-    the same first side, the same ones each time."""
+    """Of every N pairs, one goes to the text `valid` and one to `test` beside it; the choice is
+    fixed, and pairs with the same first side stay together."""
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Of what becomes of it."""
+        """Prefixes of all texts that are written."""
         if self.held_out is None:
             return (self.prefix,)
         beside = (str(PurePosixPath(self.prefix).with_name(name)) for name in _HELD_OUT)
         return (self.prefix, *beside)
 
     def files(self, data_dir: Path) -> list[Path]:
-        """What it is written into: of each prefix, one a language."""
+        """The files that are written: for each prefix, one for each language."""
         return [data_dir / f"{prefix}.{name}.gz" for prefix in self.prefixes for name in self.sides]
 
     def prefix_of(self, first_side: bytes) -> str:
-        """To which text a pair belongs."""
+        """Prefix of the text that a pair belongs to."""
         if self.held_out is None:
             return self.prefix
         drawn = int.from_bytes(blake2b(first_side, digest_size=8).digest()) % self.held_out
@@ -88,30 +88,30 @@ class Corpus:
     name: str
     licence: str
     home: str
-    """The page that says so."""
+    """Web page of the corpus, which confirms the licence."""
     sources: tuple[Source, ...]
     texts: tuple[FetchedText, ...]
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Of its texts."""
+        """Languages of its texts."""
         return tuple(dict.fromkeys(chain.from_iterable(t.sides for t in self.texts)))
 
     @property
     def pairs(self) -> int | None:
-        """Of all its texts, as far as that is known."""
+        """Number of pairs in all its texts, if known."""
         known = [text.pairs for text in self.texts if text.pairs is not None]
         return sum(known) if len(known) == len(self.texts) else None
 
     @property
     def size_bytes(self) -> int | None:
-        """What has to be downloaded, as far as that is known."""
+        """Size of the download, if known."""
         known = [source.size_bytes for source in self.sources if source.size_bytes is not None]
         return sum(known) if len(known) == len(self.sources) else None
 
     @property
     def pinned(self) -> bool:
-        """Whether the digests of all its sources are known beforehand."""
+        """Whether the digests of all its sources are in the registry."""
         return all(source.sha256 or source.md5 for source in self.sources)
 
 
@@ -121,10 +121,10 @@ class _Registry:
 
 
 def read_registry(paths: Sequence[Path] = (REGISTRY,)) -> dict[str, Corpus]:
-    """Read corpora by their names; those of later files take the place of earlier ones.
+    """Read corpora by name; later files override earlier ones.
 
     Raises:
-        UsageError: a file cannot be read, or an entry makes no sense, by name.
+        UsageError: a file cannot be read, or an entry is invalid; the message names it.
     """
     found: dict[str, Corpus] = {}
     for path in paths:
@@ -138,17 +138,17 @@ def read_registry(paths: Sequence[Path] = (REGISTRY,)) -> dict[str, Corpus]:
 
 
 def _check_apart(corpora: Iterable[Corpus]) -> None:
-    """See that no two texts would be written into one file.
+    """Check that no two texts are written to the same file.
 
     Raises:
-        UsageError: two would, by name.
+        UsageError: two are; the message names them.
     """
     known: dict[Path, str] = {}
     for corpus in corpora:
         for path in chain.from_iterable(text.files(Path()) for text in corpus.texts):
             if path in known:
                 raise UsageError(
-                    f"{corpus.name}: {path} is written by {known[path]} already; give another "
+                    f"{corpus.name}: {path} is already written by {known[path]}; give another "
                     "prefix"
                 )
             known[path] = corpus.name

@@ -1,4 +1,4 @@
-"""Text for a student to learn from: the sources of parallel text with a teacher's translations.
+"""Training text for a student: the sources of a parallel corpus with a teacher's translations.
 
 Source: Kim & Rush 2016, "Sequence-Level Knowledge Distillation", https://arxiv.org/abs/1606.07947
 """
@@ -31,9 +31,9 @@ from dragoman_training.text.parallel_text import (
 )
 
 _CHUNK = 512
-"""Sources that the teacher gets at a time; their translations are written together."""
+"""Sources sent to the teacher at once; their translations are written together."""
 _CHUNKS_AHEAD = 2
-"""So many wait for the teacher, which then never waits for the last ones of a chunk."""
+"""Chunks queued at the teacher, so that it never waits for the last sources of a chunk."""
 
 WRITTEN = "written"
 REPEATED, TOO_LONG, UNKNOWN = "source repeated", "source too long", "source of unknown characters"
@@ -41,7 +41,7 @@ CUT, EMPTY = "translation cut", "translation empty"
 
 
 Translated = Callable[[], list[tuple[str, ...]]]
-"""Waits for texts: of each, the translations that came to an end, best first."""
+"""Waits for the texts' translations: for each text those that are complete, best first."""
 
 
 class Teacher(Protocol):
@@ -49,31 +49,31 @@ class Teacher(Protocol):
 
     @property
     def directions(self) -> Sequence[Sequence[str]]:
-        """Source and target language of what it has learnt."""
+        """Source and target language of each direction that it translates."""
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """Which model it is, and how it searches: the same settings give the same translations."""
+        """Model and search options; the same settings give the same translations."""
 
     @property
     def candidates(self) -> int:
-        """How many translations of each text it gives at most."""
+        """Maximum number of translations for each text."""
 
     def reason_against(self, text: str, target: str) -> str | None:
-        """Why it does not take a text, if it does not."""
+        """Why it rejects a text, or None."""
 
     def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
-        """Begin to translate."""
+        """Start to translate."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One corpus in one direction: where it is read and where it goes."""
+    """One corpus in one direction, with its input and output files."""
 
     text: TextFiles
     direction: tuple[str, ...]
     written: Path
-    """Prefix of the files to write, without the language."""
+    """Prefix of the output files, without the language."""
     max_pairs: int | None = None
 
     @property
@@ -83,44 +83,44 @@ class Task:
 
     @property
     def report(self) -> Path:
-        """How many pairs were written and left out, once it is done."""
+        """Number of pairs written and skipped; exists once the task is done."""
         return self._beside(f"{self.written.name}.json")
 
     @property
     def journal(self) -> Path:
-        """What is done so far: a line with the settings, then one a source."""
+        """Progress so far: a line with the settings, then one line for each source."""
         return self._beside(f".{self.written.name}.partial")
 
     def _beside(self, name: str) -> Path:
         return self.written.with_name(name)
 
     def sources(self) -> Iterator[tuple[str, str]]:
-        """The texts to translate, each beside its reference."""
+        """The texts to translate, each with its reference."""
         src, tgt = (self.text.languages.index(language) for language in self.direction)
         text = ParallelText(self.text, self.text.languages, max_pairs=self.max_pairs)
         for pair in drawn_pairs(text):
             yield pair[src], pair[tgt]
 
     def count(self) -> int:
-        """How many `sources` there are."""
+        """Number of `sources`."""
         return min(len(self.text), self.max_pairs or len(self.text))
 
 
 def tasks(
     config: RunConfig, data_dir: Path, out: Path, directions: Sequence[Sequence[str]]
 ) -> list[Task]:
-    """What there is to translate for a recipe.
+    """List what a recipe needs translated.
 
     Args:
-        config: the recipe; every direction of its corpora that the teacher knows is translated.
-        data_dir: where its prefixes begin.
-        out: where those of the written text begin: `a/train` in `en` and `de` goes to
+        config: the recipe; its corpora are translated in every direction that the teacher has.
+        data_dir: where its prefixes start.
+        out: where prefixes of the output start: `a/train` in `en` and `de` goes to
             `a/train.en-de.en` and `.de`, and to `a/train.de-en.de` and `.en`.
-        directions: what the teacher knows.
+        directions: of the teacher.
 
     Raises:
-        UsageError: a prefix leads out of `out` or is named twice, what is written would be another
-            corpus of the recipe, or the teacher knows none of it.
+        UsageError: a prefix leads out of `out` or is listed twice, an output would overwrite
+            another corpus of the recipe, or the teacher has none of the directions.
     """
     known = set(map(tuple, directions))
     read = {(data_dir / corpus.prefix).resolve() for corpus in config.data.train}
@@ -140,13 +140,13 @@ def tasks(
                 )
             if written.resolve() in read:
                 raise UsageError(
-                    f"the corpus {corpus.prefix!r}: its translations would be written over the "
-                    f"corpus {written.name!r}; name another --out, or leave that out"
+                    f"the corpus {corpus.prefix!r}: its translations would overwrite the "
+                    f"corpus {written.name!r}; name another --out, or remove that corpus"
                 )
             found[written] = Task(text, direction, written, corpus.max_pairs)
     if not found:
         names = ", ".join(map("-".join, directions))
-        raise UsageError(f"data.train: no corpus is in a direction that the teacher knows: {names}")
+        raise UsageError(f"data.train: no corpus is in a direction of the teacher: {names}")
     return list(found.values())
 
 
@@ -158,23 +158,23 @@ def distil(
 ) -> dict[str, int]:
     """Translate a corpus's sources and write them with their translations.
 
-    What a killed process has left is gone on from. Sources that the teacher does not take, and
-    those of whose translations none came to an end, are left out. Of several translations of a
-    source, the one nearest to its reference is taken (Kim & Rush 2016, section 3.3); where there is
-    only one, a source that the corpus holds again is left out too.
+    Resumes the work of a killed process. Sources that the teacher rejects, or for which no
+    translation is complete, are skipped. Of several translations of a source, the one nearest to
+    its reference is kept (Kim & Rush 2016, section 3.3). With only one translation for each source,
+    repeated sources are skipped too.
 
     Args:
-        task: what and where.
-        teacher: what translates.
-        watch: told how many sources are done, after each chunk.
-        force: begin anew, and replace what lies there in the end.
+        task: the corpus and its files.
+        teacher: the model that translates.
+        watch: called with the number of finished sources, after each chunk.
+        force: start over, and replace existing files at the end.
 
     Returns:
-        How many pairs were written and left out, by the reason.
+        Number of pairs written, and of pairs skipped by reason.
 
     Raises:
-        UsageError: text that cannot be read, a disk that cannot be written, or what lies there was
-            not made by this, or of another text, by another teacher or with other settings.
+        UsageError: text cannot be read, the disk cannot be written, or existing files were not
+            made by this function, or from other text, another teacher or other settings.
     """
     settings = _settings(task, teacher)
     _check_targets(task, force)
@@ -200,7 +200,7 @@ def distil(
 
 
 def nearest(candidates: Sequence[str], reference: str) -> str:
-    """The first of those with the highest sentence BLEU."""
+    """The candidate with the highest sentence BLEU; the first of equals."""
     if len(candidates) == 1:
         return candidates[0]
     bleu = sacrebleu.metrics.BLEU(effective_order=True)
@@ -209,14 +209,14 @@ def nearest(candidates: Sequence[str], reference: str) -> str:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Sources on their way; `reasons` says of each why it is not translated, if it is not."""
+    """Sources in progress; `reasons` says why a source is not translated, or None."""
 
     pairs: Sequence[tuple[str, str]]
     reasons: Sequence[str | None]
     translated: Translated | None
 
     def outcomes(self) -> list[str | tuple[str, str]]:
-        """Of each source the pair to write, or why there is none."""
+        """For each source, the pair to write, or the reason why there is none."""
         found = iter(self.translated() if self.translated else ())
         return [
             reason or _outcome(source, next(found), reference)
@@ -232,7 +232,7 @@ def _outcome(source: str, candidates: Sequence[str], reference: str) -> str | tu
 
 
 def _chunks(task: Task, teacher: Teacher, done: int) -> Iterator[_Chunk]:
-    """The sources behind those that are done, given to the teacher."""
+    """Chunks of the sources after those that are done, sent to the teacher."""
     seen: set[int] = set()
     src, tgt = task.direction
 
@@ -251,7 +251,7 @@ def _chunks(task: Task, teacher: Teacher, done: int) -> Iterator[_Chunk]:
 
 
 def _begun_ahead(chunks: Iterable[_Chunk]) -> Iterator[_Chunk]:
-    """Chunks in their order, each when the next ones have begun."""
+    """Chunks in order; each is yielded once the next ones have been started."""
     begun: deque[_Chunk] = deque()
     for chunk in chunks:
         begun.append(chunk)
@@ -261,13 +261,13 @@ def _begun_ahead(chunks: Iterable[_Chunk]) -> Iterator[_Chunk]:
 
 
 class _Journal:
-    """The outcomes so far, in the order of the sources; only whole lines count."""
+    """The outcomes so far, in the order of the sources; incomplete lines are ignored."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
-        """Begin, or go on behind the last whole line.
+        """Start a journal, or continue after the last complete line.
 
         Raises:
-            UsageError: it was begun with other settings.
+            UsageError: it was started with other settings.
         """
         self.sources = 0
         self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
@@ -295,12 +295,12 @@ class _Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the file; what was to be kept is written already."""
+        """Close the file; everything was flushed before."""
         with suppress(OSError):
             self._file.close()
 
     def add(self, outcomes: Sequence[object]) -> None:
-        """Write down what became of the next sources."""
+        """Record the outcomes of the next sources."""
         self._append(outcomes)
         self.sources += len(outcomes)
 
@@ -311,7 +311,7 @@ class _Journal:
 
 
 def _entry(line: bytes) -> Any:
-    """What a line holds; None where a kill or a bad disk has damaged it."""
+    """The value of a line; None if a kill or a disk error has damaged it."""
     try:
         return json.loads(line) if line.endswith(b"\n") else None
     except ValueError:
@@ -319,7 +319,7 @@ def _entry(line: bytes) -> Any:
 
 
 def _settings(task: Task, teacher: Teacher) -> dict[str, object]:
-    """All that decides what is written."""
+    """Everything that determines the output."""
     files = [existing_file(task.text.prefix, language) for language in task.direction]
     try:
         text = list(map(sha256, files))
@@ -333,31 +333,31 @@ def _check_same(path: Path, known: Mapping[str, Any], settings: Mapping[str, obj
         former = known.get(name) if isinstance(known, dict) else None
         if former != json.loads(json.dumps(value)):
             raise UsageError(
-                f"{path}: was begun with another {name}, {former!r} instead of {value!r}; "
-                "name another --out, or give --force to begin anew"
+                f"{path}: was started with another {name}, {former!r} instead of {value!r}; "
+                "name another --out, or give --force to start over"
             )
 
 
 def _check_targets(task: Task, force: bool) -> None:
-    """See that nothing is written over, or hidden, that is not of such a run."""
+    """Check that no file would be overwritten or hidden that is not from such a run."""
     begun = task.report.exists() or task.journal.exists()
     for path, language in zip(task.files, task.direction, strict=True):
         found = find_file(task.written, language)
         if found and found != path:
-            raise UsageError(f"{found}: lies there already; name another --out, or remove it")
+            raise UsageError(f"{found}: exists already; name another --out, or remove it")
         check_file(path, begun or force)
 
 
 def _finished(task: Task, settings: Mapping[str, object]) -> dict[str, int]:
     found = _entry(task.report.read_bytes())
     _check_same(task.report, found, settings)
-    task.journal.unlink(missing_ok=True)  # of a run that was killed after all else
+    task.journal.unlink(missing_ok=True)  # left by a run that was killed right at the end
     counts: dict[str, int] = found["pairs"]
     return counts
 
 
 def _write(task: Task, settings: Mapping[str, object]) -> dict[str, int]:
-    """Make the text of a whole journal, and remove that."""
+    """Write the text of a complete journal, and remove the journal."""
     counts = Counter[str]()
     partial = [path.with_name(f".{path.name}.partial") for path in (*task.files, task.report)]
     try:

@@ -24,21 +24,21 @@ from dragoman_training.transfer import (
 log = logging.getLogger(__name__)
 
 LOCK = "corpora.lock.json"
-"""Beside the text: what each URL gave the first time that it was fetched."""
+"""File beside the text: the digest of each URL when it was first downloaded."""
 
 _TIMEOUT_S = 60.0
-# Some servers refuse what calls itself Python.
+# Some servers refuse Python's default user agent.
 _AGENT = "Mozilla/5.0 (compatible; dragoman)"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file on a server, and what is publicly known of it."""
+    """A file on a server, and what is publicly known about it."""
 
     url: str
     sha256: str | None = None
     md5: str | None = None
-    """Where nothing better is public."""
+    """Used if no better digest is public."""
     size_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -49,18 +49,18 @@ class Source:
         if not secure:
             raise UsageError(f"url is {self.url!r}: give one that begins with https://")
         if not (self.url.isascii() and self.url.isprintable()) or " " in self.url:
-            raise UsageError(f"url is {self.url!r}: write what is not ASCII, and spaces, as %C3%A4")
+            raise UsageError(f"url is {self.url!r}: write spaces and non-ASCII as %C3%A4")
 
     @property
     def name(self) -> str:
-        """A file name, different for each URL."""
+        """A file name, unique for each URL."""
         short = hashlib.sha256(self.url.encode()).hexdigest()[:8]
         return f"{short}-{Path(urlsplit(self.url).path).name}"
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file that was fetched."""
+    """A downloaded file."""
 
     source: Source
     path: Path
@@ -70,17 +70,17 @@ class Download:
 def fetch(
     source: Source, folder: Path, lock: Path, watch: Watch = lambda done, total: None
 ) -> Download:
-    """Download a file, unless it is there, and check it.
+    """Download a file unless it exists, and verify it.
 
     Args:
-        source: what.
-        folder: where to; a transfer that breaks off leaves a hidden `.partial` there, with which
-            the next one goes on, if the server can and has not changed the file.
-        lock: what `remember` has written; a file that is in there must be the same again.
+        source: the file.
+        folder: where to; a transfer that breaks off leaves a hidden `.partial` there. The next call
+            resumes it if the server supports that and the file is unchanged.
+        lock: what `remember` has written; a file listed there must be unchanged.
         watch: see `Watch`.
 
     Raises:
-        UsageError: the server cannot be reached, refuses, breaks off or gives another file, or the
+        UsageError: the server is unreachable, refuses, breaks off or sends another file, or the
             disk cannot be written.
     """
     path = folder / source.name
@@ -101,13 +101,13 @@ def fetch(
         partial.version.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{path}: cannot be written: {error.strerror}; run it again to go on"
+            f"{path}: cannot be written: {error.strerror}; run it again to resume"
         ) from error
     return Download(source, path, found)
 
 
 def remember(download: Download, lock: Path) -> None:
-    """Write into the lock what a URL gave, once that has been of use.
+    """Record the digest of a URL in the lock, after the file has proved usable.
 
     Raises:
         UsageError: the lock cannot be read or written.
@@ -119,12 +119,12 @@ def remember(download: Download, lock: Path) -> None:
         if source.sha256 is None:
             found = download.sha256
             log.info(
-                "%s: SHA-256 %s, kept in %s; another later is refused", source.url, found, lock
+                "%s: SHA-256 %s, kept in %s; other content will be refused", source.url, found, lock
             )
 
 
 def discard(download: Download, lock: Path) -> None:
-    """Remove a file that turned out to be of no use, and forget that its URL gave it.
+    """Remove an unusable file, and its URL from the lock.
 
     Raises:
         UsageError: the lock cannot be read or written.
@@ -136,7 +136,7 @@ def discard(download: Download, lock: Path) -> None:
 
 
 def _transfer(source: Source, partial: PartialFile, watch: Watch) -> None:
-    """Get the bytes that are missing."""
+    """Download the missing bytes."""
 
     def size_bytes(answers: list[Hop]) -> int | None:
         return None if "Content-Length" in answers[-1][1] else source.size_bytes
@@ -144,23 +144,23 @@ def _transfer(source: Source, partial: PartialFile, watch: Watch) -> None:
     try:
         transfer(source.url, partial, _TIMEOUT_S, {"User-Agent": _AGENT}, size_bytes, watch)
     except Refused as error:
-        raise UsageError(f"{source.url}: the server says {error}") from error
+        raise UsageError(f"{source.url}: the server answered {error}") from error
     except Unreachable as error:
         raise UsageError(
-            f"{source.url}: cannot be reached: {error}; text that was brought here by other means "
+            f"{source.url}: cannot be reached: {error}; text that was copied here by other means "
             "needs no network, see --data-dir of the other commands"
         ) from error
     except BrokenOff as error:
-        raise UsageError(f"{source.url}: {error}; run it again to go on") from error
+        raise UsageError(f"{source.url}: {error}; run it again to resume") from error
 
 
 def _begun(source: Source, folder: Path) -> PartialFile:
-    """What a transfer leaves that broke off."""
+    """The files that a broken transfer leaves."""
     return PartialFile(folder / f".{source.name}.partial", folder / f".{source.name}.version")
 
 
 def _checked(source: Source, path: Path, lock: Path) -> str:
-    """Hold a file against what is known of it, and give its SHA-256."""
+    """Check a file against the registry and the lock, and return its SHA-256."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     known = _locked(lock)
@@ -171,7 +171,7 @@ def _checked(source: Source, path: Path, lock: Path) -> str:
     if source.sha256 is not None:
         _compare(source, path, "SHA-256", sha256, source.sha256, "the registry says")
     elif source.url in known:
-        where = f"when it was first fetched it was, by {lock},"
+        where = f"when first downloaded it was, by {lock},"
         _compare(source, path, "SHA-256", sha256, known[source.url], where)
     return sha256
 
@@ -180,8 +180,8 @@ def _compare(source: Source, path: Path, kind: str, found: str, expected: str, w
     if found != expected:
         path.unlink()
         raise UsageError(
-            f"{source.url}: has {kind} {found}, {where} {expected}; the file on the server is "
-            "another one now, or was damaged on the way, and has been removed"
+            f"{source.url}: has {kind} {found}, {where} {expected}; the file on the server has "
+            "changed, or was damaged in transfer, and has been removed"
         )
 
 

@@ -1,4 +1,4 @@
-"""Token ids of parallel text: encoded once, kept in memory or in files that are mapped into it."""
+"""Token ids of parallel text: encoded once, kept in memory or in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True)
 class EncodedText:
-    """The pairs of a corpus that are short enough, in the order in which they were drawn."""
+    """The pairs of a corpus that are short enough, in the order in which they were sampled."""
 
     ids: npt.NDArray[np.generic]
-    """Of all sides of all pairs, one behind the other. Behind the texts' sides come those of links:
-    the positions of two linked tokens, then those of the next two."""
+    """All sides of all pairs, concatenated. After the text sides of a pair come the sides of its
+    word alignments: the positions of two linked tokens, then those of the next two."""
     ends: npt.NDArray[np.int64]
-    """Where each side ends, from 0 on."""
+    """End of each side in `ids`; the first begins at 0."""
     order: npt.NDArray[np.int64] | None
-    """At which place each pair stands; None: at its own."""
+    """Index at which each pair is stored; None: its own index."""
     sides: int
     left_out: int
-    """Pairs that are too long."""
+    """Number of pairs that are too long."""
     digest: str = ""
-    """Of what it was made of, where that is files."""
+    """Digest of the input files, if it was made from files."""
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -81,12 +81,12 @@ class EncodedText:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A way of cutting words into pieces by chance."""
+    """A random segmentation of words into subword tokens (BPE-dropout)."""
 
     dropout: float
-    """Probability that a merge is left out."""
+    """Probability that a merge is skipped."""
     number: int
-    """Each is another."""
+    """Each number gives another segmentation."""
 
 
 def encode(
@@ -97,10 +97,10 @@ def encode(
     Args:
         text: the pairs.
         tokenizer: the vocabulary.
-        limit: pairs with a longer side are left out, and so are those with an empty one, or whose
-            target has characters that an imported vocabulary lacks.
-        drawing: how words are cut; None: as always. The same pairs are left out; what a drawing
-            makes longer than the limit is cut as always.
+        limit: maximum length of a side. Longer pairs are skipped, and so are pairs with an empty
+            side or with target characters that an imported vocabulary lacks.
+        drawing: how words are split; None: deterministically. It does not change which pairs are
+            skipped: if it makes a side longer than the limit, the side is split deterministically.
     """
     ids, ends = io.BytesIO(), io.BytesIO()
     order, left_out = _write(text, tokenizer, limit, drawing, ids, ends)
@@ -112,14 +112,14 @@ def encode(
 
 
 class TokenFiles:
-    """Encoded texts in a folder, a numbered one each, with what they were made of."""
+    """Encoded texts in a folder, numbered, each with a record of its inputs."""
 
     def __init__(self, folder: Path, *vocabularies: Path) -> None:
         """Use a folder.
 
         Args:
-            folder: where they lie, or will.
-            vocabularies: the tokenizer's files, one or one a side.
+            folder: where the files are or will be written.
+            vocabularies: the tokenizer's files, one or one for each side.
         """
         self._folder, self._vocabularies = folder, vocabularies
 
@@ -131,17 +131,17 @@ class TokenFiles:
         limit: int,
         drawing: Drawing | None = None,
     ) -> EncodedText:
-        """As the function `encode`, but in files; those that are there already are read.
+        """Like the function `encode`, but in files; existing files are read.
 
         Args:
-            number: tells the texts apart.
+            number: identifies the text in the folder.
             text: the pairs, in files.
             tokenizer: the vocabulary.
-            limit: most tokens of a side.
+            limit: maximum number of tokens of a side.
             drawing: see `encode`.
 
         Raises:
-            UsageError: the text cannot be read, or the disk not written.
+            UsageError: the text cannot be read, or the disk cannot be written.
         """
         assert isinstance(text.pairs, TextFiles)
         files = [existing_file(text.pairs.prefix, ending) for ending in text.pairs.endings]
@@ -167,7 +167,7 @@ class TokenFiles:
                     raise BadLink(f"{text.pairs.prefix}.{error}") from error
                 found = _open(folder, about, _sides(text), _dtype(tokenizer))
         if found is None:
-            raise UsageError(f"{folder}: is written by another run too; name another --out")
+            raise UsageError(f"{folder}: another run writes to it too; name another --out")
         return found
 
 
@@ -180,12 +180,12 @@ def _digest(path: Path) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time look for a text, and make it; the next ones find it."""
+    """Let one process at a time look for a text and make it; the others then find it."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("ab")
     with lock:
-        # Some network file systems have no locks; what two runs mix there has not its sizes.
+        # Some network file systems have no locks; files mixed by two runs have wrong sizes.
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -203,7 +203,7 @@ def _dtype(tokenizer: Tokenizer) -> npt.DTypeLike:
 def _open(
     folder: Path, about: dict[str, object], sides: int, dtype: npt.DTypeLike
 ) -> EncodedText | None:
-    """What lies in a folder, if it is whole and was made of the same."""
+    """The text in a folder, if it is complete and was made from the same inputs."""
     try:
         known = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         left_out, sizes = known.pop("left_out"), known.pop("bytes")
@@ -225,7 +225,7 @@ def _sizes(folder: Path, names: Iterable[str]) -> dict[str, int]:
 
 
 def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array in a file; an empty one cannot be mapped."""
+    """A memory-mapped array; an empty file cannot be mapped."""
     if not path.stat().st_size:
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, "r")
@@ -239,7 +239,7 @@ def _make(
     limit: int,
     drawing: Drawing | None,
 ) -> None:
-    """Write a text's files; they appear whole or not at all."""
+    """Write a text's files; they appear complete or not at all."""
     partial = folder.with_name(f".{folder.name}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
@@ -264,7 +264,7 @@ def _make(
 
 
 def _flush(*files: IO[bytes]) -> None:
-    """Make sure that they survive a power failure."""
+    """Make sure that the files survive a power failure."""
     for file in files:
         file.flush()
         os.fsync(file.fileno())
@@ -278,13 +278,14 @@ def _write(
     ids: IO[bytes],
     ends: IO[bytes],
 ) -> tuple[npt.NDArray[np.int64] | None, int]:
-    """Write the sides of a text's pairs that are short enough, and where each ends.
+    """Write the sides of the pairs that are short enough, and where each side ends.
 
-    Of a text that gives `max_pairs`, those are the first of a shuffle that are short enough: it is
-    gone through for as many as are wanted, and again for those that take the place of long ones.
+    If the text has `max_pairs`, the pairs are the first of a shuffle that are short enough. The
+    text is read once for the number of pairs wanted, and again for pairs that replace long ones.
 
     Returns:
-        In which order the pairs were drawn, and how many were left out before there were enough.
+        The order in which the pairs were sampled, and how many were skipped until there were
+        enough.
     """
     writer = _Writer(text, tokenizer, limit, drawing, ids, ends)
     ranks = drawing_ranks(text)
@@ -328,7 +329,7 @@ class _Writer:
         """Ranks of the pairs that were written, and of the others."""
 
     def add(self, pairs: Iterable[tuple[int, Sequence[str]]]) -> None:
-        """Go on with pairs, each with its rank."""
+        """Process more pairs, each with its rank."""
         remaining, seen = iter(pairs), 0
         while chunk := list(itertools.islice(remaining, _PAIRS_AT_A_TIME)):
             seen += len(chunk)
@@ -356,9 +357,9 @@ class _Writer:
             self._end = int(ends[-1]) if kept else self._end
 
     def _encode(self, columns: Sequence[Sequence[str]]) -> list[list[int]]:
-        """The ids of sides, links behind them: all of the first pair, then all of the next one.
+        """The token ids of the sides, then the links: all of the first pair, then the next.
 
-        Where the sides have a vocabulary each, a text is one-way: source, target.
+        If each side has its own vocabulary, a text is one-way: source, target.
         """
         texts, links = columns[: len(self._languages)], columns[len(self._languages) :]
         tokenizers = (self._tokenizer, *[self._tokenizer.target] * (len(texts) - 1))
@@ -373,7 +374,7 @@ class _Writer:
         return list(itertools.chain(*zip(*encoded, strict=True)))
 
     def _draw(self, texts: list[str], encoded: list[list[int]], seen: int) -> list[list[int]]:
-        """What is written of texts that have this code otherwise."""
+        """The randomly split ids to write for texts whose deterministic ids are `encoded`."""
         if self._drawing is None:
             return encoded
         seed = zlib.crc32(f"{self._drawing.number} {seen}".encode())
@@ -387,7 +388,7 @@ class _Writer:
 def _linked(
     ending: str, tokenizers: Sequence[Tokenizer], texts: Sequence[str], line: str
 ) -> list[int]:
-    """Which tokens a line of links links, as `EncodedText` keeps them."""
+    """The token positions that a line of links pairs up, in the format of `EncodedText`."""
     if not line.strip():
         return []
     pieces = [one.pieces(text) for one, text in zip(tokenizers, texts, strict=True)]

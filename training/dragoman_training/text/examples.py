@@ -24,10 +24,10 @@ Numbers = npt.NDArray[np.int64]
 class Batch:
     """Padded sentence pairs, ids in int64.
 
-    `src_ids` [B, S] holds tag, text and end; `tgt_in_ids` [B, T] begins with the start symbol, and
-    `tgt_out_ids` [B, T] is the same shifted by one, ending with the end symbol. `linked`, bool
-    [B, T, S], says which source tokens each token of `tgt_in_ids` is linked to; None if no token of
-    the batch is linked.
+    `src_ids` [B, S] has tag, text and end symbol; `tgt_in_ids` [B, T] begins with the start symbol,
+    and `tgt_out_ids` [B, T] is the same shifted by one, ending with the end symbol. `linked`, bool
+    [B, T, S], says which source tokens each token of `tgt_in_ids` is aligned to; None if no token
+    of the batch is aligned.
     """
 
     src_ids: Tensor
@@ -42,7 +42,7 @@ class Batch:
 
 
 def pieces(batch: Batch, most_tokens: int | None) -> Iterator[Batch]:
-    """A batch in pieces of at most so many tokens, padding included; a pair is never cut."""
+    """Split a batch into pieces of at most this many tokens, padding included; pairs stay whole."""
     rows = len(batch.src_ids)
     if most_tokens is not None and batch.padded_tokens > most_tokens:
         rows = max(1, most_tokens * rows // batch.padded_tokens)
@@ -54,7 +54,7 @@ def pieces(batch: Batch, most_tokens: int | None) -> Iterator[Batch]:
 
 @dataclass(frozen=True)
 class Part:
-    """Which examples go through the model together; `second` is -1 where none is joined on."""
+    """Examples of one forward pass; `second` is -1 if no second example is joined on."""
 
     first: Numbers
     second: Numbers
@@ -63,16 +63,16 @@ class Part:
 
 @dataclass(frozen=True)
 class _Example:
-    """A sentence pair in one direction, or several that follow one another."""
+    """A sentence pair in one direction, or several joined."""
 
     tags: Sequence[int]
     source: list[int]
     target: list[int]
     links: Numbers
-    """[N, 2]: positions of linked tokens in source and target."""
+    """[N, 2]: positions of aligned tokens in source and target."""
 
     def joined(self, other: _Example) -> _Example:
-        """With another one of the same direction behind it."""
+        """This example followed by another one of the same direction."""
         behind = np.add(other.links, (len(self.source), len(self.target)))
         links = np.concatenate([self.links, behind])
         return _Example(self.tags, self.source + other.source, self.target + other.target, links)
@@ -80,29 +80,29 @@ class _Example:
 
 @dataclass(frozen=True)
 class _Corpus:
-    """A corpus's pairs, each of which is an example in each direction; one behind the other."""
+    """A corpus's pairs; each pair is an example in each direction, direction after direction."""
 
     sources: Sequence[EncodedText]
-    """The same pairs, their words cut otherwise in each."""
+    """The same pairs, once for each random segmentation."""
     targets: Sequence[EncodedText]
-    """The same again; what belongs to the source of the same place."""
+    """The targets, in the same order as `sources`."""
     directions: Sequence[tuple[int, int]]
     """Which sides are source and target."""
     tags: Sequence[Sequence[int]]
-    """Of each direction, the id that asks for its target language, if the vocabulary has tags."""
+    """For each direction, the id of its target language's tag, if the vocabulary has tags."""
     numbers: Sequence[int]
-    """Of each direction, its number among those of all corpora."""
+    """For each direction, its index among the directions of all corpora."""
     links: Sequence[tuple[int, bool] | None]
-    """Of each direction, the side that has its links, and whether they count the target first."""
+    """For each direction, the side that has its links, and whether they count the target first."""
     begin: int
-    """Number of its first example among those of all corpora."""
+    """Index of its first example among those of all corpora."""
 
     @property
     def end(self) -> int:
         return self.begin + len(self.sources[0]) * len(self.directions)
 
     def among(self, examples: Numbers) -> list[tuple[int, Numbers, Numbers]]:
-        """Its own of some examples: by direction, where they stand and which pairs they are."""
+        """Those of some examples that are in this corpus: by direction, their indices and pairs."""
         own = np.flatnonzero((examples >= self.begin) & (examples < self.end))
         pairs, ways = np.divmod(examples[own] - self.begin, len(self.directions))
         return [
@@ -115,11 +115,12 @@ class _Corpus:
 class Examples:
     """Sentence pairs in every direction, and their order in each epoch.
 
-    An epoch's order is a shuffle of all that there is, so nothing of the text is better mixed than
-    the rest. What is kept of an example is nothing, but for its place in the current epoch.
+    An epoch's order is a shuffle of the whole text. Only the order of the current epoch is kept in
+    memory, nothing else about an example.
 
-    The number of an example tells the pair, the direction and the drawing (`data.subword_dropout`):
-    N examples in the first drawing are followed by the same N in the second.
+    An example's number encodes the pair, the direction and the segmentation
+    (`data.subword_dropout`): N examples in the first segmentation are followed by the same N in the
+    second.
     """
 
     def __init__(
@@ -135,15 +136,15 @@ class Examples:
         """Encode pairs.
 
         Args:
-            texts: the corpora; every ordered pair of a corpus's languages is a direction, or the
-                first pair alone.
+            texts: the corpora; every ordered pair of a corpus's languages is a direction, or only
+                the first pair.
             tokenizer: a vocabulary with a tag for each language, or an imported model's.
-            max_length_tokens: pairs with a longer side are left out.
+            max_length_tokens: pairs with a longer side are skipped.
             temperature: how corpora are mixed, instead of by their weights.
-            files: where token ids lie; None: in memory.
-            drawings: in which ways words of sources are cut, if not as always; each turn through a
-                corpus takes the next one.
-            targets_too: whether those of targets are cut so too.
+            files: where token ids are stored; None: in memory.
+            drawings: random segmentations of source words, if any; the passes through a corpus take
+                them in turn.
+            targets_too: whether target words are split randomly too.
         """
         self._tags = tokenizer.tags
         self._corpora: list[_Corpus] = []
@@ -171,7 +172,7 @@ class Examples:
     ) -> _Corpus:
         names = [(text.languages[src], text.languages[tgt]) for src, tgt in text.directions]
         known = self._directions
-        # Without pairs it teaches none.
+        # A corpus without pairs has no directions.
         numbers = [known.setdefault(name, len(known)) for name in names if len(sources[0])]
         tags = [tokenizer.tag_ids(tgt) for _, tgt in names]
         links = [_links_of(text, *direction) for direction in text.directions]
@@ -183,12 +184,12 @@ class Examples:
 
     @property
     def left_out(self) -> int:
-        """Pairs that are too long."""
+        """Number of pairs that are too long."""
         return sum(corpus.sources[0].left_out for corpus in self._corpora)
 
     @property
     def digest(self) -> str:
-        """Of what was encoded, where that lay in files."""
+        """Digest of the encoded text, if it is in files."""
         digests = [text.digest for corpus in self._corpora for text in corpus.sources]
         if any(corpus.sources is not corpus.targets for corpus in self._corpora):
             digests.append("sources alone")
@@ -196,7 +197,7 @@ class Examples:
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
-        """Source and target language of what there is to learn."""
+        """Source and target language of all trained directions."""
         return tuple(self._directions)
 
     def steps(
@@ -208,17 +209,17 @@ class Examples:
         joined_share: float = 0.0,
         drawn: Sequence[int] | None = None,
     ) -> list[list[Part]]:
-        """Plan one epoch, in an order that seed and epoch decide.
+        """Plan one epoch, in an order determined by seed and epoch.
 
         Args:
-            batch_tokens: at most so many tokens a step on the longer side, padding included.
-            part_tokens: at most so many of them at a time, in parts of like lengths; a single
-                longer example still makes a part.
+            batch_tokens: maximum tokens of a step on the longer side, padding included.
+            part_tokens: maximum tokens of a part; a part has pairs of similar lengths, and a single
+                longer example is a part of its own.
             seed: the run's seed.
             epoch: number of the epoch; each has its own order.
-            joined_share: share of examples that get another of their direction joined on.
-            drawn: how many examples of each corpus this epoch and those before it draw; None: all
-                of them as many as this one.
+            joined_share: share of examples that get another one of their direction joined on.
+            drawn: how many examples of each corpus were drawn up to the end of this epoch; None: as
+                if all epochs drew as many as this one.
 
         Returns:
             The parts of each step, for `batch`.
@@ -230,7 +231,7 @@ class Examples:
         src, tgt = (a + b for a, b in zip(self._lengths(first), self._lengths(second), strict=True))
         src += 1 + self._tags  # with the end symbol
         tgt += 1
-        by_length = np.lexsort((src, tgt))  # stable: equals stay shuffled
+        by_length = np.lexsort((src, tgt))  # stable: equal lengths stay shuffled
         longer = np.maximum(src, tgt)
         cuts = _cut(longer[by_length], part_tokens)
         steps: list[list[Part]] = [[]]
@@ -246,18 +247,18 @@ class Examples:
         return steps
 
     def drawn_by(self, epochs: int, former: Sequence[int] = ()) -> tuple[int, ...]:
-        """How many examples of each corpus some epochs draw, and others did before them.
+        """How many examples of each corpus some epochs draw, added to what was drawn before.
 
         Args:
             epochs: their number.
-            former: what was drawn before them, perhaps of fewer or more corpora.
+            former: examples drawn before, possibly for fewer or more corpora.
         """
         before = itertools.chain(former, itertools.repeat(0))
         counts = zip(before, self._shown, strict=False)
         return tuple(drawn + epochs * count for drawn, count in counts)
 
     def _drawn(self, seed: int, ends: Sequence[int]) -> Numbers:
-        """The examples of an epoch: of each corpus the next of an endless shuffle, up to `ends`."""
+        """The examples of an epoch: for each corpus the next of an endless shuffle up to `ends`."""
         drawn = []
         sizes = zip(self._corpora, self._shown, ends, strict=True)
         for number, (corpus, count, end) in enumerate(sizes):
@@ -283,7 +284,7 @@ class Examples:
         return second
 
     def _lengths(self, examples: Numbers) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Tokens of sources and targets; none of a number that is no example's."""
+        """Tokens of sources and targets; 0 for a number of no example."""
         src, tgt = np.zeros((2, len(examples)), np.int32)
         for corpus in self._corpora:
             for drawing in range(len(corpus.sources)):
@@ -308,7 +309,7 @@ class Examples:
         return _Example(corpus.tags[way], *own, links)
 
     def batch(self, part: Part) -> Batch:
-        """Lay the examples of a part side by side."""
+        """Collate the examples of a part."""
         examples = []
         for i, j in zip(part.first.tolist(), part.second.tolist(), strict=True):
             example = self._example(i)
@@ -324,7 +325,7 @@ class Examples:
 
 
 def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None:
-    """Where a text has the links of a direction, see `_Corpus.links`."""
+    """The side of a text with a direction's word alignments, see `_Corpus.links`."""
     for pair, turned in (((src, tgt), False), ((tgt, src), True)):
         if pair in text.links:
             return len(text.languages) + text.links.index(pair), turned
@@ -332,7 +333,7 @@ def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None
 
 
 def _linked(examples: Sequence[_Example], tgt_length: int, src_length: int) -> Tensor | None:
-    """`Batch.linked`: the links, behind the start symbol of targets and the tags of sources."""
+    """`Batch.linked`; shifted for the start symbol of targets and the tags of sources."""
     if not any(len(one.links) for one in examples):
         return None
     linked = np.zeros((len(examples), tgt_length, src_length), np.bool_)
@@ -342,11 +343,11 @@ def _linked(examples: Sequence[_Example], tgt_length: int, src_length: int) -> T
 
 
 def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | None) -> list[int]:
-    """How many examples of each corpus an epoch shows: at least one, where there is one."""
+    """How many examples of each corpus an epoch shows: at least one if it has any."""
     if temperature is None:
         counts = [weight * size for weight, size in zip(weights, sizes, strict=True)]
     else:
-        # Beside the largest, so that no power exceeds what a float holds.
+        # Relative to the largest, so that no power overflows.
         largest = max([*sizes, 1])
         parts = [(size / largest) ** (1 / temperature) for size in sizes]
         counts = [part * sum(sizes) / max(sum(parts), 1.0) for part in parts]
@@ -354,7 +355,7 @@ def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | 
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Lay sequences of ids side by side: int64 [B, longest], padded at the end."""
+    """Pad sequences of ids to int64 [B, longest]."""
     longest = max(map(len, rows))
     ids = np.full((len(rows), longest), PAD_ID, dtype=np.int64)
     for row, sequence in zip(ids, rows, strict=True):
@@ -363,7 +364,7 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def _cut(lengths: npt.NDArray[np.int32], batch_tokens: int) -> list[int]:
-    """Bounds of batches over lengths in rising order of one side."""
+    """Bounds of batches over lengths of one side in increasing order."""
     cuts, longest = [0], 0
     for row, length in enumerate(lengths.tolist()):
         longest = max(longest, length)

@@ -1,4 +1,4 @@
-"""Adding pieces to a vocabulary, of further languages or text, without changing what it has."""
+"""Adds subword tokens for further languages or text to a vocabulary; existing ids stay."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from dragoman_training.text.piece_file import CONTROL, Model
 
 _SPACE, _BYTE = "▁", "<0x"
 _MOST_CHARACTERS = 16
-"""Of a piece, as SentencePiece has it."""
+"""Maximum length of a subword token, as in SentencePiece."""
 
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Former:
-    """A vocabulary that there is already, and the languages that it has tags for."""
+    """An existing vocabulary, and the languages that it has tags for."""
 
     path: Path
     languages: Sequence[str]
 
     def without(self, languages: Sequence[str]) -> list[str]:
-        """Those of some languages that it does not know."""
+        """The given languages that it has no tag for."""
         return [language for language in languages if language not in self.languages]
 
 
@@ -44,20 +44,20 @@ def extend_vocabulary(
     config: VocabularyConfig,
     path: Path,
 ) -> None:
-    """Write a vocabulary with further tags and pieces behind those that there are.
+    """Write a vocabulary with further tags and subword tokens after the existing ones.
 
-    The pieces are what BPE makes next of the sentences as they are cut already. So ids stay, and
-    other text is cut as before, but where a new piece is made of two that stand there.
+    The new tokens are the next merges of BPE on sentences that are already split. So ids stay, and
+    other text is split as before, except where a new token joins two existing ones.
 
     Args:
-        former: what is added to; it is copied if it has all languages and entries already.
-        sentences: text of the further languages, or of all if there are none.
-        languages: all languages that the vocabulary must know.
-        config: size, of all entries, and coverage, of the characters of `sentences`.
-        path: where to write; it appears whole or not at all.
+        former: the vocabulary; it is copied if it already has all languages and entries.
+        sentences: text of the new languages, or of all if there are none.
+        languages: all languages that the vocabulary must have.
+        config: its size, which counts all entries; its coverage, of characters in `sentences`.
+        path: where to write; it appears complete or not at all.
 
     Raises:
-        UsageError: the text does not give so many pieces, the size is too small, or the disk is
+        UsageError: the text gives too few subword tokens, the size is too small, or the disk is
             full.
 
     Source: Sennrich et al. 2016, https://aclanthology.org/P16-1162
@@ -94,7 +94,7 @@ def _extend(
     if wanted < 0:
         raise UsageError(
             f"vocabulary.size is {config.size}: give more than {len(model.pieces)}, for the {had} "
-            f"entries that there are, and further tags and characters"
+            f"existing entries, and further tags and characters"
         )
     known |= {piece.piece for piece in model.pieces}
     merges = _merges(_words(_processor(model), sentences), known)
@@ -118,7 +118,7 @@ def _characters(
     known: set[str],
     coverage: float,
 ) -> list[str]:
-    """Characters that are no pieces yet, the most frequent first, but for the rarest ones."""
+    """Characters that are not entries yet, most frequent first, without the rarest ones."""
     counts = Counter(character for text in sentences for character in processor.Normalize(text))
     rest, found = sum(counts.values()) * (1.0 - coverage), []
     for character, count in sorted(counts.items(), key=lambda item: (item[1], item[0])):
@@ -131,7 +131,7 @@ def _characters(
 def _words(
     processor: sentencepiece.SentencePieceProcessor, sentences: Iterable[str]
 ) -> Counter[tuple[str, ...]]:
-    """How often each word is cut in each way; what no piece may span ends a word."""
+    """How often each word is split in each way; tokens that must not be joined end a word."""
     words: Counter[tuple[str, ...]] = Counter()
     for text in sentences:
         word: list[str] = []
@@ -145,7 +145,7 @@ def _words(
 
 
 def _may_join(first: str, second: str) -> bool:
-    """Whether a piece may span two: no spaces within, nor letters beside others, nor bytes."""
+    """Whether a token may join two: no inner spaces, no letters beside others, no bytes."""
     if second.startswith((_SPACE, _BYTE)) or first.startswith(_BYTE):
         return False
     start = first.removeprefix(_SPACE)
@@ -153,9 +153,9 @@ def _may_join(first: str, second: str) -> bool:
 
 
 def _merges(words: Counter[tuple[str, ...]], known: set[str]) -> Iterator[str]:
-    """New pieces, each of the two neighbours that are the most frequent by then.
+    """New tokens; each joins the two neighbours that are most frequent at that point.
 
-    Neighbours that make a known piece are joined before all others, as SentencePiece does it.
+    Neighbours that make an existing token are joined before all others, as in SentencePiece.
     """
     cut, counts = [list(word) for word in words], list(words.values())
     pairs: Counter[Pair] = Counter()
@@ -174,7 +174,7 @@ def _merges(words: Counter[tuple[str, ...]], known: set[str]) -> Iterator[str]:
         _, negative, pair = heapq.heappop(heap)
         piece = "".join(pair)
         if pairs[pair] != -negative or not pairs[pair] or len(piece) > _MOST_CHARACTERS:
-            continue  # counted otherwise since it was put there
+            continue  # its count has changed since it was queued
         if piece not in known:
             known.add(piece)
             yield piece
@@ -193,7 +193,7 @@ def _merges(words: Counter[tuple[str, ...]], known: set[str]) -> Iterator[str]:
 
 
 def _joined(word: Sequence[str], pair: Pair) -> list[str]:
-    """A word with each occurrence of a pair as one piece, from the left."""
+    """A word with each occurrence of a pair joined, from the left."""
     found: list[str] = []
     for piece in word:
         if found and (found[-1], piece) == pair:

@@ -1,4 +1,4 @@
-"""Fetching corpora of the registry: downloads become text, whole or not at all."""
+"""Downloads corpora of the registry and writes them as text, complete or not at all."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def fetch_corpora(
     data_dir: Path,
     watch: Callable[[str], Watch] = lambda what: lambda done, total: None,
 ) -> Iterator[tuple[str, int]]:
-    """Download corpora and write their texts, one side a language.
+    """Download corpora and write their texts, one file for each side.
 
-    What is there already is left as it is. A corpus's downloads are removed once it is written.
+    Existing texts are left as they are. A corpus's downloads are removed once it is written.
 
     Args:
-        corpora: which.
-        data_dir: where the texts' prefixes begin.
-        watch: gives, for a URL or a text's prefix, what is told of its transfer or its writing.
+        corpora: what to download.
+        data_dir: where the texts' prefixes start.
+        watch: returns the progress callback for a URL or for a text's prefix.
 
     Yields:
         The prefix of each text that was written, and its number of pairs.
 
     Raises:
-        UsageError: a download fails or is not what it should be, the disk cannot be written, or
-            what would be written is hidden by another form of it.
+        UsageError: a download fails or is not as expected, the disk cannot be written, or an
+            existing file in another form would hide the new one.
     """
     downloads = data_dir / _DOWNLOADS
     fetched: dict[Source, Download] = {}
@@ -62,31 +62,31 @@ def fetch_corpora(
 
 
 def _is_written(text: FetchedText, data_dir: Path) -> bool:
-    """Whether it is there; what is there in another form would hide what was written.
+    """Whether the text exists; a side in another form would hide the written one.
 
     Raises:
-        UsageError: some of it is there in another form.
+        UsageError: some of it exists in another form.
     """
     paths = text.files(data_dir)
     if all(path.exists() for path in paths):
         return True
     for path in paths:
         for other in other_forms(path):
-            raise UsageError(f"{path}: {other} lies there, and one would hide the other; remove it")
+            raise UsageError(f"{path}: {other} exists, and one would hide the other; remove it")
     return False
 
 
 def _write(
     text: FetchedText, downloads: Sequence[Download], data_dir: Path, watch: Watch
 ) -> dict[str, int]:
-    """Write a text and remember its downloads, or let nothing stay of one that is damaged."""
+    """Write a text and record its downloads, or remove a damaged download."""
     try:
         counts = write_text(text, [one.path for one in downloads], data_dir, watch)
     except Damaged as error:
         for download in downloads:
             if download.path == error.file:
                 discard(download, data_dir / LOCK)
-        raise UsageError(f"{error}; it has been removed, run it again to fetch it") from error
+        raise UsageError(f"{error}; it has been removed, run it again to download it") from error
     for download in downloads:
         remember(download, data_dir / LOCK)
     found = sum(counts.values())

@@ -1,4 +1,4 @@
-"""Holding out a part of a parallel text for validation."""
+"""Holds out a part of a parallel text for validation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dragoman_training.text.parallel_text import TextFiles
 TRAIN, VALID = "train", "valid"
 _SHARE, _MOST_PAIRS = 0.05, 1000
 _FEWEST_PAIRS = 200
-"""Of a text that some are held out of: a twentieth of fewer would tell nothing."""
+"""Minimum size of a text to hold out from: a twentieth of fewer pairs would measure nothing."""
 
 
 def number_held_out(text: TextFiles) -> int:
-    """How many pairs `hold_out` will hold out; 0 where it is not to be done.
+    """How many pairs `hold_out` will hold out; 0 if the text is too small.
 
     Raises:
         UsageError: the text cannot be read.
@@ -26,20 +26,21 @@ def number_held_out(text: TextFiles) -> int:
         return 0
     share = _share(text)
     number = sum(_fraction(pair[0]) < share for pair in text)
-    return number if number < len(text) else 0  # all: the same sentence again and again
+    return number if number < len(text) else 0  # all: one sentence repeated throughout
 
 
 def hold_out(text: TextFiles, folder: Path) -> None:
-    """Write a text as two, `train` and `valid`.
+    """Split a text into two, `train` and `valid`.
 
-    A digest of the first side decides, so that all pairs of one sentence go to one of the two, and
-    the same ones when it is done again.
+    A digest of the first side decides, so that all pairs of one sentence go to the same part, and
+    repeated calls give the same split.
 
     Args:
-        text: what is divided, with its links; pairs with an empty side are left out.
+        text: the text, with its word alignments; pairs with an empty side are dropped.
         folder: where to write.
 
     Raises:
+        UsageError: the text cannot be read, or the folder cannot be written.
         UsageError: the text cannot be read, or the folder not written.
     """
     paths = [folder / f"{part}.{one}" for part in (TRAIN, VALID) for one in text.endings]
@@ -62,6 +63,6 @@ def _share(text: TextFiles) -> float:
 
 
 def _fraction(text: str) -> float:
-    """A number from 0 to 1, the same for the same text but for case and outer spaces."""
+    """A number from 0 to 1 that depends on the text, ignoring case and outer spaces."""
     digest = hashlib.sha256(text.strip().casefold().encode()).digest()
     return int.from_bytes(digest[:8]) / 2**64

@@ -1,4 +1,4 @@
-"""Parallel text: reading it line by line, and drawing pairs from it."""
+"""Parallel text: reading it line by line, and sampling pairs from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_lines(prefix: Path, language: str) -> list[str]:
     """Read one side of a parallel text.
 
     Raises:
-        UsageError: as `iterate_lines`.
+        UsageError: see `iterate_lines`.
     """
     return list(iterate_lines(prefix, language))
 
@@ -47,7 +47,7 @@ def iterate_lines(prefix: Path, language: str) -> Iterator[str]:
         language: the language code that ends the name.
 
     Raises:
-        UsageError: no such file, a broken archive, or a line that is not UTF-8, by number.
+        UsageError: no such file, a broken archive, or a line that is not UTF-8; with its number.
     """
     path = existing_file(prefix, language)
     try:
@@ -62,20 +62,20 @@ def iterate_lines(prefix: Path, language: str) -> Iterator[str]:
 
 
 def read_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
-    """Read a parallel text, leaving out pairs with an empty side.
+    """Read a parallel text, without pairs that have an empty side.
 
     Raises:
-        UsageError: as `iterate_pairs`.
+        UsageError: see `iterate_pairs`.
     """
-    # Of the text itself, `list` would ask for the length first, which takes reading it.
+    # On the text itself, `list` would first ask for its length, which reads all of it.
     return list(iter(TextFiles(prefix, languages)))
 
 
 def read_some_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, ...]]:
-    """As `read_pairs`, at least one.
+    """Like `read_pairs`, but at least one pair.
 
     Raises:
-        UsageError: as there, or no pair is left.
+        UsageError: see `read_pairs`; or no pair is left.
     """
     pairs = read_pairs(prefix, languages)
     if not pairs:
@@ -84,10 +84,10 @@ def read_some_pairs(prefix: Path, languages: Sequence[str]) -> list[tuple[str, .
 
 
 def read_sides(prefix: Path, languages: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """As `read_some_pairs`: the sides by their languages.
+    """Like `read_some_pairs`, but by side: texts by language.
 
     Raises:
-        UsageError: as there.
+        UsageError: see `read_some_pairs`.
     """
     pairs = read_some_pairs(prefix, languages)
     return dict(zip(languages, zip(*pairs, strict=True), strict=True))
@@ -104,15 +104,15 @@ class Side:
 def read_directions(
     prefix: Path, directions: Sequence[Sequence[str]], first: int | None = None
 ) -> list[tuple[Side, Side]]:
-    """Read a parallel text as source and target, in each direction that it has both languages of.
+    """Read a parallel text as source and target, in each direction that it has files for.
 
     Args:
         prefix: path without the language.
-        directions: source and target language of what is wanted.
-        first: only so many pairs.
+        directions: source and target language of each.
+        first: only the first pairs, this many.
 
     Raises:
-        UsageError: a file is unreadable or empty, or no direction fits.
+        UsageError: a file is unreadable or empty, or the text fits no direction.
     """
     known = list(dict.fromkeys(itertools.chain.from_iterable(directions)))
     languages = find_languages(prefix, known)
@@ -126,7 +126,7 @@ def read_directions(
 
 
 def find_languages(prefix: Path, known: Sequence[str]) -> list[str]:
-    """The languages that a parallel text has files of.
+    """The languages of a parallel text, by its files.
 
     Raises:
         UsageError: it has fewer than two.
@@ -139,7 +139,7 @@ def find_languages(prefix: Path, known: Sequence[str]) -> list[str]:
 
 
 def find_file(prefix: Path, language: str) -> Path | None:
-    """The file of one side of a parallel text, if there is one.
+    """The file of one side of a parallel text, or None.
 
     Raises:
         UsageError: the prefix has no name.
@@ -151,12 +151,12 @@ def find_file(prefix: Path, language: str) -> Path | None:
 
 
 def links_ending(languages: Languages) -> str:
-    """How the name of a file of links ends, behind a text's prefix."""
+    """The ending of a file of word alignments, after a text's prefix."""
     return f"{'-'.join(languages)}.links"
 
 
 def find_links(prefix: Path, languages: Sequence[str]) -> list[Languages]:
-    """The pairs of languages of a text that there are links of, the language counted first first.
+    """The language pairs that a text has word alignments for, in the order of the links.
 
     Raises:
         UsageError: the prefix has no name.
@@ -166,14 +166,14 @@ def find_links(prefix: Path, languages: Sequence[str]) -> list[Languages]:
 
 
 def other_forms(path: Path) -> list[Path]:
-    """What lies beside a packed side of a text that is the same side to `find_file`."""
+    """Files beside a compressed side of a text that `find_file` takes for the same side."""
     plain = path.with_suffix("")
     forms = [plain.with_name(f"{plain.name}{suffix}") for suffix in _SUFFIXES]
     return [form for form in forms if form != path and form.is_file()]
 
 
 def iterate_pairs(prefix: Path, languages: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Read a parallel text as it is, line by line.
+    """Read a parallel text unchanged, line by line.
 
     Raises:
         UsageError: a file is missing, unreadable or empty, or the sides differ in their number of
@@ -199,7 +199,7 @@ def iterate_pairs(prefix: Path, languages: Sequence[str]) -> Iterator[tuple[str,
 
 
 class Pairs(Protocol):
-    """Sentence pairs that can be gone through again and again, and counted."""
+    """Sentence pairs that can be iterated repeatedly, and counted."""
 
     def __iter__(self) -> Iterator[Sequence[str]]: ...
     def __len__(self) -> int: ...
@@ -207,32 +207,32 @@ class Pairs(Protocol):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """A parallel text in its files, less pairs with an empty side; none of it is kept in memory."""
+    """A parallel text in files, without pairs that have an empty side; read lazily."""
 
     prefix: Path
     languages: Sequence[str]
     with_empty: bool = False
-    """Whether pairs with an empty side are there too."""
+    """Whether pairs with an empty side are included."""
     links: Sequence[Languages] = ()
-    """Pairs of languages: a line of links for each stands behind the sides of a pair."""
+    """Language pairs: for each, a line of word alignments follows the sides of a pair."""
 
     @property
     def endings(self) -> list[str]:
-        """How the names of its files end, behind the prefix."""
+        """The endings of its file names, after the prefix."""
         return [*self.languages, *map(links_ending, self.links)]
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """Its pairs.
+        """Iterate over its pairs.
 
         Raises:
-            UsageError: as `iterate_pairs`.
+            UsageError: see `iterate_pairs`.
         """
         for pair in iterate_pairs(self.prefix, self.endings):
             if self.with_empty or all(map(str.strip, pair[: len(self.languages)])):
                 yield pair
 
     def __len__(self) -> int:
-        """How many there are; reads all of them, once."""
+        """Number of pairs; the first call reads all of them."""
         return self._number
 
     @cached_property
@@ -241,7 +241,7 @@ class TextFiles:
 
 
 def named_files(first: Path, second: Path) -> TextFiles:
-    """The text of two files such as `my.en` and `my.de.gz`.
+    """The text in two files such as `my.en` and `my.de.gz`.
 
     Raises:
         UsageError: their names differ in more than the language.
@@ -267,7 +267,7 @@ def existing_file(prefix: Path, language: str) -> Path:
 
 
 def some_pairs(number: int, max_pairs: int | None) -> Iterator[int]:
-    """The order in which to look at the pairs of a text, of which `max_pairs` will be taken."""
+    """The order in which to examine the pairs of a text if `max_pairs` are taken."""
     if max_pairs is None or max_pairs >= number:
         return iter(range(number))
     return iter(np.random.default_rng(0).permutation(number).tolist())
@@ -275,7 +275,7 @@ def some_pairs(number: int, max_pairs: int | None) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Sentence pairs of one corpus: one text a language, in the order of `languages`."""
+    """Sentence pairs of one corpus: one text for each language, in the order of `languages`."""
 
     pairs: Pairs
     languages: Sequence[str]
@@ -283,18 +283,18 @@ class ParallelText:
     max_pairs: int | None = None
     one_way: bool = False
     links: Sequence[tuple[int, int]] = ()
-    """Pairs of sides: behind the texts, each pair has a line of links of their words."""
+    """Pairs of sides: after its texts, each pair has a line of word alignments for each."""
 
     @property
     def directions(self) -> list[tuple[int, int]]:
-        """Which of its sides are source and target of what it teaches."""
+        """Which of its sides are source and target in the directions that it trains."""
         return (
             [(0, 1)] if self.one_way else [*itertools.permutations(range(len(self.languages)), 2)]
         )
 
 
 def with_links(text: ParallelText) -> ParallelText:
-    """A text in files with the links that lie beside them, if there are any.
+    """A text in files, with the word alignments beside it, if there are any.
 
     Raises:
         UsageError: its prefix has no name.
@@ -306,7 +306,7 @@ def with_links(text: ParallelText) -> ParallelText:
 
 
 def drawing_ranks(text: ParallelText) -> npt.NDArray[np.int64] | None:
-    """When each pair of a text is drawn, from 0 on; None where all are taken as they come."""
+    """The rank of each pair in the sample, from 0; None if all pairs are taken in order."""
     if text.max_pairs is None or text.max_pairs >= (number := len(text.pairs)):
         return None
     ranks = np.empty(number, np.int64)
@@ -315,7 +315,7 @@ def drawing_ranks(text: ParallelText) -> npt.NDArray[np.int64] | None:
 
 
 def drawn_pairs(text: ParallelText) -> Iterator[Sequence[str]]:
-    """The first `max_pairs` pairs that are drawn from a text, in the order that it has them."""
+    """The first `max_pairs` pairs sampled from a text, in the order of the text."""
     ranks = drawing_ranks(text)
     for index, pair in enumerate(text.pairs):
         if ranks is None or ranks[index] < text.max_pairs:

@@ -1,7 +1,7 @@
-"""The format of SentencePiece's model files, as far as it is needed here.
+"""The format of SentencePiece model files, as far as it is needed here.
 
-The package's own description of it works only with the newest release of protobuf, which others do
-not allow. What is not described here is kept as it is when a file is read and written again.
+The protobuf module in SentencePiece's package needs the newest protobuf release, which other
+packages do not allow. Fields that are not described here survive reading and writing a file.
 
 Source: https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto
 """
@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-"""Types of pieces."""
+"""Types of vocabulary entries."""
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _MESSAGES = {

@@ -1,4 +1,4 @@
-"""From downloads to parallel text: archives, SGML, columns and plain lines, one side a language."""
+"""Converts downloads to parallel text: archives, SGML, columns and plain lines, by side."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def write_text(
     """Write the sides of a text as gzip files, all or none of them.
 
     Args:
-        text: what.
+        text: what to write.
         files: the corpus's sources, as they were downloaded.
-        data_dir: where its prefix begins.
-        watch: told how many bytes are written.
+        data_dir: where its prefix starts.
+        watch: called with the number of bytes written.
 
     Returns:
         The number of pairs, by prefix.
 
     Raises:
         UsageError: an archive is damaged or lacks a member, the sides differ in their number of
-            lines, have none or are no UTF-8, or the disk cannot be written.
+            lines, are empty or are not UTF-8, or the disk cannot be written.
     """
     written = text.files(data_dir)
     partial = [path.with_name(f".{path.name}.partial") for path in written]
@@ -72,7 +72,7 @@ def write_text(
                 if (number + 1) % _LINES_A_REPORT == 0:
                     watch(done, None)
         if not any(counts.values()):
-            raise UsageError(f"{text.prefix}: there is no pair in it{_anew(files)}")
+            raise UsageError(f"{text.prefix}: has no pairs{_anew(files)}")
         for path, whole in zip(partial, written, strict=True):
             os.replace(path, whole)
     except OSError as error:
@@ -107,8 +107,8 @@ def _pairs(text: FetchedText, files: Sequence[Path]) -> Iterator[tuple[bytes, ..
 
 
 def _anew(files: Sequence[Path]) -> str:
-    """What to do about files that are whole, where it is not the registry that is wrong."""
-    return f"; to fetch it anew, remove {files[0].parent}"
+    """What to do if the files are complete and the registry is right."""
+    return f"; to download it again, remove {files[0].parent}"
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -123,7 +123,7 @@ class Damaged(UsageError):
     """A download that cannot be read."""
 
     def __init__(self, message: str, file: Path) -> None:
-        """Say what is wrong with which file."""
+        """Keep the file that is damaged."""
         super().__init__(message)
         self.file = file
 
@@ -145,12 +145,12 @@ def _lines(file: Path, side: SideFile) -> Iterator[bytes]:
         raise UsageError(f"{what}: is not there") from error
     except _DAMAGES as error:
         raise Damaged(f"{what}: cannot be read: {error}", file) from error
-    except RuntimeError as error:  # of a zip file with a password, or packed in a rare way
+    except RuntimeError as error:  # a zip file with a password or rare compression
         raise UsageError(f"{what}: cannot be read: {error}") from error
 
 
 def _unpacked(file: IO[bytes], stack: ExitStack) -> Iterable[bytes]:
-    """The lines of a file that is packed or not, whatever its name says."""
+    """The lines of a file, compressed or not, whatever its name says."""
     begin = cast("io.BufferedReader", file).peek(len(_XZ))
     if begin.startswith(_GZIP):
         return stack.enter_context(gzip.open(file, "rb"))
@@ -160,10 +160,10 @@ def _unpacked(file: IO[bytes], stack: ExitStack) -> Iterable[bytes]:
 
 
 def _open(file: Path, member: str, stack: ExitStack) -> IO[bytes]:
-    """A file, or a member of an archive by its name: nothing else of that is ever written.
+    """Open a file, or a member of an archive by its name; nothing else is extracted.
 
     Raises:
-        KeyError: there is no such member, or it is no plain file.
+        KeyError: there is no such member, or it is not a plain file.
     """
     if not member:
         return stack.enter_context(file.open("rb"))

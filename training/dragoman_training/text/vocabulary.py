@@ -1,4 +1,4 @@
-"""Learning a joint SentencePiece vocabulary."""
+"""Trains a joint SentencePiece vocabulary."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MAX_SENTENCES = 2_000_000
 def vocabulary_text(
     texts: Sequence[ParallelText], languages: Sequence[str], max_sentences: int = _MAX_SENTENCES
 ) -> Iterator[str]:
-    """The sentences of some languages to learn pieces from, of each corpus as its weight has it.
+    """The sentences to train the vocabulary on; each corpus contributes by its weight.
 
-    A corpus with a weight above one is taken once: what counts is which words there are. Where
-    there are more than `max_sentences`, every corpus gives the less.
+    A corpus with a weight above one is taken once, since only the variety of words matters. If
+    there are more than `max_sentences`, every corpus contributes proportionally less.
     """
     shares, sides = [], []
     for text in texts:
@@ -43,15 +43,15 @@ def vocabulary_text(
 def train_vocabulary(
     sentences: Iterable[str], languages: Sequence[str], config: VocabularyConfig, path: Path
 ) -> None:
-    """Learn BPE pieces from all languages together and write the SentencePiece model.
+    """Train BPE on all languages together and write the SentencePiece model.
 
-    Text that is too small for `config.size` entries gives a smaller vocabulary.
+    A text that is too small for `config.size` entries gives a smaller vocabulary.
 
     Args:
         sentences: text of every language.
-        languages: each gets a tag, as a control symbol that no text can spell.
+        languages: each gets a tag, a control symbol that no text can produce.
         config: size and coverage.
-        path: where to write; it appears whole or not at all.
+        path: where to write; it appears complete or not at all.
 
     Raises:
         UsageError: there is no text, the size is too small for the bytes and the characters, or the
@@ -65,7 +65,7 @@ def train_vocabulary(
                 model_writer=writer,
                 model_type="bpe",
                 vocab_size=config.size,
-                hard_vocab_limit=False,  # fewer where the text has no more
+                hard_vocab_limit=False,  # fewer entries if the text gives no more
                 character_coverage=config.character_coverage,
                 byte_fallback=True,
                 pad_id=PAD_ID,

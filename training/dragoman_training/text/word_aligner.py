@@ -1,7 +1,7 @@
-"""Links of words by the statistical aligner eflomal, which runs as a program of its own.
+"""Word alignment by the statistical aligner eflomal, which runs as a separate program.
 
 Source: Östling & Tiedemann 2016, https://ufal.mff.cuni.cz/pbml/106/art-ostling-tiedemann.pdf, for
-eflomal; Koehn et al. 2005, https://aclanthology.org/2005.iwslt-1.8/, for joining its directions.
+eflomal; Koehn et al. 2005, https://aclanthology.org/2005.iwslt-1.8/, for symmetrization.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NEIGHBOURS = tuple(step for step in product((-1, 0, 1), repeat=2) if any(step))
 
 
 def links_file(text: TextFiles) -> Path:
-    """Where `link_texts` writes the links of a text in two languages."""
+    """The file to which `link_texts` writes the word alignments of a text in two languages."""
     return written_file(text.prefix, _ending(text))
 
 
 def link_texts(program: Path, texts: Sequence[TextFiles]) -> Iterator[Path]:
-    """Link the words of texts, all of which the aligner sees together, and write the links.
+    """Align the words of texts, on which the aligner is trained together, and write the links.
 
     Args:
         program: `eflomal-align`.
@@ -38,7 +38,7 @@ def link_texts(program: Path, texts: Sequence[TextFiles]) -> Iterator[Path]:
         Each file that was written.
 
     Raises:
-        UsageError: the program is not there or fails, or the disk cannot be written.
+        UsageError: the program is missing or fails, or the disk cannot be written.
     """
     languages = texts[0].languages
     linked = align(program, (pair for text in texts for pair in _in_order(text, languages)))
@@ -51,14 +51,14 @@ def link_texts(program: Path, texts: Sequence[TextFiles]) -> Iterator[Path]:
 
 
 def align(program: Path, pairs: Iterable[Sequence[str]]) -> Iterator[tuple[Links, Links]]:
-    """Links of words of each pair, by the two directions of an aligner that is trained on all.
+    """Word alignments of each pair in both directions, by an aligner trained on all pairs.
 
     Args:
         program: `eflomal-align`.
         pairs: texts; one without words has no links.
 
     Raises:
-        UsageError: the program is not there or fails.
+        UsageError: the program is missing or fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         given, *found = (Path(folder, name) for name in ("pairs", "forward", "reverse"))
@@ -79,7 +79,7 @@ def align(program: Path, pairs: Iterable[Sequence[str]]) -> Iterator[tuple[Links
             for has_words in is_given:
                 lines = next(both, None) if has_words else ("", "")
                 if lines is None:
-                    raise UsageError(f"{program}: wrote links of fewer pairs than there are")
+                    raise UsageError(f"{program}: wrote word alignments of only some of the pairs")
                 yield set(read_links(lines[0])), set(read_links(lines[1]))
 
 
@@ -90,8 +90,8 @@ def _run(program: Path, given: Path, forward: Path, reverse: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
     except OSError as error:
         raise UsageError(
-            f"{program}: cannot be run: {error.strerror}; pip install eflomal, in an environment "
-            "of its own, and give the path of its eflomal-align"
+            f"{program}: cannot be run: {error.strerror}; pip install eflomal in a separate "
+            "environment, and give the path of its eflomal-align"
         ) from error
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
@@ -99,15 +99,15 @@ def _run(program: Path, given: Path, forward: Path, reverse: Path) -> None:
 
 
 def grow_diagonally(forward: Links, reverse: Links) -> Links:
-    """The links of both directions, and those of one that go on from them.
+    """Symmetrize: the links of both directions, and those of one direction that extend them.
 
-    A link of one direction is taken if it is next to one that was taken, also diagonally, and one
-    of its words has no link yet.
+    A link of one direction is taken if it is adjacent to a taken one, also diagonally, and one of
+    its words has no link yet.
     """
     links, possible = forward & reverse, forward | reverse
     linked = [{link[side] for link in links} for side in (0, 1)]
     waiting = sorted(links)
-    for src, tgt in waiting:  # grows meanwhile
+    for src, tgt in waiting:  # grows during the loop
         for down, right in _NEIGHBOURS:
             near = (src + down, tgt + right)
             is_new = any(at not in taken for at, taken in zip(near, linked, strict=True))
@@ -120,7 +120,7 @@ def grow_diagonally(forward: Links, reverse: Links) -> Links:
 
 
 def turned(links: Links) -> Links:
-    """The same links, the other side first."""
+    """The same links with the sides swapped."""
     return {(tgt, src) for src, tgt in links}
 
 
@@ -130,6 +130,6 @@ def _ending(text: TextFiles) -> str:
 
 
 def _in_order(text: TextFiles, languages: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The pairs of a text, in the order of the languages."""
+    """The pairs of a text, with the sides in the order of the languages."""
     for pair in text:
         yield pair if text.languages == languages else pair[::-1]

@@ -1,10 +1,10 @@
-"""Links between the words of sentence pairs, and the tokens that they link.
+"""Word alignments of sentence pairs, and the tokens that they link.
 
-A line of links is of one pair, in the Pharaoh format: `0-0 1-2` links the first words of both
-sides, and the second word of the first side to the third one of the other. A word is a run of
+A line has the links of one pair in the Pharaoh format: `0-0 1-2` links the first words of both
+sides, and the second word of the first side to the third word of the second. A word is a run of
 letters and digits, or any other single character that is not white space.
 
-Source: Och & Ney 2003, https://aclanthology.org/J03-1002/, for what links are.
+Source: Och & Ney 2003, https://aclanthology.org/J03-1002/, for the definition of links.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
 
 Link = tuple[int, int]
-"""Positions on the first side and the second one, from 0."""
+"""Positions on the first and the second side, from 0."""
 
 
 class BadLink(UsageError):
-    """A line of links does not fit its pair."""
+    """A line of links does not match its pair."""
 
 
 def find_words(text: str) -> list[re.Match[str]]:
-    """The words of a text that links count."""
+    """The words of a text, as links count them."""
     return list(_WORD.finditer(text))
 
 
@@ -37,13 +37,13 @@ def read_links(line: str) -> list[Link]:
     """Read a line of links.
 
     Raises:
-        BadLink: it has something else.
+        BadLink: it contains anything else.
     """
     found = []
     for link in line.split():
         numbers = _LINK.fullmatch(link)
         if numbers is None:
-            raise BadLink(f"{brief(link)} is no link: write links as 0-0 1-2")
+            raise BadLink(f"{brief(link)} is not a link: write links as 0-0 1-2")
         found.append((int(numbers[1]), int(numbers[2])))
     return found
 
@@ -54,15 +54,15 @@ def format_links(links: Iterable[Link]) -> str:
 
 
 def link_tokens(line: str, texts: Sequence[str], pieces: Sequence[Sequence[Piece]]) -> list[Link]:
-    """Links of the tokens of a pair: each token of a word to each token of a word linked to it.
+    """Token links of a pair: each token of a word to each token of a word linked to it.
 
     Args:
-        line: links of words.
+        line: the word links.
         texts: the two sides.
         pieces: their tokens.
 
     Raises:
-        BadLink: the line is no line of links, or names a word that a side does not have.
+        BadLink: the line is not a line of links, or names a word that a side does not have.
     """
     links = read_links(line)
     words = [find_words(text) for text in texts]

@@ -1,1 +1,1 @@
-"""Documents with markup as segments in place: the bytes of a document, of which some are text."""
+"""Splits documents with markup into text segments and the bytes between them."""

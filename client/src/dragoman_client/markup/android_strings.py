@@ -1,4 +1,4 @@
-r"""Text of Android's string resources, which has escapes of its own, such as `\'` and `\n`.
+r"""The escapes of Android's string resources, such as `\'` and `\n`.
 
 Source: https://developer.android.com/guide/topics/resources/string-resource
 """
@@ -14,12 +14,12 @@ _READ = {"n": "\n", "t": "\t"}
 
 
 def decode(written: str) -> str:
-    """What is shown; quotes that are not escaped only group, and are left out."""
+    """Unescape text; unescaped quotes only group, and are removed."""
     return _ESCAPE.sub(_shown, written)
 
 
 def encode(text: str) -> str:
-    """A way to write a text."""
+    """Escape a text."""
     return _SPECIAL.sub(lambda found: _WRITTEN.get(found[0], f"\\{found[0]}"), text)
 
 

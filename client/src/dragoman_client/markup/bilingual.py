@@ -1,7 +1,7 @@
-"""XLIFF 1.2 and 2.x, Qt's ts and TMX: source texts are read, translations are put beside them.
+"""Bilingual files: XLIFF 1.2 and 2.x, Qt ts and TMX. Translations are added beside the sources.
 
-A unit is read whole. Its translation is written with the tags of its source; a unit that has a
-translation already, or is not to be translated, stays as it is.
+A unit is read as a whole. Its translation is written with the tags of its source. A unit that
+already has a translation, or must not be translated, is not changed.
 
 Source: XLIFF 1.2 and 2.1 (OASIS), https://doc.qt.io/qt-6/linguist-ts-file-format.html, TMX 1.4b.
 """
@@ -36,19 +36,19 @@ _TAG_END = re.compile(r"\s*/?>$")
 
 @dataclass(frozen=True)
 class UnitForm:
-    """A format of units, each with a source and, it may be, a translation.
+    """A format with units, each with a source and an optional translation.
 
     Attributes:
-        profile: of what is in a source.
-        unit: name of the element that holds a source and its translation.
-        sources: names of the source; the first one that a unit has is read.
-        target: name of the translation.
-        slots: names of the elements in it of which each holds a translation.
-        language: the element, and its attribute, that names the target language.
-        replaced: values of an attribute of unit or target by which a translation is none yet.
-        closed: values by which a unit is left as it is.
-        unit_attributes: that a unit gets with its translation; None: removed.
-        target_attributes: that the translation gets.
+        profile: profile of the content of a source.
+        unit: name of the element with a source and its translation.
+        sources: names of source elements; the first one in a unit is read.
+        target: name of the element of the translation.
+        slots: name of elements in the target that each have a translation.
+        language: element and attribute that name the target language.
+        replaced: attribute values of unit or target that mark a translation as missing.
+        closed: attribute values of a unit that must not be changed.
+        unit_attributes: attributes set on a unit that gets a translation; None: removed.
+        target_attributes: attributes set on the translation.
     """
 
     profile: XmlProfile
@@ -144,7 +144,7 @@ TMX = UnitForm(
 
 
 def form_of(root: XmlToken) -> UnitForm | None:
-    """The format of a document with a root element; None: it has no units."""
+    """Returns the format of a document by its root element; None: it is not bilingual."""
     name = root.name.rpartition(":")[2]
     if name == "xliff":
         return XLIFF_1 if root.attributes.get("version", "").startswith("1.") else XLIFF_2
@@ -152,14 +152,14 @@ def form_of(root: XmlToken) -> UnitForm | None:
 
 
 class _Places(NamedTuple):
-    """Indices of a unit's items; an end is behind the end tag.
+    """Indices of a unit's items; an end index follows the end tag.
 
     Attributes:
-        source: the element that is translated.
-        targets: the elements that get the translation; none: it is to be made.
-        target: the element that holds them.
-        behind: where a translation that is to be made is put.
-        indent: of it.
+        source: the element to translate.
+        targets: the elements that get the translation; empty if a target must be created.
+        target: the element that contains them.
+        behind: where to insert a new target.
+        indent: white space before a new target.
     """
 
     source: tuple[int, int]
@@ -175,19 +175,19 @@ class UnitReader:
     def __init__(
         self, form: UnitForm, encoding: str, target_language: str | None, overwrites: bool
     ) -> None:
-        """Begin.
+        """Start before the first item.
 
         Args:
-            form: of the document.
-            encoding: likewise.
-            target_language: of the translations; "und" is any.
-            overwrites: translations that are there are replaced.
+            form: format of the document.
+            encoding: encoding of the document.
+            target_language: language of the translations; "und" is any.
+            overwrites: whether to replace existing translations.
 
         Raises:
             ValueError: there is no target language.
         """
         if not target_language:
-            raise ValueError("it is to hold translations: give the target language")
+            raise ValueError("the file is bilingual: give the target language")
         self._form, self._encoding = form, encoding
         self._language, self._overwrites = target_language, overwrites
         self._roles = XmlRoles(form.profile, DocumentLanguages())
@@ -195,16 +195,16 @@ class UnitReader:
         self._unit_bytes = 0
         self._depth = 0
         self._protecting: set[str] = set()
-        """Ids of the markers between which nothing is translated."""
+        """Ids of the open markers of untranslated text."""
         self._source_language = ""
         self._is_wanted = True
-        """Whether the translations here are in the target language."""
+        """Whether the translations at this place are in the target language."""
         self._languages: dict[str, bool] = {}
-        """That translations are in by what the document says, and whether they are wanted."""
+        """Target languages that the document declares, and whether each is the requested one."""
         self._out: list[Raw | Segment] = []
 
     def add(self, token: XmlToken) -> None:
-        """Read on.
+        """Read the next token.
 
         Raises:
             ValueError: a unit is too long.
@@ -232,15 +232,15 @@ class UnitReader:
                 self._unit, self._unit_bytes = [], 0
 
     def take(self) -> list[Raw | Segment]:
-        """What is complete."""
+        """Remove and return the complete parts."""
         out, self._out = self._out, []
         return out
 
     def finish(self) -> list[Raw | Segment]:
-        """All that is left.
+        """Returns the remaining parts.
 
         Raises:
-            ValueError: its translations are all in other languages than the target language.
+            ValueError: no translations of the document are in the target language.
         """
         if self._languages and not any(self._languages.values()):
             named = " and ".join(map(repr, self._languages))
@@ -263,7 +263,7 @@ class UnitReader:
         return self._tag(token, {attribute: self._language})
 
     def _written(self, unit: list[Item]) -> Iterator[Raw | Segment]:
-        """A unit, with its translation if it lacks one."""
+        """Yield a unit, with a translation added if it lacks one."""
         raws = [Raw(item.token.raw) for item in unit]
         places = self._places(unit)
         content = self._content(unit, places.source) if places else []
@@ -294,7 +294,7 @@ class UnitReader:
         yield from raws[position:]
 
     def _is_done(self, unit: list[Item], places: _Places) -> bool:
-        """Whether a unit is left as it is."""
+        """Whether a unit must not be changed."""
         if not (self._is_wanted and unit[places.source[0]].is_translated):
             return True
         known = dict(unit[0].token.attributes)
@@ -313,7 +313,7 @@ class UnitReader:
         return has_text and not _is_among(known, self._form.replaced)
 
     def _content(self, unit: list[Item], source: tuple[int, int]) -> list[Raw | Segment]:
-        """What a translation holds."""
+        """Returns the content of a translation."""
         begin, end = source
         segmenter = XmlSegmenter(self._form.profile, self._encoding)
         for item in _with_kept_elements(unit[begin + 1 : end - 1]):
@@ -329,7 +329,7 @@ class UnitReader:
             self._protecting.discard(token.attributes.get("startRef", ""))
 
     def _places(self, unit: list[Item]) -> _Places | None:
-        """Where source and target are; None: there is nothing to translate, or no place for it."""
+        """Locate source and target; None: there is nothing to translate, or no target for it."""
         if self._form is TMX:
             return self._places_of_languages(unit)
         children = list(_children(unit))
@@ -373,7 +373,7 @@ class UnitReader:
     def _new_target(
         self, source: XmlToken, content: list[Raw | Segment]
     ) -> Iterator[Raw | Segment]:
-        """A translation with its element."""
+        """Yield a new target element with its translation."""
         form = self._form
         prefix = source.name[: -len(_local(source))]
         name = prefix + form.target
@@ -391,7 +391,7 @@ class UnitReader:
     def _tag(
         self, token: XmlToken, attributes: Mapping[str, str | None], *, is_empty: bool | None = None
     ) -> bytes:
-        """A start tag with other attributes; None removes one."""
+        """Returns a start tag with changed attributes; None removes one."""
         written = token.raw.decode(self._encoding)
         written = ATTRIBUTE.sub(lambda one: "" if one[1] in attributes else one[0], written)
         end = _TAG_END.search(written)
@@ -405,7 +405,7 @@ class UnitReader:
 
 
 _HOLDING = frozenset({"mrk", "numerusform"})
-"""Elements that are no content by themselves."""
+"""Elements that do not count as content by themselves."""
 
 
 def _local(token: XmlToken) -> str:
@@ -421,13 +421,13 @@ def _attributes(attributes: Mapping[str, str | None]) -> str:
 
 
 def _begins_protection(token: XmlToken) -> bool:
-    """Whether nothing is translated from a token on, up to another one in the unit."""
+    """Whether a token is a marker that begins untranslated text."""
     is_marker = token.kind == "start" and _local(token) == "sm"
     return is_marker and token.attributes.get("translate") == "no"
 
 
 def _with_kept_elements(items: Sequence[Item]) -> list[Item]:
-    """Items of a text, in which a protected part between two markers is an element to keep."""
+    """Returns the items, with protected text between two markers as an element to keep."""
     found = list(items)
     index = 0
     while index < len(items):
@@ -444,7 +444,7 @@ def _with_kept_elements(items: Sequence[Item]) -> list[Item]:
 
 
 def _end_of_protection(items: Sequence[Item], begin: int) -> int | None:
-    """The index of the marker that ends what another one begins; None: it is not beside it."""
+    """Returns the index of the matching end marker; None: it is not in the same element."""
     name, depth = items[begin].token.attributes.get("id"), 0
     for index in range(begin, len(items)):
         token = items[index].token
@@ -458,7 +458,7 @@ def _end_of_protection(items: Sequence[Item], begin: int) -> int | None:
 
 
 def _children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    """Begin and end of the elements in the one that the items are."""
+    """Yield begin and end of the child elements of the element that the items form."""
     depth = begin = 0
     for index, item in enumerate(items):
         if item.token.kind == "start":
@@ -471,6 +471,6 @@ def _children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
 
 
 def _indent(unit: Sequence[Item], begin: int) -> bytes:
-    """The white space before an element."""
+    """Returns the white space before an element."""
     before = unit[begin - 1].token
     return before.raw if before.kind == "text" and not before.text.strip() else b""

@@ -8,10 +8,10 @@ _NAME = re.compile(r"cp\d+|iso8859-\d+|koi8-[rtu]|mac-\w+|ascii|tis-620|ptcp154|
 
 
 def is_single_byte(name: str) -> bool:
-    """Whether every byte is a character in an encoding, and those of ASCII are as in ASCII.
+    """Whether an encoding has one byte per character and includes ASCII.
 
     Args:
-        name: as Python has it.
+        name: Python's name of the encoding.
     """
     if not _NAME.fullmatch(name):
         return False

@@ -1,8 +1,8 @@
-"""The elements around a text of HTML, as browsers find them.
+"""Tracks the open elements of HTML, as browsers do.
 
-Which tags end which elements, and which are ignored, is the standard's; what scripts, frames and
-templates change is not followed. Elements of formatting that are not closed are opened again behind
-the block that they began in.
+The standard says which tags close which elements, and which are ignored. Changes by scripts, frames
+and templates are not followed. A formatting element that is not closed is reopened after the block
+that it began in.
 
 Source: https://html.spec.whatwg.org/multipage/parsing.html#parsing-main-inbody
 """
@@ -17,20 +17,20 @@ from typing import Final
 from dragoman_client.markup.html_profile import IN_HEAD, NOT_IN_FOREIGN, names
 
 _FORMATTING: Final = names("a b big code em font i nobr s small strike strong tt u")
-"""Elements that are opened again."""
+"""Formatting elements, which are reopened."""
 _MARKERS: Final = frozenset(("applet", "caption", "marquee", "object", "td", "template", "th"))
-"""Elements behind whose ends none that began in them is opened again."""
+"""After the end of these, formatting elements that began in them are not reopened."""
 _HEADINGS: Final = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _TABLE: Final = frozenset(("table", "tbody", "tfoot", "thead", "tr"))
-"""Elements whose own text stands before the table."""
+"""Elements whose own text is placed before the table."""
 _PARTS_OF_TABLES: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("td", "th"), _TABLE),
     "tr": _TABLE - {"tr"},
     **dict.fromkeys(("caption", "colgroup", "tbody", "tfoot", "thead"), frozenset(("table",))),
 }
-"""Elements that are in one of others, and close what is between."""
+"""Elements that belong directly in one of others, and close the elements in between."""
 _SCOPE: Final = _MARKERS | {"html", "table", "select", "svg", "math"}
-"""End tags of blocks do not reach beyond these."""
+"""End tags of blocks do not close elements outside these."""
 _ENDING_P: Final = names(
     "address article aside blockquote center details dialog dir div dl fieldset "
     "figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li dd dt "
@@ -46,7 +46,7 @@ _SPECIAL: Final = (
         "style textarea title track wbr"
     )
 )
-"""The end tag of another element does not reach beyond these."""
+"""End tags of other elements do not close elements outside these."""
 _BEYOND_ITEMS: Final = _SPECIAL - {"address", "div", "p"}
 _BEYOND_PARAGRAPHS: Final = _SCOPE | {"button"}
 _NOT_REOPENING: Final = (
@@ -56,35 +56,35 @@ _NOT_REOPENING: Final = (
     | frozenset(_PARTS_OF_TABLES)
     | names("body col frame frameset iframe noembed param rb rp rt rtc source textarea track")
 )
-"""Elements before which none is opened again."""
+"""Elements before which formatting elements are not reopened."""
 _HTML_IN_FOREIGN: Final = _MARKERS | names(
     "annotation-xml desc foreignobject mi mn mo ms mtext title"
 )
-"""Elements in SVG or MathML that may hold elements of HTML."""
+"""Elements in SVG or MathML that may contain HTML elements."""
 _OF_TEXT: Final = names(
     "iframe noembed noframes noscript plaintext script style textarea title xmp"
 )
-"""Elements that hold nothing but text."""
+"""Elements that contain only text."""
 _MOST_OPEN: Final = 512
-"""A deeper element takes the place of the one around it, as in browsers."""
+"""Maximum depth; a deeper element replaces the element around it, as in browsers."""
 
 _MOST_ALIKE: Final = 3
-"""So many elements of a kind are opened again, as in browsers."""
+"""Maximum number of equal elements that are reopened, as in browsers."""
 
 
 @dataclass(slots=True)
 class Element:
-    """An element that is open.
+    """An open element.
 
     Attributes:
-        name: of it.
-        says: whether its text is to be translated; None: as that around it.
-        says_foreign: whether it is in another language than the page; None: as that around it.
-        is_skipped: whether nothing in it is text, whatever it says.
-        may_translate: whether its text is to be translated, by what it and those around it say.
-        is_foreign: whether it is in another language than the page, likewise.
-        preserves: whether its white space counts.
-        waiting: elements that are opened again behind it, and not in it.
+        name: name of the element.
+        says: whether its attributes allow translation; None: inherited.
+        says_foreign: whether its attributes name another language than the page's; None: inherited.
+        is_skipped: whether its content is never translated.
+        may_translate: whether translation is allowed, after inheritance.
+        is_foreign: whether it is in another language than the page, after inheritance.
+        preserves: whether its white space is significant.
+        waiting: elements that are reopened after it, but not in it.
     """
 
     name: str
@@ -98,11 +98,11 @@ class Element:
 
     @property
     def is_translated(self) -> bool:
-        """Whether its text is."""
+        """Whether its text is translated."""
         return self.may_translate and not self.is_foreign and not self.is_skipped
 
     def inherit(self, around: Element) -> None:
-        """Take from the element around it what it does not say itself."""
+        """Inherit unset properties from the element around it."""
         self.may_translate = around.may_translate if self.says is None else self.says
         self.is_foreign = around.is_foreign if self.says_foreign is None else self.says_foreign
         self.is_skipped |= around.is_skipped
@@ -110,30 +110,30 @@ class Element:
 
 
 class OpenElements:
-    """Follows the tags of a document."""
+    """Tracks the open elements of a document."""
 
     def __init__(self) -> None:
-        """Begin outside of all elements."""
+        """Start outside all elements."""
         self._outside = Element("")
         self._open: list[Element] = []
         self._counts: Counter[str] = Counter()
         self._waiting: list[Element] = []
-        """Elements of formatting that the next text opens again."""
+        """Formatting elements that the next text reopens."""
         self.is_in_body = False
         """Whether the page's body has begun, and has not ended."""
 
     def __len__(self) -> int:
-        """How many are open."""
+        """Number of open elements."""
         return len(self._open)
 
     @property
     def last(self) -> Element:
-        """The one that was opened last."""
+        """The element opened last."""
         return self._open[-1] if self._open else self._outside
 
     @property
     def around(self) -> Element:
-        """The one that text stands in: that of a table, outside of its cells, is before it."""
+        """The element that text belongs to; text in a table but outside its cells is before it."""
         if self.last.name not in _TABLE:
             return self.last
         table = self._find(("table",), _MARKERS)
@@ -141,30 +141,30 @@ class OpenElements:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next element takes the place of the last one."""
+        """Whether the next element replaces the last one."""
         return len(self._open) >= _MOST_OPEN
 
     @property
     def is_settled(self) -> bool:
-        """Whether text opens nothing but what its tags say."""
+        """Whether text opens only the elements of its own tags."""
         return (self.is_in_body and not self._waiting) or self.last.name in _OF_TEXT
 
     def has(self, name: str) -> bool:
-        """Whether an element of a name is open."""
+        """Whether an element with this name is open."""
         return self._counts[name] > 0
 
     @property
     def _is_foreign(self) -> bool:
-        """Whether elements that come now are SVG or MathML."""
+        """Whether new elements here are SVG or MathML."""
         return self._find(("svg", "math"), _HTML_IN_FOREIGN) is not None
 
     @staticmethod
     def settles(name: str) -> bool:
-        """Whether an element is text, for elements that are opened again."""
+        """Whether an element reopens formatting elements, as text does."""
         return name not in _NOT_REOPENING
 
     def settle(self) -> None:
-        """Text comes: open again what it opens."""
+        """Reopen formatting elements, before text."""
         self._close(("head",), frozenset())
         self.is_in_body = True
         waiting, self._waiting = self._waiting, []
@@ -172,7 +172,7 @@ class OpenElements:
             self._push(one)
 
     def open(self, element: Element) -> None:
-        """An element begins, in the last one."""
+        """Open an element in the last one."""
         name = element.name
         is_lost = name in _PARTS_OF_TABLES and not self.has("table")
         if is_lost or (name == "head" and (self.has(name) or self.is_in_body)):
@@ -185,11 +185,11 @@ class OpenElements:
             element.waiting, self._waiting = self._waiting, []
 
     def close_before(self, name: str) -> None:
-        """Close what the start tag of an element closes."""
+        """Close the elements that a start tag closes."""
         if name not in IN_HEAD:
             self._close(("head",), frozenset())
             self.is_in_body = True
-        if name in NOT_IN_FOREIGN and name != "font":  # that one only with some attributes
+        if name in NOT_IN_FOREIGN and name != "font":  # `font` only with some attributes
             while self._is_foreign:
                 self._close(("svg", "math"), _HTML_IN_FOREIGN)
         if self._is_foreign:
@@ -218,7 +218,7 @@ class OpenElements:
                 self._leave(index + 1)
 
     def closes(self, name: str) -> bool:
-        """Whether the start tag of an element that is no block closes others, and parts texts."""
+        """Whether the start tag of a non-block element closes others, and so splits texts."""
         if self._is_foreign:
             return False
         if name == "input":
@@ -227,9 +227,9 @@ class OpenElements:
         return name in ("a", "nobr") and (self.has(name) or is_waiting)
 
     def close(self, name: str) -> None:
-        """Close what an end tag closes."""
+        """Close the elements that an end tag closes."""
         if name in ("body", "html"):
-            self.is_in_body = False  # until something comes
+            self.is_in_body = False  # until more content follows
         elif name in _FORMATTING:
             self._close_formatting(name)
         elif name in _HEADINGS:
@@ -244,7 +244,7 @@ class OpenElements:
             self._close((name,), _SCOPE if name in _SPECIAL else _SPECIAL)
 
     def _close_formatting(self, name: str) -> None:
-        """As the standard's adoption agency, nearly: blocks in the element stay open."""
+        """Approximates the standard's adoption agency: blocks in the element stay open."""
         for at in range(len(self._waiting) - 1, -1, -1):
             if self._waiting[at].name == name:
                 del self._waiting[at]
@@ -264,7 +264,7 @@ class OpenElements:
         self._inherit_from(index)
 
     def _close(self, names: tuple[str, ...], beyond: frozenset[str]) -> None:
-        """Close the last element of a name, and what is in it, unless it is beyond some others."""
+        """Close the last element with a name and its content, unless it is outside `beyond`."""
         index = self._find(names, beyond)
         if index is not None:
             self._leave(index)
@@ -281,7 +281,7 @@ class OpenElements:
         return None
 
     def _leave(self, index: int) -> None:
-        """Close the elements from one on; those of formatting are opened again."""
+        """Close all elements from an index on; formatting elements will be reopened."""
         while len(self._open) > index:
             one = self._open.pop()
             self._counts[one.name] -= 1
@@ -300,7 +300,7 @@ class OpenElements:
         self._counts[element.name] += 1
 
     def _put_below(self, element: Element) -> None:
-        """Put an element around all others, whose text may come before its tag."""
+        """Put an element around all others; their text may come before its tag."""
         if self.has(element.name):
             return
         self._open.insert(int(element.name == "body" and self.has("html")), element)

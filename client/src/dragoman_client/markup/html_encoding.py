@@ -1,4 +1,4 @@
-"""The encoding of a page, as browsers find it, and its text without the loss of a byte.
+"""Detects the encoding of a page like browsers do, and decodes it without losing a byte.
 
 Source: https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding
 """
@@ -14,7 +14,7 @@ from dragoman_client.markup.encodings import is_single_byte
 from dragoman_client.markup.html_tokens import HtmlToken, HtmlTokens
 
 _LEAST_BYTES: Final = 1024
-"""So much of a page is searched, whatever is in it; then on to the end of its head."""
+"""At least this much of a page is searched, and then the rest of its head."""
 _MOST_BYTES: Final = 1 << 16
 _DEFAULT: Final = "utf-8"
 _MARKS: Final = (
@@ -38,16 +38,16 @@ _READ_AS: Final = {
     "tis-620": "cp874",
     "utf-16": "utf-16-le",
 }
-"""As what browsers read encodings that have fewer characters."""
+"""The encodings that browsers use instead of ones with fewer characters."""
 _UNICODE: Final = frozenset(("utf-8", "utf-16-le", "utf-16-be"))
 _MULTIBYTE: Final = frozenset(("big5hkscs", "cp932", "cp949", "euc_jp", "gb18030"))
 
 
 def python_name(label: str) -> str:
-    """The name that Python has for the encoding that browsers read a label as.
+    """Returns Python's name of the encoding that browsers use for a label.
 
     Raises:
-        ValueError: it is no encoding in which text can be replaced.
+        ValueError: the label is unknown, or text in the encoding cannot be replaced.
     """
     found = _looked_up(label)
     name = _READ_AS.get(found, found)
@@ -57,28 +57,28 @@ def python_name(label: str) -> str:
 
 
 def errors_of(encoding: str) -> str:
-    """How what is not valid in an encoding is read and written again."""
+    """Returns the error handler that reads and writes invalid bytes of an encoding."""
     return "surrogatepass" if encoding.startswith("utf-16") else "surrogateescape"
 
 
 class EncodingSearch:
-    """Finds the encoding that a page is in."""
+    """Finds the encoding of a page."""
 
     def __init__(self) -> None:
-        """Begin before the first byte."""
+        """Start before the first byte."""
         self._tokens = HtmlTokens()
         self._begin = b""
         self._read = self._position = 0
         self._is_in_head = True
 
     def feed(self, chunk: bytes) -> str | None:
-        """Read on.
+        """Read the next chunk.
 
         Returns:
-            The encoding; None: it depends on the bytes that follow.
+            The encoding; None: it depends on the following bytes.
 
         Raises:
-            ValueError: the page says one that is not supported.
+            ValueError: the page declares an encoding that is not supported.
         """
         self._begin += chunk[: _MOST_BYTES - len(self._begin)]
         if len(self._begin) < len(codecs.BOM_UTF8):
@@ -98,29 +98,29 @@ class EncodingSearch:
         return _DEFAULT if self._read == _MOST_BYTES else None
 
     def close(self) -> str:
-        """The encoding of a page that ends here; raises as `feed`."""
+        """Returns the encoding of a page that ends here; raises like `feed`."""
         return self.feed(b"\n" * len(codecs.BOM_UTF8)) or _DEFAULT
 
 
 class PageDecoder:
-    """Text of bytes in chunks; written again, it is the same bytes."""
+    """Decodes chunks so that encoding the text again gives the same bytes."""
 
     def __init__(self, encoding: str) -> None:
         """Begin before the first byte.
 
         Args:
-            encoding: of the page, from `python_name`.
+            encoding: encoding of the page, from `python_name`.
         """
         self._encoding, self._errors = encoding, errors_of(encoding)
         self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
 
     @property
     def unread(self) -> bytes:
-        """The begin of a character whose end has not come."""
+        """The first bytes of an incomplete character."""
         return self._decoder.getstate()[0]
 
     def decode(self, chunk: bytes) -> str:
-        """The characters that are complete."""
+        """Returns the complete characters."""
         if self._encoding not in _MULTIBYTE:
             return self._decoder.decode(chunk)
         before = self.unread
@@ -129,7 +129,7 @@ class PageDecoder:
         return text if text.encode(self._encoding, self._errors) == read else self._exact(read)
 
     def _exact(self, read: bytes) -> str:
-        """Text in which characters that could be written in another way are bytes."""
+        """Decodes, but keeps bytes whose characters would be encoded differently."""
         decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
         found, pending = [], b""
         for index in range(len(read)):
@@ -140,7 +140,7 @@ class PageDecoder:
                 is_exact = text.encode(self._encoding, self._errors) == pending
                 found.append(text if is_exact else pending.decode("ascii", self._errors))
                 pending = held
-        # What this decoder holds has been read: the other one knows what follows.
+        # Bytes that this decoder holds count as read; the other decoder continues after them.
         return "".join((*found, pending.decode("ascii", self._errors)))
 
 
@@ -152,7 +152,7 @@ def _looked_up(label: str) -> str:
 
 
 def _encoding_of(meta: HtmlToken) -> str | None:
-    """The encoding that a tag says, if browsers know it."""
+    """Returns the encoding that a tag declares, if browsers know it."""
     found = html_profile.attributes(meta.raw)
     label = found["charset"][0] if "charset" in found else None
     if label is None and "content" in found:
@@ -160,10 +160,11 @@ def _encoding_of(meta: HtmlToken) -> str | None:
         said = _CHARSET.search(found["content"][0]) if is_type else None
         label = said and next(filter(None, said.groups()), None)
     name = _looked_up(label or "")
-    if name.startswith("iso2022"):  # browsers read it, and its bytes mean several things
+    if name.startswith("iso2022"):  # browsers support it, but its bytes are ambiguous
         return python_name(name)
     try:
         found_name = python_name(label or "")
     except ValueError:
         return None
-    return _DEFAULT if found_name.startswith("utf-16") else found_name  # it could not be read else
+    # In UTF-16 the tag itself would be unreadable.
+    return _DEFAULT if found_name.startswith("utf-16") else found_name

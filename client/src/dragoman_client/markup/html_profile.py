@@ -1,4 +1,4 @@
-"""Which elements of HTML are blocks, which move with the text, and which attributes are text."""
+"""Tables of HTML: which elements are blocks or inline, and which attributes are text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragoman_client.markup.xml_profiles import XHTML
 
 
 def names(written: str) -> frozenset[str]:
-    """Names of elements from a list with spaces."""
+    """Splits a list of element names separated by spaces."""
     return frozenset(written.split())
 
 
@@ -20,23 +20,23 @@ VOID: Final = frozenset(
         *("source", "track", "wbr"),
     )
 )
-"""Elements without an end."""
+"""Elements without an end tag."""
 IN_HEAD: Final = names(
     "base basefont bgsound head html link meta noframes noscript script style template title"
 )
 """Elements that do not end a page's head."""
 SKIPPED: Final = frozenset(("noembed", "noframes", "plaintext", "xmp"))
-"""Elements in which, other than in XHTML, nothing is markup."""
+"""Elements whose content is not markup, unlike in XHTML."""
 NOT_IN_FOREIGN: Final = names(
     "b big blockquote body br center code dd div dl dt em embed font h1 h2 h3 h4 h5 "
     "h6 head hr i img li listing menu meta nobr ol p pre ruby s small span strong "
     "strike sub sup table tt u ul var"
 )
-"""Elements that end SVG or MathML around them."""
+"""Elements that close SVG or MathML around them."""
 TITLES: Final = frozenset(("title", "h1", "h2", "h3", "h4", "h5", "h6"))
 """Elements whose texts are titles."""
 _BUTTONS = frozenset(("button", "reset"))
-"""Not `submit`: its value is sent."""
+"""Without `submit`, because its value is sent."""
 _DESCRIPTIONS = frozenset(
     (
         "description",
@@ -55,12 +55,12 @@ _ATTRIBUTE = re.compile(
 
 
 def role(name: str) -> str:
-    """The role of an element: `block`, `inline`, `keep`, `opaque` or `skip`."""
+    """Returns the role of an element: `block`, `inline`, `keep`, `opaque` or `skip`."""
     return "skip" if name in SKIPPED else XHTML.roles.get(name, "block")
 
 
 def attributes(tag: str) -> dict[str, tuple[str, int, int, str]]:
-    """Attributes of a tag: value, where it begins and ends, and its quotation mark, if any."""
+    """Returns the attributes of a tag: value, begin and end of it, and its quote, if any."""
     found: dict[str, tuple[str, int, int, str]] = {}
     begin = _TAG_NAME.match(tag)
     position = begin.end() if begin else len(tag)
@@ -70,12 +70,12 @@ def attributes(tag: str) -> dict[str, tuple[str, int, int, str]]:
         value = ("", position, position, "")
         if group is not None:
             value = one[group], *one.span(group), {2: '"', 3: "'", 4: ""}[group]
-        found.setdefault(one[1].lower(), value)  # browsers take the first one
+        found.setdefault(one[1].lower(), value)  # browsers use the first one
     return found
 
 
 def values(found: Mapping[str, tuple[str, int, int, str]]) -> dict[str, str]:
-    """The values of attributes, as they are written."""
+    """Returns the values of attributes, still escaped."""
     return {name: value for name, (value, *_) in found.items()}
 
 
@@ -83,7 +83,7 @@ def is_text(name: str, attribute: str, others: Mapping[str, str]) -> bool:
     """Whether an attribute of an element is text to translate.
 
     Args:
-        name: of the element.
+        name: name of the element.
         attribute: name of the attribute.
         others: values of all attributes.
     """
@@ -98,7 +98,7 @@ def is_text(name: str, attribute: str, others: Mapping[str, str]) -> bool:
 
 
 def says_translated(others: Mapping[str, str]) -> bool | None:
-    """Whether an element's attributes say that its text is translated; None: they say nothing."""
+    """Whether an element's attributes allow translation; None: they do not say."""
     written = others.get("translate")
     if written is not None and written.lower() in ("yes", "no", ""):
         return written.lower() != "no"

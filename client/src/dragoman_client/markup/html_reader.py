@@ -1,4 +1,4 @@
-"""HTML as segments in place."""
+"""Reads HTML as segments and the bytes between them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 @dataclass
 class _Held:
-    """An element that moves with its text as it is, as far as it is read.
+    """An untranslated element that moves with the text around it, as far as it has been read.
 
     Attributes:
-        element: what it is.
+        element: the element.
         is_shown: whether its text is part of its sentence.
         parts: its bytes, and the texts of its attributes.
-        texts: in it.
-        size: of it in characters.
-        inner: names of the elements in it that are open.
+        texts: the texts in it.
+        size: its size in characters.
+        inner: names of the open elements in it.
     """
 
     element: Element
@@ -57,7 +57,7 @@ class _Held:
     inner: list[str] = field(default_factory=list)
 
     def takes(self, token: HtmlToken) -> bool:
-        """Whether a token is in it; if not, it is not closed in itself, or has a block."""
+        """Whether a token belongs to the element; False if it is too long or badly nested."""
         if self.size > MOST_TEXT_CHARACTERS:
             return False
         if token.kind == "start":
@@ -76,7 +76,7 @@ class _Held:
         return name in html_profile.VOID or html_profile.role(name) not in ("block", "skip")
 
     def add(self, token: HtmlToken, raw: bytes) -> None:
-        """Add a token that it takes."""
+        """Add a token for which `takes` is true."""
         self.parts.append(raw)
         self.size += len(token.raw)
         if token.kind == "text":
@@ -90,30 +90,30 @@ class _Held:
 
 
 class HtmlReader:
-    """Reads a document in chunks; what comes out, joined, are the bytes that went in."""
+    """Reads a document in chunks; the concatenated output is the input, byte for byte."""
 
     def __init__(self, *, encoding: str | None = None, source_language: str | None = None) -> None:
-        """Prepare.
+        """Start before the first chunk.
 
         Args:
-            encoding: that is known from elsewhere; None: the document says it, or UTF-8.
-            source_language: of the document, if it is known; what is in another one, by `lang`,
-                stays as it is.
+            encoding: encoding of the document; None: the declared one, or UTF-8.
+            source_language: language of the document, if known; text in another language,
+                according to `lang`, is not translated.
 
         Raises:
-            ValueError: no such encoding.
+            ValueError: the encoding is not known.
         """
         self._given = None if encoding is None else python_name(encoding)
         self._search = EncodingSearch()
         self._head = b""
-        """Before the encoding is known."""
+        """The input before the encoding is known."""
         self._decoder: PageDecoder | None = None
         self._tokens = HtmlTokens()
         self._source_language = source_language
         self._segmenter = _Segmenter("utf-8", source_language)
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
-        """Read on.
+        """Read the next chunk.
 
         Raises:
             ValueError: a token is too long, or the encoding is not supported.
@@ -125,7 +125,7 @@ class HtmlReader:
         return self._begin(self._given or found) if found else []
 
     def close(self) -> list[Raw | Segment]:
-        """What is left; raises as `feed`."""
+        """Returns the remaining parts; raises like `feed`."""
         found = [] if self._decoder else self._begin(self._given or self._search.close())
         assert self._decoder is not None
         found += self._segmenter.add(self._tokens.close())
@@ -145,7 +145,7 @@ class HtmlReader:
 
 
 class _Segmenter:
-    """Makes segments of tokens."""
+    """Makes segments from tokens."""
 
     def __init__(self, encoding: str, source_language: str | None) -> None:
         self._encoding, self._errors = encoding, errors_of(encoding)
@@ -160,19 +160,19 @@ class _Segmenter:
         self._elements = OpenElements()
         self._run = Run()
         self._first = 0
-        """Index of the first of the open elements that began in the run."""
+        """Index of the first open element that began in the run."""
         self._is_settled = True
-        """Whether the run opens nothing but what its tags say."""
+        """Whether the run opens only the elements of its own tags."""
         self._links = 0
-        """Of the run."""
+        """Number of links in the run."""
         self._is_only_links = True
-        """Whether the run has no words outside of links, as a menu has none."""
+        """Whether the run has no words outside links, like a menu."""
         self._held: _Held | None = None
         self._cdata = ""
-        """The end of what is read of a CDATA section, which tokenizers read as other tokens."""
+        """The last characters read of a CDATA section, which the tokenizer splits into tokens."""
 
     def add(self, tokens: list[HtmlToken]) -> list[Raw | Segment]:
-        """Read on; what is complete."""
+        """Read tokens and return the complete parts."""
         for token in tokens:
             if self._held is not None and not self._holds(token, self._held):
                 self._let_go(self._held)
@@ -187,7 +187,7 @@ class _Segmenter:
         return out
 
     def finish(self) -> list[Raw | Segment]:
-        """All that is left."""
+        """Returns the remaining parts."""
         if self._held is not None:
             self._let_go(self._held)
         self._flush()
@@ -245,7 +245,7 @@ class _Segmenter:
                 self._open(element)
 
     def _element(self, name: str, values: Mapping[str, str]) -> Element:
-        """An element, by what its attributes say."""
+        """Make an element from a start tag's name and attributes."""
         language = XHTML.language_of(values)
         if name == "html":
             self._languages = DocumentLanguages(self._source_language, language)
@@ -259,7 +259,7 @@ class _Segmenter:
     def _move(
         self, token: HtmlToken, role: str, element: Element, parts: list[bytes | Segment]
     ) -> bool:
-        """Take an element into the text around it, if it can move with it."""
+        """Add an element to the text around it, if it can move with it."""
         name = token.name
         is_free = self._is_settled and self._elements.is_settled
         if not (is_free or self._elements.settles(name)):
@@ -295,7 +295,7 @@ class _Segmenter:
         self._first = len(self._elements)
 
     def _holds(self, token: HtmlToken, held: _Held) -> bool:
-        """Whether a token is part of what is held."""
+        """Whether a token is part of the held element."""
         if self._cdata:
             return True
         is_start = token.kind == "start" and held.element.name not in _FOREIGN
@@ -315,7 +315,7 @@ class _Segmenter:
             self._part()
 
     def _let_go(self, held: _Held) -> None:
-        """Leave an element where it is."""
+        """Stop holding an element; it does not move."""
         self._held = None
         self._border(held.parts)
         self._open(held.element)
@@ -334,7 +334,7 @@ class _Segmenter:
             self._border([self._raw(token.raw)])
 
     def _settle(self) -> None:
-        """Text comes, which may open elements again."""
+        """Handle the beginning of text, which may reopen elements."""
         if not self._elements.is_settled:
             self._is_settled = False
             self._elements.settle()
@@ -345,7 +345,7 @@ class _Segmenter:
         self._part()
 
     def _part(self) -> None:
-        """Part a text that is too long."""
+        """Split a text that is too long."""
         while self._run.is_long:
             self._write(self._run.part())
             self._first = len(self._elements)
@@ -361,7 +361,7 @@ class _Segmenter:
         self._links, self._is_only_links = 0, True
 
     def _write(self, pieces: list[Piece]) -> None:
-        """A text is complete; what is still open ends later, so that its end tag parts texts."""
+        """Write a complete text; the end tags of elements still open will split texts."""
         if not pieces:
             return
         last = self._elements.last
@@ -375,7 +375,7 @@ class _Segmenter:
         found: dict[str, tuple[str, int, int, str]],
         values: dict[str, str],
     ) -> list[bytes | Segment]:
-        """A tag, with the values of its attributes that are texts."""
+        """Returns a tag, with those attribute values as segments that are texts."""
         parts: list[bytes | Segment] = []
         at = 0
         for name, (value, begin, end, quote) in found.items():

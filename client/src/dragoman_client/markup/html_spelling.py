@@ -1,4 +1,4 @@
-"""How text is written in HTML: in elements and in attributes."""
+"""The escaping of text in HTML: in elements and in attributes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ _IN_TEXT = {
     ord("<"): "&lt;",
     ord(">"): "&gt;",
     0xA0: "&nbsp;",
-    0xFEFF: "&#xFEFF;",  # at a page's begin it would be a byte order mark
+    0xFEFF: "&#xFEFF;",  # at the beginning of a page it would be a byte order mark
 }
 
 
 def in_text(encoding: str, *, collapses: bool, is_title: bool = False) -> Spelling:
-    """Of text in an element.
+    """Returns the spelling of text in an element.
 
     Args:
-        encoding: of the document.
-        collapses: spaces and line ends in a row are one space.
-        is_title: it is the page's title, where browsers show a NUL; they ignore others.
+        encoding: encoding of the document.
+        collapses: whether consecutive spaces and line ends are one space.
+        is_title: whether it is the page's title, where browsers show NUL characters; elsewhere
+            they ignore them.
     """
 
     def read(written: str) -> str:
-        # A reference stands for its character, which is no white space of the document's.
+        # Spaces are collapsed first: a reference to white space is not collapsed.
         text = _SPACES.sub(" ", written) if collapses else _LINE_END.sub("\n", written)
         return _readable(html.unescape(text if is_title else text.replace("\0", "")))
 
@@ -45,11 +46,11 @@ def in_text(encoding: str, *, collapses: bool, is_title: bool = False) -> Spelli
 
 
 def in_attribute(encoding: str, quote: str) -> Spelling:
-    """Of an attribute's value.
+    """Returns the spelling of an attribute value.
 
     Args:
-        encoding: of the document.
-        quote: around it; if there is none, one is put around what is written.
+        encoding: encoding of the document.
+        quote: the quote around the value; if empty, quotes are added when writing.
     """
     table = {**_IN_TEXT, ord(quote or '"'): "&#39;" if quote == "'" else "&quot;"}
     added = "" if quote else '"'
@@ -64,22 +65,22 @@ def in_attribute(encoding: str, quote: str) -> Spelling:
 
 
 def _written(text: str, table: Mapping[int, str]) -> str:
-    """Text with references; a carriage return by itself would be read as a line end."""
+    """Escapes text; a lone carriage return would be read as a line end."""
     return re.sub(r"\r(?!\n)", "&#13;", _readable(text).translate(table))
 
 
 def _referenced(found: re.Match[str]) -> str:
-    """What a reference in an attribute stands for: many addresses have `&copy=` and the like."""
+    """Resolves a reference in an attribute; `&copy=` in URLs is not one."""
     name, equals = found.groups()
     is_known = name is None or (name in html5 and (name.endswith(";") or not equals))
     return html.unescape(found[0]) if is_known else found[0]
 
 
 def _readable(text: str) -> str:
-    """Text without what no document can have: NUL, and bytes that are not of its encoding."""
+    """Replaces NUL and bytes that are not valid in the document's encoding."""
     return _UNWRITABLE.sub("\ufffd", _ESCAPED.sub(_replaced, text))
 
 
 def _replaced(found: re.Match[str]) -> str:
-    """What browsers show for bytes that are not of the encoding."""
+    """Returns what browsers show for bytes that are not valid in the encoding."""
     return found[0].encode("ascii", "surrogateescape").decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""HTML as tokens with the characters they are written in, as browsers find them.
+"""Splits HTML into tokens with their characters, like browsers do.
 
-The tokenizer is turbohtml's, which follows the standard. It reads every line end as a line feed and
-says nothing of a tag `</>`; here nothing of the document is lost.
+The tokenizer is turbohtml's, which follows the standard. It normalizes line ends and drops the tag
+`</>`; this module restores both, so that no character of the document is lost.
 
 Source: https://html.spec.whatwg.org/multipage/parsing.html#tokenization
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 MOST_TOKEN_CHARACTERS = 1 << 23
-"""A longer tag, comment or text without a tag is refused, because it is held in memory."""
+"""A longer tag, comment or text without a tag is refused, because it is kept in memory."""
 
 Kind = Literal["start", "end", "text", "other"]
 
@@ -24,13 +24,13 @@ _IGNORED = "</>"
 
 @dataclass(slots=True)
 class HtmlToken:
-    """A piece of a document.
+    """A token of a document.
 
     Attributes:
-        kind: `text` may come in parts, and each reference to a character is one of its own;
-            `other` is the rest, such as comments and the document type.
-        raw: the characters it is written in.
-        name: of a tag, in lower case.
+        kind: `text` may be split, and each character reference is a separate token; `other` is the
+            rest, such as comments and the document type.
+        raw: the characters of the token.
+        name: name of a tag, in lower case.
         is_void: whether a tag is written as an empty one, `<a/>`.
     """
 
@@ -59,20 +59,20 @@ class HtmlTokens:
             TokenType.END_TAG: "end",
         }
         self._unread = ""
-        """Given to the tokenizer, with line feeds as line ends."""
+        """Text passed to the tokenizer, with line feeds as line ends."""
         self._line_ends: deque[str] = deque()
-        """How they are written in the document."""
+        """The original line ends in the document."""
         self._held = ""
-        """A carriage return at the end of a chunk, behind which a line feed may come."""
+        """A carriage return at the end of a chunk, since a line feed may follow."""
 
     def feed(self, text: str) -> list[HtmlToken]:
-        """Read on.
+        """Read the next chunk.
 
         Returns:
-            The tokens that are complete.
+            The complete tokens.
 
         Raises:
-            ValueError: one is too long.
+            ValueError: a token is too long.
         """
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
@@ -86,7 +86,7 @@ class HtmlTokens:
         return found
 
     def close(self) -> list[HtmlToken]:
-        """The tokens that are left."""
+        """Returns the remaining tokens."""
         found = self._read(self._tokenizer.feed(self._normal(self._held)))
         self._tokenizer.close()
         found += self._read(self._tokenizer)
@@ -125,7 +125,7 @@ class HtmlTokens:
         return found
 
     def _ignored_behind(self, position: int, written: str) -> int | None:
-        """How many characters of a token come before a tag that the tokenizer left out, if any."""
+        """Returns how many characters of a token precede a tag that the tokenizer dropped."""
         found = self._unread.find(_IGNORED, position, position + len(written) + len(_IGNORED))
         while found >= 0:
             size = found - position
@@ -137,7 +137,7 @@ class HtmlTokens:
         return None
 
     def _as_written(self, normal: str) -> str:
-        """The next characters as the document has them."""
+        """Returns the next characters with the document's line ends."""
         if "\n" not in normal:
             return normal
         return re.sub("\n", lambda _: self._line_ends.popleft(), normal)

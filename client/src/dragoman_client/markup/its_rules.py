@@ -1,4 +1,4 @@
-"""Rules of ITS 2.0 in a document: what is translated in it, and which elements are part of text.
+"""ITS 2.0 rules in a document: what to translate, and which elements are inline.
 
 Source: https://www.w3.org/TR/its20/
 """
@@ -21,12 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class _Element(NamedTuple):
-    """An element on a selector's path.
+    """An element in a selector's path.
 
     Attributes:
-        name: without its prefix; "*" is any.
-        attribute: that it has; None: any or none.
-        value: of that attribute; None: any.
+        name: name without its prefix; "*" is any.
+        attribute: an attribute that it must have; None: no condition.
+        value: required value of that attribute; None: any.
     """
 
     name: str
@@ -34,7 +34,7 @@ class _Element(NamedTuple):
     value: str | None
 
     def matches(self, element: XmlToken) -> bool:
-        """Whether an element is such a one."""
+        """Whether an element matches."""
         if self.name not in ("*", local_name(element.name)):
             return False
         if self.attribute is None:
@@ -44,14 +44,15 @@ class _Element(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """What holds for what a selector selects.
+    """A value for the elements or attributes that a selector selects.
 
     Attributes:
         kind: name of the rule's element.
-        is_from_root: whether the path begins at the root, or anywhere.
-        elements: of the path, down to the selected one.
-        attribute: of that, if not the element is selected; "*" is any.
-        value: what holds.
+        is_from_root: whether the path begins at the root; else anywhere.
+        elements: elements of the path, down to the selected one.
+        attribute: the selected attribute of the last element; None: the element itself is
+            selected; "*" is any.
+        value: the value of the rule.
     """
 
     kind: str
@@ -61,7 +62,7 @@ class _Rule(NamedTuple):
     value: str
 
     def selects(self, path: Sequence[XmlToken]) -> bool:
-        """Whether the last element of a path is, or has, what the rule is for."""
+        """Whether the rule selects the last element of a path, or attributes of it."""
         last = path[-len(self.elements) :]
         if len(last) < len(self.elements) or (self.is_from_root and len(last) < len(path)):
             return False
@@ -72,18 +73,18 @@ _VALUES: Mapping[str, tuple[str, frozenset[str]]] = {
     "translateRule": ("translate", frozenset({"yes", "no"})),
     "withinTextRule": ("withinText", frozenset({"yes", "no", "nested"})),
 }
-"""The attribute of a rule that says what holds, and what it may be."""
+"""By kind of rule: the attribute with its value, and the allowed values."""
 
 
 class ItsRules:
-    """The rules of a document, as far as they are read."""
+    """The rules of a document that have been read so far."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without rules."""
         self._rules: list[_Rule] = []
 
     def read(self, token: XmlToken) -> None:
-        """Take a rule from its element, or warn of one that cannot be followed."""
+        """Add the rule of an element, or warn if it is not supported."""
         kind, attributes = local_name(token.name), token.attributes
         if kind == "rules":
             if outside := attributes.get("xlink:href"):
@@ -101,16 +102,16 @@ class ItsRules:
         self._rules += filter(None, rules)
 
     def of_element(self, kind: str, path: Sequence[XmlToken]) -> str | None:
-        """What the last rule of a kind for an element says; None: there is none.
+        """Returns the value of the last rule of a kind for an element, or None.
 
         Args:
             kind: name of the rule's element.
-            path: the elements from the root down to the one.
+            path: the elements from the root to this one.
         """
         return next((one.value for one in self._for(kind, path) if not one.attribute), None)
 
     def translated_attributes(self, path: Sequence[XmlToken]) -> dict[str, bool]:
-        """Attributes of an element, by name, of which rules say whether they are translated."""
+        """Returns, by name, whether attributes of an element with rules are translated."""
         found: dict[str, bool] = {}
         for rule in self._for("translateRule", path):
             names = path[-1].attributes if rule.attribute == "*" else (rule.attribute,)
@@ -119,19 +120,19 @@ class ItsRules:
         return found
 
     def _for(self, kind: str, path: Sequence[XmlToken]) -> Iterator[_Rule]:
-        """Rules of a kind for an element or its attributes, the last first."""
+        """Yield the rules of a kind for an element or its attributes, the last one first."""
         for rule in reversed(self._rules):
             if rule.kind == kind and rule.selects(path):
                 yield rule
 
 
 def local_name(name: str) -> str:
-    """A name without its prefix."""
+    """Returns a name without its prefix."""
     return name.rpartition(":")[2]
 
 
 def _rule(kind: str, selector: str, value: str) -> _Rule | None:
-    """A rule by one path of its selector; None: it is not understood."""
+    """Makes a rule from one path of its selector; None: the path is not supported."""
     selector = re.sub("^//@", "//*/@", selector.strip())
     found = _SELECTOR.fullmatch(selector)
     if found is None:

@@ -1,13 +1,13 @@
-"""Which parts of a document are in another language than the rest, by what it says of them."""
+"""Finds the parts of a document that are declared to be in another language."""
 
 from __future__ import annotations
 
 _NO_LANGUAGE = frozenset(("auto", "mul", "und"))
-"""Tags that name none: https://www.rfc-editor.org/rfc/rfc5646#section-2.2.1"""
+"""Tags that do not name a language: https://www.rfc-editor.org/rfc/rfc5646#section-2.2.1"""
 
 
 def is_same_language(tag: str, other: str) -> bool:
-    """Whether two tags name one language, whatever the region and script."""
+    """Whether two tags name the same language, ignoring region and script."""
     first, second = (one.replace("_", "-").partition("-")[0].lower() for one in (tag, other))
     return bool(first) and first == second
 
@@ -21,18 +21,18 @@ class DocumentLanguages:
     """The languages of a document that are translated."""
 
     def __init__(self, *languages: str | None) -> None:
-        """Begin.
+        """Store the languages.
 
         Args:
-            *languages: what the document says, and what is known from elsewhere, if anything.
+            *languages: the declared and the given source language, if any.
         """
         self._translated = [one for one in languages if one and names_language(one)]
 
     def is_foreign(self, language: str | None) -> bool | None:
-        """Whether an element is in a language that is not translated; None: that is not known.
+        """Whether an element is in a language that is not translated; None: unknown.
 
         Args:
-            language: that the element says, if any.
+            language: language that the element declares, if any.
         """
         if not language or not names_language(language) or not self._translated:
             return None

@@ -1,6 +1,7 @@
-"""Finds which elements part texts: an element in text is inline, all others are blocks.
+"""Decides which elements split texts: an element in text is inline, all others are blocks.
 
-Whether an element has text of its own is known at its end, so elements wait for it, within bounds.
+Whether an element has its own text is known only at its end, so elements are buffered until then,
+within limits.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from dragoman_client.markup.xml_profiles import Role
 from dragoman_client.markup.xml_tokens import XmlToken
 
 UNDECIDED_BYTES = 1 << 16
-"""An element without text of its own so far, and longer than this, is a block."""
+"""An element longer than this and without its own text so far is a block."""
 MOST_BLOCK_BYTES = 1 << 20
-"""An element that is longer is a block, even if it has text of its own."""
+"""An element longer than this is a block, even if it has its own text."""
 
 
 class Item(NamedTuple):
-    """A token, with what is known of it.
+    """A token with its properties.
 
     Attributes:
-        token: of a document.
-        role: of the element that it begins or ends, or stands in.
-        is_translated: whether its text is.
-        preserves: whether its spaces count.
-        texts: names of the attributes, of a start tag, that are texts to translate.
+        token: the token.
+        role: role of the element that it begins or ends, or is in.
+        is_translated: whether its text is translated.
+        preserves: whether its spaces are significant.
+        texts: names of the attributes of a start tag that are texts to translate.
     """
 
     token: XmlToken
@@ -36,13 +37,13 @@ class Item(NamedTuple):
 
     @property
     def has_text(self) -> bool:
-        """Whether it makes the element around it one with text."""
+        """Whether it counts as own text of the element around it."""
         kind, text = self.token.kind, self.token.text
         return kind == "entity" or (kind in ("text", "cdata") and bool(text.strip()))
 
 
 class _Element:
-    """An element that is not decided, and the number of the item that it begins with."""
+    """An undecided element, with the number of its first item."""
 
     def __init__(self, begin: int, role: Role, has_tag: bool = True) -> None:
         self.begin, self.role, self.has_tag = begin, role, has_tag
@@ -50,21 +51,21 @@ class _Element:
 
 
 class Outline:
-    """Gives elements of the role `auto` another one."""
+    """Replaces the role `auto` of elements."""
 
     def __init__(self, *, is_fragment: bool) -> None:
-        """Begin before the root element, or in a fragment."""
+        """Start before the root element, or in a fragment."""
         self._items: list[Item] = []
         self._dropped = 0
-        """How many items came before these."""
+        """Number of items before these."""
         self._bytes = 0
         self._open: deque[_Element] = deque()
-        """Elements that are open and not decided, outermost first."""
+        """Open, undecided elements, outermost first."""
         if is_fragment:
             self._open.append(_Element(0, "block", has_tag=False))
 
     def feed(self, item: Item) -> list[Item]:
-        """Items that are decided now."""
+        """Add an item and return the items that are decided now."""
         kind = item.token.kind
         if not self._open and kind != "start":
             return [item]
@@ -83,12 +84,12 @@ class Outline:
         return self._too_large()
 
     def close(self) -> list[Item]:
-        """What is left."""
+        """Returns the remaining items."""
         has_text = bool(self._open) and self._open[0].has_text
         return self._taken(len(self._items), has_text)
 
     def _too_large(self) -> list[Item]:
-        """Items of outer elements that are decided because they are long."""
+        """Decide outer elements that are too long, and return their items."""
         decided: list[Item] = []
         while self._open and self._bytes > (
             MOST_BLOCK_BYTES if self._open[0].has_text else UNDECIDED_BYTES
@@ -108,7 +109,7 @@ class Outline:
         self._dropped += count
 
     def _taken(self, end: int, has_text: bool) -> list[Item]:
-        """The items up to one, in an element with or without text, decided."""
+        """Remove and return the items up to `end`, decided."""
         decided = _decided(self._items[:end], has_text)
         self._drop(end)
         return decided
@@ -117,7 +118,7 @@ class Outline:
 def _decided(items: list[Item], has_text: bool) -> list[Item]:
     with_text = _with_text(items)
     inlines = [has_text]
-    """Of each element around an item, whether the elements in it are inline."""
+    """For each open element, whether the elements in it are inline."""
     decided = []
     for index, item in enumerate(items):
         role = item.role
@@ -132,7 +133,7 @@ def _decided(items: list[Item], has_text: bool) -> list[Item]:
 
 
 def _with_text(items: list[Item]) -> set[int]:
-    """Indices of the start tags of elements with text of their own."""
+    """Returns the indices of the start tags of elements with their own text."""
     found: set[int] = set()
     entered = [-1]
     for index, item in enumerate(items):

@@ -1,8 +1,8 @@
-"""Text of a document, with its elements as codes, and the bytes between.
+"""Text segments of a document, with inline elements as codes, and the bytes between them.
 
-A reader hands over what a block is made of (`Words`, `Opening`, `Closing`, `Opaque`), and
-`segments` makes texts of it. A segment writes its translation with the bytes of the original's
-tags: a document is never written from a tree.
+A reader passes the pieces of a block (`Words`, `Opening`, `Closing`, `Opaque`), and `segments`
+turns them into texts. A segment writes its translation with the original bytes of its tags: a
+document is never serialized from a tree.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from dragoman_options.markup import MOST_CODES, Code, Markup, PlacedCodes, Span
 SegmentKind = Literal["text", "attribute", "title"]
 
 MOST_TEXT_CHARACTERS: Final = 50_000
-"""A text that is longer, with its tags, is parted: the server takes twice as many in a text."""
+"""A text longer than this, with its tags, is split; the server accepts texts of twice this."""
 MOST_KEPT_CHARACTERS: Final = 1000
-"""Of what is kept that its sentence is translated with."""
+"""Maximum length of an untranslated element whose text is shown to the model."""
 _MOST_REFERENCE_CHARACTERS: Final = 40
 _SPACE: Final = " \t\r\n\f\0"
-"""What is left where it is at the ends of a text; browsers ignore NUL."""
+"""Characters at the ends of a text that are not part of it; browsers ignore NUL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How text is written somewhere in a document.
+    """The encoding and escaping of text at some place in a document.
 
     Attributes:
-        encoding: of the document.
-        read: text from the way it is written.
-        write: the way it is written from text.
-        errors: how bytes that are not of the encoding are read.
+        encoding: encoding of the document.
+        read: unescapes written text.
+        write: escapes and encodes text.
+        errors: error handler for bytes that are not valid in the encoding.
     """
 
     encoding: str
@@ -44,31 +44,31 @@ class Spelling:
     errors: str = "strict"
 
     def raw(self, written: str) -> bytes:
-        """The bytes of what was read."""
+        """Returns the original bytes of written text."""
         return written.encode(self.encoding, self.errors)
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes that stay as they are."""
+    """Bytes that are copied to the output."""
 
     content: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Text of a block, as it is written."""
+    """Text of a block, still escaped."""
 
     written: str
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The begin of an element.
+    """The start tag of an inline element.
 
     Attributes:
         parts: bytes of the tag, and the texts of its attributes.
-        spelling: of the text in it; None: that of the text around it.
+        spelling: spelling of the text in the element; None: that of the surrounding text.
     """
 
     parts: tuple[bytes | Segment, ...]
@@ -77,20 +77,20 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The end of an element."""
+    """The end tag of an inline element."""
 
     parts: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """What moves with the text as it is.
+    """An untranslated element that moves with the text around it.
 
     Attributes:
         parts: its bytes, and the texts of its attributes.
-        text: that stands for it in its sentence, and is to be repeated.
-        pair: a name, and whether it is the first of two of this name that stand for an element,
-            if there is a second one.
+        text: text that represents it in its sentence; the translation must repeat it.
+        pair: for one of two tags that together stand for an element: a name that both have, and
+            whether this is the first of them.
     """
 
     parts: tuple[bytes | Segment, ...]
@@ -102,14 +102,14 @@ Piece = Words | Opening | Closing | Opaque
 
 
 class Run:
-    """The pieces of a text that grows.
+    """Collects the pieces of a text.
 
     Attributes:
-        pieces: that are complete.
+        pieces: the complete pieces.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self.pieces: list[Piece] = []
         self._words: list[str] = []
         self._size = 0
@@ -120,28 +120,28 @@ class Run:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is to be parted."""
+        """Whether the text must be split."""
         return self._size > MOST_TEXT_CHARACTERS
 
     def add(self, piece: Piece, size: int) -> None:
-        """Add what is not text, of some size."""
+        """Add a piece other than text, of the given size."""
         self._end_words()
         self.pieces.append(piece)
         self._size += size
 
     def add_words(self, written: str) -> None:
-        """Append text to the text before it."""
+        """Append text."""
         self._words.append(written)
         self._size += len(written)
 
     def take(self) -> list[Piece]:
-        """All of it; nothing is left."""
+        """Remove and return all pieces."""
         self._end_words()
         pieces, self.pieces, self._size = self.pieces, [], 0
         return pieces
 
     def part(self) -> list[Piece]:
-        """As `take`, but of a long text that ends with words, what is too long is left."""
+        """Like `take`, but if the text ends with words, leaves what exceeds the maximum length."""
         written = "".join(self._words)
         room = len(written) + MOST_TEXT_CHARACTERS - self._size
         at = _cut(written, room) if written else 0
@@ -158,7 +158,7 @@ class Run:
 
 
 def _cut(written: str, most: int) -> int:
-    """Where long text is parted: behind white space, or else not within a reference."""
+    """Where to split long text: after white space, or else not within a reference."""
     if space := max(written.rfind(one, most // 2, most) for one in _SPACE) + 1:
         return space
     reference = written.rfind("&", max(0, most - _MOST_REFERENCE_CHARACTERS), most)
@@ -166,7 +166,7 @@ def _cut(written: str, most: int) -> int:
 
 
 class Tag(NamedTuple):
-    """A code's bytes, around the text or, if it is opaque, instead of it."""
+    """The bytes of a code, around its text, or in place of it if the code is opaque."""
 
     parts: tuple[bytes | Segment, ...]
     closing: bytes
@@ -179,13 +179,13 @@ class Segment:
     """A text to translate.
 
     Attributes:
-        text: without tags.
-        markup: its elements as codes, and what its translation repeats.
-        original: the bytes in its place.
-        spelling: of its text.
+        text: the text without tags.
+        markup: its elements as codes, and the spans that its translation must repeat.
+        original: the original bytes.
+        spelling: spelling of the text.
         tags: the bytes of each code.
-        kind: where it stands.
-        line_end: how a line feed is written.
+        kind: where the text is in the document.
+        line_end: how to write a line feed.
     """
 
     text: str
@@ -198,19 +198,20 @@ class Segment:
 
     @property
     def attributes(self) -> tuple[Segment, ...]:
-        """The texts within its tags, in order."""
+        """The texts in its tags, in order."""
         return tuple(part for tag in self.tags for part in tag.parts if isinstance(part, Segment))
 
     def write(
         self, translation: str, placed: PlacedCodes, attributes: Sequence[bytes] | None = None
     ) -> bytes:
-        """The bytes that replace the original, with each of its tags once.
+        """Returns the bytes that replace the original; they contain each of its tags once.
 
         Args:
-            translation: of the text; if it is only white space, the text itself is written.
-            placed: where its codes are in the translation; a code that is not there, or where it
-                cannot be, is moved to where it can be.
-            attributes: the texts within its tags, written; None: as they were.
+            translation: translation of the text; if it is only white space, the text itself is
+                written.
+            placed: positions of the codes in the translation; a missing or misplaced code is moved
+                to a valid position.
+            attributes: the written texts in its tags; None: unchanged.
         """
         originals = [one.original for one in self.attributes]
         written = originals if attributes is None else list(attributes)
@@ -225,7 +226,7 @@ class Segment:
         return b"".join(self._written(translation[begin:end], spans, children, written))
 
     def _core(self, translation: str) -> Span:
-        """A translation without white space at its ends, where the text has none."""
+        """Returns the span without white space at the ends where the text has none."""
         begin, end = 0, len(translation)
         if self.text == self.text.lstrip():
             begin = end - len(translation.lstrip())
@@ -241,7 +242,7 @@ class Segment:
         attributes: Sequence[bytes],
     ) -> Iterator[bytes]:
         openings = self._openings(attributes)
-        # A stack instead of recursion: codes may lie in each other thousands deep.
+        # A stack instead of recursion: codes may be nested thousands deep.
         entered = [(len(translation), b"", self.spelling, iter(children[-1]))]
         position = 0
         while entered:
@@ -274,12 +275,14 @@ class Segment:
 def _fitted(
     codes: Sequence[Code], spans: Sequence[Span], length: int
 ) -> tuple[list[Span], list[list[int]]]:
-    """Spans that codes can have, and the codes of each, in order; last those in no other one.
+    """Returns valid spans of the codes, and the children of each code, in order.
+
+    The last list of children has the codes without a parent.
 
     Args:
-        codes: of the text.
-        spans: where they are to be in the translation; if some are missing, they come last.
-        length: of the translation.
+        codes: codes of the text.
+        spans: requested spans in the translation; codes without a span come last.
+        length: length of the translation.
     """
     children: list[list[int]] = [[] for _ in range(len(codes) + 1)]
     for index, code in enumerate(codes):
@@ -305,16 +308,17 @@ def segments(
     kind: SegmentKind = "text",
     keep: re.Pattern[str] | None = None,
 ) -> Iterator[Raw | Segment]:
-    """Texts of a block, and the bytes around them.
+    """Yield the texts of a block, and the bytes around them.
 
-    A tag without its partner in the block, and a tag around such a one, parts texts. Spaces and
-    elements at the ends of a text, which need no place in the translation, are not part of it.
+    Texts are split at a tag whose partner is not in the block, and at the tags around it. Spaces
+    and elements at the ends of a text are not part of it, since they need no position in the
+    translation.
 
     Args:
-        pieces: in the document's order.
-        spelling: of words outside elements that have another one.
-        kind: of the texts.
-        keep: what the translation repeats.
+        pieces: pieces in document order.
+        spelling: spelling of text outside elements with their own spelling.
+        kind: kind of the texts.
+        keep: matches the parts that the translation must repeat.
     """
     block = _Block(_pairs_as_elements(pieces), spelling, kind, keep)
     begin = 0
@@ -326,7 +330,7 @@ def segments(
 
 
 class _Block:
-    """Pieces, and what is known about each."""
+    """Pieces of a block, with the properties of each."""
 
     def __init__(
         self,
@@ -338,7 +342,7 @@ class _Block:
         self.pieces, self._kind, self._keep = pieces, kind, keep
         self._partners = _partners(pieces)
         self._spellings: list[Spelling] = []
-        """Of the text where a piece begins."""
+        """The spelling of the text at the beginning of each piece."""
         around: list[Spelling] = [spelling]
         for piece, partner in zip(pieces, self._partners, strict=True):
             if isinstance(piece, Closing) and partner is not None:
@@ -347,10 +351,10 @@ class _Block:
             if isinstance(piece, Opening) and partner is not None:
                 around.append(piece.spelling or around[-1])
         self._texts = [0, *accumulate(map(_has_text, pieces))]
-        """How many of the pieces before have text."""
+        """By index, how many of the preceding pieces have text."""
 
     def borders(self, begin: int, end: int) -> list[int]:
-        """Tags that part texts."""
+        """Returns the indices of tags at which texts are split."""
         single = [
             isinstance(piece, (Opening, Closing)) and partner is None
             for piece, partner in zip(self.pieces, self._partners, strict=True)
@@ -367,7 +371,7 @@ class _Block:
         ]
 
     def outside(self, begin: int, end: int) -> Iterator[Raw | Segment]:
-        """What is not part of a text with codes."""
+        """Yield pieces that are not part of a text."""
         for index in range(begin, end):
             piece = self.pieces[index]
             if isinstance(piece, Words):
@@ -377,7 +381,7 @@ class _Block:
                 yield part if isinstance(part, Segment) else Raw(part)
 
     def between(self, begin: int, end: int) -> Iterator[Raw | Segment]:
-        """A text, if there is one, and what is around it."""
+        """Yield the text in a range, if there is one, and the pieces around it."""
         first, last = self._trimmed(begin, end)
         if not self._has_letters(first, last):
             yield from self.outside(begin, end)
@@ -401,7 +405,7 @@ class _Block:
                 yield from self.outside(index, index + 1)
 
     def _trimmed(self, begin: int, end: int) -> tuple[int, int]:
-        """Where the text begins and ends: elements around all of it, and without text, left out."""
+        """Returns the range of the text without empty elements, or elements around all of it."""
         while begin < end:
             after = self._after(begin)
             before = self._before(end)
@@ -419,7 +423,7 @@ class _Block:
         return self._texts[end] - self._texts[begin]
 
     def _after(self, index: int) -> int:
-        """Where the piece, or the element, that begins at an index ends."""
+        """Returns the end of the piece or element that begins at an index."""
         partner = self._partners[index]
         return index + 1 if partner is None else partner + 1
 
@@ -435,7 +439,7 @@ class _Block:
         )
 
     def _spaces(self, first: int, last: int) -> tuple[str, dict[int, str], str]:
-        """Spaces at either end, and the words there without them."""
+        """Returns the spaces at both ends, and the words there without them."""
         space = space_behind = ""
         written: dict[int, str] = {}
         if isinstance(piece := self.pieces[first], Words):
@@ -468,7 +472,7 @@ class _Block:
 
 
 class _Draft:
-    """A segment that grows."""
+    """Builds a segment."""
 
     def __init__(self, keep: re.Pattern[str] | None) -> None:
         self._keep = keep
@@ -533,7 +537,7 @@ class _Draft:
 
 
 def _partners(pieces: Sequence[Piece]) -> list[int | None]:
-    """The index of the other tag of the same element, of each piece that has one."""
+    """Returns, for each piece that is a tag of an element, the index of the other tag."""
     partners: list[int | None] = [None] * len(pieces)
     entered: list[int] = []
     for index, piece in enumerate(pieces):
@@ -546,12 +550,12 @@ def _partners(pieces: Sequence[Piece]) -> list[int | None]:
 
 
 def _pairs_as_elements(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces, in which pairs that are properly nested are elements."""
+    """Returns the pieces with properly nested pairs converted to elements."""
     nested = list(pieces)
     entered: list[list[tuple[str, int]]] = [[]]
-    """Of each element around a piece, the first ones of pairs in it, by name and index."""
+    """For each open element, the unmatched first tags of pairs in it, as name and index."""
     waiting: list[Counter[str]] = [Counter()]
-    """How many of each name are among them."""
+    """How many of them have each name."""
     for index, piece in enumerate(pieces):
         if isinstance(piece, Opening):
             entered.append([])
@@ -572,7 +576,7 @@ def _pairs_as_elements(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _left(entered: list[tuple[str, int]], waiting: Counter[str], name: str) -> int:
-    """Leave what was entered last under a name, and all in it; its index."""
+    """Pop up to the last entry with a name, and return its index."""
     while True:
         one, index = entered.pop()
         waiting[one] -= 1

@@ -1,4 +1,4 @@
-"""What the elements of a kind of XML are, as tables."""
+"""Tables of the roles of elements in kinds of XML."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from dragoman_client.markup import android_strings
 from dragoman_client.markup.xml_spelling import Change
 
 Role = Literal["block", "text", "inline", "auto", "keep", "opaque", "nested", "skip"]
-"""What an element is for text.
+"""The role of an element.
 
-- block: parts texts; its own text is translated.
-- text: a block whose elements are inline; where a profile has such, no other text is translated.
+- block: splits texts; its own text is translated.
+- text: a block whose elements are inline; if a profile has this role, no other text is translated.
 - inline: part of the text around it.
-- auto: inline in an element that has text of its own, else a block.
-- keep: inline, its content repeated as it is.
-- opaque: inline, its content neither translated nor shown to the model.
-- nested: stands in a text, and has texts of its own, such as a footnote.
-- skip: a block without anything to translate.
+- auto: inline in an element that has its own text, else a block.
+- keep: inline; its content is not translated, but shown to the model.
+- opaque: inline; its content is neither translated nor shown to the model.
+- nested: in a text, with its own texts, such as a footnote.
+- skip: a block without translatable content.
 """
 
 
 class Rule(NamedTuple):
-    """The role of elements by an attribute.
+    """Gives elements with an attribute a role.
 
     Attributes:
-        name: of the element, without its prefix.
-        attribute: as it is written.
-        value: all of the attribute's value; None: any.
-        role: of the element.
+        name: name of the element, without its prefix.
+        attribute: name of the attribute, with its prefix.
+        value: matches the whole value of the attribute; None: any value.
+        role: role of the element.
     """
 
     name: str
@@ -42,12 +42,12 @@ class Rule(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """One of two empty elements that stand for an element.
+    """One of two empty elements that together stand for an element.
 
     Attributes:
-        kind: of the two.
-        ids: attributes by which they belong together, the first that is there.
-        is_first: whether it is the first of them.
+        kind: kind of the pair.
+        ids: attributes that link the two; the first one present is used.
+        is_first: whether this is the first element of the pair.
     """
 
     kind: str
@@ -60,19 +60,19 @@ class XmlProfile:
     """A kind of XML. Names are local: without their prefix.
 
     Attributes:
-        roles: of elements by name.
-        otherwise: role of all others.
-        rules: come before `roles`.
-        preserving: elements whose spaces and line ends count.
-        attributes: that hold text, by name of the element; "*" is any.
-        pairs: elements of the role `opaque` that come in pairs, by name.
-        subflows: elements within those of the role `opaque` that hold a text of their own.
-        languages: attributes that name the language of an element, the first that is there.
-        untranslated_class: one of an element's classes by which it is not translated.
-        keep: what in a text is repeated as it is.
-        has_tags_as_text: text may hold tags of HTML, escaped or in CDATA.
-        decode: text from what a reader of XML finds.
-        encode: the reverse.
+        roles: roles of elements by name.
+        otherwise: role of all other elements.
+        rules: rules that override `roles`.
+        preserving: elements whose spaces and line ends are significant.
+        attributes: attributes that contain text, by name of the element; "*" is any.
+        pairs: elements with the role `opaque` that come in pairs, by name.
+        subflows: elements in `opaque` ones that have their own text.
+        languages: attributes that name the language of an element; the first one present is used.
+        untranslated_class: class of elements that are not translated.
+        keep: matches parts of a text that the translation repeats.
+        has_tags_as_text: whether text may contain HTML tags, escaped or in CDATA.
+        decode: removes the format's own escapes from unescaped XML text.
+        encode: the reverse of `decode`.
     """
 
     roles: Mapping[str, Role] = field(default_factory=dict)
@@ -91,16 +91,16 @@ class XmlProfile:
 
     @property
     def is_by_element(self) -> bool:
-        """Whether only elements of the role `text` have text."""
+        """Whether only elements with the role `text` have text."""
         return "text" in self.roles.values()
 
     @property
     def has_auto(self) -> bool:
-        """Whether some roles depend on what is in an element."""
+        """Whether some roles depend on the content of the element."""
         return self.otherwise == "auto" or "auto" in self.roles.values()
 
     def language_of(self, attributes: Mapping[str, str]) -> str | None:
-        """The language that an element says it is in, by its attributes; None: it says nothing."""
+        """Returns the language that an element's attributes declare, or None."""
         return next(filter(None, map(attributes.get, self.languages)), None)
 
     def with_tags(
@@ -111,13 +111,13 @@ class XmlProfile:
         non_splitting: Iterable[str] = (),
         outline_detection: bool = True,
     ) -> XmlProfile:
-        """The profile with other roles.
+        """Returns the profile with changed roles.
 
         Args:
-            ignore: elements whose content is repeated as it is.
-            splitting: elements that part texts.
-            non_splitting: elements that do not.
-            outline_detection: False: no other element parts texts.
+            ignore: elements whose content is not translated.
+            splitting: elements that split texts.
+            non_splitting: elements that do not split texts.
+            outline_detection: False: no other elements split texts.
         """
         roles: dict[str, Role] = dict.fromkeys(non_splitting, "inline")
         roles |= dict.fromkeys(splitting, "block")
@@ -128,14 +128,14 @@ class XmlProfile:
 
 
 def roles(**names: str) -> dict[str, Role]:
-    """Roles by name, from names by role."""
+    """Converts names by role to roles by name."""
     return {name: role for role, listed in names.items() for name in listed.split()}  # type: ignore[misc]
 
 
 PLACEHOLDERS = re.compile(
     r"%(?:\d+\$)?[-+#0,(]*\d*(?:\.\d+)?[a-zA-Z](?![a-zA-Z])|%L?\d+|%%|\{\{[^{}]*\}\}|\$?\{[\w.:,-]*\}"
 )
-"""Of printf, Qt, .NET and template languages."""
+"""Placeholders of printf, Qt, .NET and template languages."""
 
 GENERIC = XmlProfile()
 
@@ -267,11 +267,11 @@ BY_NAME: Mapping[str, XmlProfile] = {
 
 
 def profile_of(root: str, head: bytes) -> XmlProfile:
-    """The profile of a document.
+    """Returns the profile of a document.
 
     Args:
-        root: name of its root element.
-        head: its first bytes.
+        root: name of the root element.
+        head: first bytes of the document.
     """
     if root == "root" and b"text/microsoft-resx" in head.replace(b"\0", b""):
         return RESX

@@ -1,4 +1,4 @@
-"""XML as segments in place, by a profile."""
+"""Reads XML as segments and the bytes between them, according to a profile."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dragoman_client.markup.xml_segmenter import XmlSegmenter
 from dragoman_client.markup.xml_tokens import XmlToken, XmlTokens
 
 _HEAD_BYTES = 1 << 13
-"""So much, and the root's tag, is read before the profile is chosen."""
+"""At least this much, and the root's tag, is read before the profile is chosen."""
 
 
 class XmlReader:
     """Reads a document in chunks.
 
-    What comes out, joined, are the bytes that went in; a file with translations beside its texts
-    has, in addition, the texts where their translations come.
+    The concatenated output is the input, byte for byte. For a bilingual file the output has, in
+    addition, the source texts at the positions of their translations.
     """
 
     def __init__(
@@ -32,19 +32,19 @@ class XmlReader:
         target_language: str | None = None,
         overwrites: bool = False,
     ) -> None:
-        """Prepare.
+        """Start before the first chunk.
 
         Args:
-            profile: of the document; None: its root element tells.
-            encoding: that is known from elsewhere; None: the document says it.
-            is_fragment: what is read, in UTF-8, need not be one element.
-            source_language: of the document, if it is known; what is in another one, by
-                `xml:lang`, stays as it is.
-            target_language: that a file with translations beside its texts is to name.
-            overwrites: translations that such a file has are replaced.
+            profile: profile of the document; None: chosen by the root element.
+            encoding: encoding of the document; None: the declared one.
+            is_fragment: whether the input is a fragment, in UTF-8, that need not be one element.
+            source_language: language of the document, if known; text in another language,
+                according to `xml:lang`, is not translated.
+            target_language: target language of a bilingual file.
+            overwrites: whether to replace the translations that a bilingual file has.
 
         Raises:
-            ValueError: no such encoding.
+            ValueError: the encoding is not known.
         """
         self._tokens = XmlTokens(encoding, is_fragment=is_fragment)
         self._source_language, self._target_language = source_language, target_language
@@ -53,14 +53,14 @@ class XmlReader:
         self._is_fragment = is_fragment
         self._head = b""
         self._unread: list[XmlToken] = []
-        """Before the profile is chosen."""
+        """The tokens read before the profile is chosen."""
         self._document: _Document | UnitReader | None = None
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
-        """Read on.
+        """Read the next chunk.
 
         Raises:
-            ValueError: not well-formed, or refused; the message says where.
+            ValueError: the document is not well-formed, or refused; the message says where.
         """
         self._unread += self._tokens.feed(chunk)
         if self._document is None:
@@ -70,7 +70,7 @@ class XmlReader:
         return self._read()
 
     def close(self) -> list[Raw | Segment]:
-        """What is left; raises as `feed`."""
+        """Returns the remaining parts; raises like `feed`."""
         self._unread += self._tokens.close()
         return [*self._read(), *self._begun().finish()]
 
@@ -105,7 +105,7 @@ class XmlReader:
 
 
 class _Document:
-    """The way of a token to a segment."""
+    """The steps from tokens to segments."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The role of each token of a document: by its profile, its attributes and the ITS rules in it."""
+"""Gives each token of a document its role, by profile, attributes and ITS rules."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dragoman_client.markup.xml_tokens import XmlToken
 
 _WITHIN_TEXT: dict[str, Role] = {"yes": "inline", "no": "block", "nested": "nested"}
 _OPAQUE: tuple[Role, ...] = ("keep", "opaque", "skip")
-"""Roles that all elements within have too."""
+"""Roles that all inner elements inherit."""
 
 
 class _Context(NamedTuple):
-    """What holds in an element.
+    """Properties of an element.
 
     Attributes:
-        role: of the element.
-        may_translate: what `translate` says, of it or around it.
+        role: role of the element.
+        may_translate: whether `translate`, of the element or inherited, allows translation.
         is_foreign: whether it is in another language than the document.
-        preserves: whether white space counts.
-        is_text: whether it is, or is in, one of the role `text`.
+        preserves: whether white space is significant.
+        is_text: whether it is, or is in, an element with the role `text`.
     """
 
     role: Role = "block"
@@ -39,14 +39,14 @@ class _Context(NamedTuple):
 
 
 class XmlRoles:
-    """Follows the elements of a document."""
+    """Tracks the elements of a document."""
 
     def __init__(self, profile: XmlProfile, languages: DocumentLanguages) -> None:
-        """Begin outside of all elements.
+        """Start outside all elements.
 
         Args:
-            profile: of the document.
-            languages: likewise.
+            profile: profile of the document.
+            languages: languages of the document.
         """
         self._profile, self._languages = profile, languages
         self._contexts = [_Context()]
@@ -56,7 +56,7 @@ class XmlRoles:
         self._rules = ItsRules()
 
     def item(self, token: XmlToken) -> Item:
-        """A token with what is known of it."""
+        """Returns a token with its properties."""
         around = self._contexts[-1]
         if token.kind == "end":
             self._contexts.pop()
@@ -121,7 +121,7 @@ class XmlRoles:
         return around.is_foreign if told is None else told
 
     def _attributes(self, token: XmlToken) -> frozenset[str]:
-        """Names of an element's attributes that are texts."""
+        """Returns the names of an element's attributes that are texts."""
         known = self._profile.attributes
         names = known.get("*", frozenset()) | known.get(local_name(token.name), frozenset())
         ruled = self._rules.translated_attributes(self._path)

@@ -1,4 +1,4 @@
-"""Texts of XML from tokens whose roles are known."""
+"""Makes segments from XML tokens with known roles."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from dragoman_client.markup.xml_profiles import Role, XmlProfile
 from dragoman_client.markup.xml_tokens import XmlToken
 
 MOST_NESTED_BYTES = 1 << 20
-"""An element with texts of its own that is longer parts the text that it stands in."""
+"""A nested element longer than this splits the text around it."""
 _MOST_NESTED = 8
-"""Texts within texts."""
+"""Maximum depth of texts within texts."""
 
 _ENTITY = re.compile(r"&(?!#|(?:lt|gt|amp|quot|apos);)")
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)[^<>]*>")
@@ -41,14 +41,14 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 @dataclass
 class _Text:
-    """A text that is not complete.
+    """An incomplete text.
 
     Attributes:
-        out: where its segments go.
+        out: list that receives its segments.
         run: its pieces so far.
-        preserves: whether spaces count in it.
-        tag: of a nested one, the tag before it.
-        size: of what is in a nested one, in bytes.
+        preserves: whether its spaces are significant.
+        tag: for a nested text, the tag before it.
+        size: for a nested text, the size of its content in bytes.
     """
 
     out: list[Raw | Segment]
@@ -60,18 +60,19 @@ class _Text:
 
 @dataclass
 class _Held:
-    """An element that is moved as it is, as far as it is read.
+    """An untranslated element that moves with the text around it, as far as it has been read.
 
     Attributes:
         parts: its bytes, and the texts of its attributes.
         shows: whether its text is part of its sentence.
-        is_by_attribute: an attribute, which one in it may undo, says that it is kept.
-        pair: the pair that it is one of.
-        texts: in it.
-        depth: of elements, with itself.
-        size: of it in bytes.
-        subflow: reads an element in it that has a text of its own.
-        subflow_depth: of that element.
+        is_by_attribute: whether it is kept because of an attribute, which an inner element may
+            override.
+        pair: the pair that it belongs to.
+        texts: the texts in it.
+        depth: depth of open elements, including itself.
+        size: its size in bytes.
+        subflow: reads an inner element with its own text.
+        subflow_depth: depth of that element.
     """
 
     parts: list[bytes | Segment]
@@ -85,19 +86,19 @@ class _Held:
     subflow_depth: int = 0
 
     def takes(self, item: Item) -> bool:
-        """Whether an item is moved with it."""
+        """Whether an item belongs to the element."""
         is_text = self.is_by_attribute and item.token.kind == "start" and item.is_translated
         return self.size <= MOST_TEXT_CHARACTERS and not is_text
 
     def end_subflow(self) -> None:
-        """Take what is read of an element with a text of its own."""
+        """Finish an inner element with its own text."""
         if self.subflow is not None:
             self.parts += map(_as_bytes, self.subflow.finish())
             self.subflow = None
 
 
 class _Context(NamedTuple):
-    """What holds in an element."""
+    """Properties of an element's content."""
 
     role: Role
     is_translated: bool
@@ -105,25 +106,25 @@ class _Context(NamedTuple):
 
 
 class XmlSegmenter:
-    """Makes segments of items."""
+    """Makes segments from items."""
 
     def __init__(self, profile: XmlProfile, encoding: str) -> None:
-        """Begin.
+        """Start before the first item.
 
         Args:
-            profile: of the document.
-            encoding: likewise.
+            profile: profile of the document.
+            encoding: encoding of the document.
         """
         self._profile, self._encoding = profile, encoding
         self._open = [_Text([])]
-        """Texts within texts."""
+        """The open texts, outermost first."""
         self._around = [_Context("block", True, False)]
         self._held: _Held | None = None
         self._text = {collapses: self._spelling(False, collapses) for collapses in (False, True)}
         self._cdata = {collapses: self._spelling(True, collapses) for collapses in (False, True)}
 
     def add(self, item: Item) -> None:
-        """Read on."""
+        """Read the next item."""
         token = item.token
         if self._held is not None and not self._held.takes(item):
             self._let_go(self._held)
@@ -144,12 +145,12 @@ class XmlSegmenter:
             self._unnest()
 
     def take(self) -> list[Raw | Segment]:
-        """What is complete."""
+        """Remove and return the complete parts."""
         out, self._open[0].out = self._open[0].out, []
         return out
 
     def finish(self) -> list[Raw | Segment]:
-        """All that is left."""
+        """Returns the remaining parts."""
         self._flush()
         return self.take()
 
@@ -216,14 +217,14 @@ class XmlSegmenter:
             self._add(Opaque(tuple(held.parts), shown, held.pair), token)
 
     def _let_go(self, held: _Held) -> None:
-        """Leave an element where it is."""
+        """Stop holding an element; it does not move."""
         self._held = None
         held.end_subflow()
         self._border(tuple(held.parts))
         self._around += [_Context("block", False, self._around[-1].preserves)] * held.depth
 
     def _unnest(self) -> None:
-        """Let texts within texts part these."""
+        """Let nested texts split the texts around them."""
         outer, *nested = self._open
         for one in nested:
             self._write(outer, outer.run.take())
@@ -271,7 +272,7 @@ class XmlSegmenter:
         self._border((end,))
 
     def _without_tags(self, written: str, tags: re.Pattern[str]) -> Iterator[Piece]:
-        """Words, and the tags of HTML in them."""
+        """Yield the words and the HTML tags in them."""
         begin = 0
         for found in tags.finditer(written) if self._profile.has_tags_as_text else ():
             if begin < found.start():
@@ -283,14 +284,14 @@ class XmlSegmenter:
 
     @property
     def _run(self) -> Run:
-        """Of the innermost text."""
+        """The run of the innermost text."""
         text = self._open[-1]
         if not text.run:
             text.preserves = self._around[-1].preserves
         return text.run
 
     def _part(self) -> None:
-        """Part a text that is too long."""
+        """Split a text that is too long."""
         text = self._open[-1]
         while text.run.is_long:
             self._write(text, text.run.part())
@@ -318,7 +319,7 @@ class XmlSegmenter:
             text.out += segments(found, spelling, keep=self._profile.keep)
 
     def _parts(self, item: Item) -> list[bytes | Segment]:
-        """A tag, with the values of its attributes that are texts."""
+        """Returns a tag, with those attribute values as segments that are texts."""
         token = item.token
         if not item.texts:
             return [token.raw]
@@ -338,7 +339,7 @@ class XmlSegmenter:
         return [*parts, self._raw(written[begin:])]
 
     def _pair(self, token: XmlToken) -> tuple[str, bool] | None:
-        """The pair that an element is one of, by its attributes."""
+        """Returns the pair that an element belongs to, by its attributes."""
         pair = self._profile.pairs.get(local_name(token.name))
         if pair is None:
             return None

@@ -1,4 +1,4 @@
-"""How text is written in XML: in elements, attributes and CDATA sections."""
+"""The escaping of text in XML: in elements, attributes and CDATA sections."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dragoman_client.markup.segments import Spelling
 
 ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-"""An attribute of a tag; found from the tag's begin on, because a value may look like another."""
+"""An attribute of a tag; search from the beginning of the tag, since values may look like one."""
 _REFERENCE = re.compile(r"&(?:#(\d+)|#x([0-9A-Fa-f]+)|(\w+));")
 _SPACES = re.compile(r"[ \t\r\n]+")
 _LINE_END = re.compile(r"\r\n?")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no document may contain, not even by reference."""
+"""Characters that no document may contain, not even as a reference."""
 
 _IN_TEXT = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 _IN_ATTRIBUTE = {
@@ -32,13 +32,13 @@ Change = Callable[[str], str]
 def in_text(
     encoding: str, *, collapses: bool = False, decode: Change = str, encode: Change = str
 ) -> Spelling:
-    """Of character data in an element.
+    """Returns the spelling of character data in an element.
 
     Args:
-        encoding: of the document.
-        collapses: spaces and line ends in a row are one space.
-        decode: what a format makes of the text.
-        encode: the reverse.
+        encoding: encoding of the document.
+        collapses: whether consecutive spaces and line ends are one space.
+        decode: removes the format's own escapes.
+        encode: the reverse of `decode`.
     """
     spaces = _one_space if collapses else _line_feeds
 
@@ -53,7 +53,7 @@ def in_text(
 
 
 def in_attribute(encoding: str, quote: str) -> Spelling:
-    """Of an attribute's value between quotes of one kind."""
+    """Returns the spelling of an attribute value in the given quotes."""
     table = {**_IN_ATTRIBUTE, ord(quote): "&quot;" if quote == '"' else "&#39;"}
 
     def read(written: str) -> str:
@@ -68,7 +68,10 @@ def in_attribute(encoding: str, quote: str) -> Spelling:
 def in_cdata(
     encoding: str, *, collapses: bool = False, decode: Change = str, encode: Change = str
 ) -> Spelling:
-    """Of a CDATA section; see `in_text`. What it cannot hold stands between two of them."""
+    """Returns the spelling of a CDATA section; see `in_text`.
+
+    Text that a section cannot contain is written between two sections.
+    """
     spaces = _one_space if collapses else _line_feeds
 
     def read(written: str) -> str:
@@ -82,13 +85,13 @@ def in_cdata(
 
 
 def _without_returns(text: str, reference: str = "&#13;") -> str:
-    """A carriage return that a reader would take for a line end is written as a reference."""
+    """Writes carriage returns as references that a reader would take for line ends."""
     return re.sub(r"\r(?!\n)", reference, text)
 
 
 def _referenced(found: re.Match[str]) -> str:
     decimal, hexadecimal, name = found.groups()
-    if name:  # also those of HTML, which many document types declare
+    if name:  # including HTML's entities, which many document types declare
         return html.entities.html5.get(f"{name};", found[0])
     return chr(int(decimal) if decimal else int(hexadecimal, 16))
 
@@ -106,7 +109,7 @@ def _allowed(text: str) -> str:
 
 
 def _outside_cdata(error: UnicodeError) -> tuple[str, int]:
-    """References, outside of the section, to characters that the encoding lacks."""
+    """Writes characters that the encoding lacks as references outside the section."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]

@@ -1,7 +1,7 @@
-"""XML as tokens with the bytes they are written in; joined, these bytes are the document.
+"""Splits XML into tokens with their bytes; concatenated, these bytes are the document.
 
-Expat reads the document and refuses what is not well-formed. Nothing is fetched and no entity is
-expanded in text: a reference to an entity is a token of its own.
+Expat parses the document and refuses one that is not well-formed. Nothing is fetched, and no entity
+is expanded in text: a reference to an entity is a separate token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xml.parsers import expat
 from dragoman_client.markup.encodings import is_single_byte
 
 MOST_TOKEN_BYTES = 1 << 23
-"""A longer tag, comment or CDATA section is refused, because it is held in memory."""
+"""A longer tag, comment or CDATA section is refused, because it is kept in memory."""
 
 _TOO_LONG = f"a tag, comment or CDATA section of more than {MOST_TOKEN_BYTES} bytes"
 
@@ -26,22 +26,22 @@ _UNICODE = frozenset(("utf-8", "utf-16", "utf-16-le", "utf-16-be"))
 _PIECE_BYTES = 1 << 16
 _REFERENCE = re.compile("&(?!#)")
 _WRAPPER, _WRAPPER_END = b"<_>", b"</_>"
-"""Stand around a fragment, because expat reads whole documents only."""
+"""Tags around a fragment, because expat only parses whole documents."""
 
 
 @dataclass(slots=True)
 class XmlToken:
-    """A piece of a document.
+    """A token of a document.
 
     Attributes:
-        kind: `text` is character data with the references that stand for a character; `cdata` is a
-            CDATA section; `entity` is a reference to another entity; `other` is the rest, such as
-            the document type.
-        name: of an element, an entity, or the target of an instruction.
-        attributes: of a start tag, the defaults of the document type included.
-        text: that text and CDATA stand for, with line feeds as line ends; content of a comment or
-            an instruction; of an entity, if the document itself declares it.
-        raw: the bytes it is written in. The end of an empty-element tag has none.
+        kind: `text` is character data with its character references; `cdata` is a CDATA section;
+            `entity` is a reference to another entity; `other` is the rest, such as the document
+            type.
+        name: name of an element or entity, or the target of an instruction.
+        attributes: attributes of a start tag, including the defaults of the document type.
+        text: unescaped content of text and CDATA, with line feeds as line ends; content of a
+            comment or an instruction; text of an entity, if the document itself declares it.
+        raw: the bytes of the token. The end of an empty-element tag has none.
     """
 
     kind: Kind
@@ -54,21 +54,21 @@ class XmlToken:
 class XmlTokens:
     """Reads a document in chunks.
 
-    Long text may be parted: neighbours of the kind `text` belong together.
+    Long text may be split: adjacent tokens of the kind `text` belong together.
 
     Attributes:
-        encoding: of the document, as Python names it; known when the first token is.
+        encoding: Python's name of the document's encoding; known with the first token.
     """
 
     def __init__(self, encoding: str | None = None, *, is_fragment: bool = False) -> None:
         """Prepare a parser.
 
         Args:
-            encoding: that is known from elsewhere; None: the document says it.
-            is_fragment: what is read, in UTF-8, need not be one element.
+            encoding: encoding of the document; None: the declared one.
+            is_fragment: whether the input is a fragment, in UTF-8, that need not be one element.
 
         Raises:
-            ValueError: no such encoding.
+            ValueError: the encoding is not known.
         """
         self.encoding = "utf-8"
         if encoding is not None:
@@ -76,17 +76,17 @@ class XmlTokens:
         self._has_known_encoding = encoding is not None or is_fragment
         self._parser = expat.ParserCreate(encoding)
         self._unparsed = bytearray()
-        """Read, but not given to expat."""
+        """Input not yet passed to expat."""
         self._held = bytearray()
-        """Given to expat, from the pending token on."""
+        """Input passed to expat, from the pending token on."""
         self._held_from = 0
-        """Offset of the first byte of it."""
+        """Offset of its first byte."""
         self._pending: XmlToken | None = None
         """The last token; it ends where the next one begins."""
         self._texts: list[str] = []
-        """Parts of its text, as long as more may follow."""
+        """Parts of its text, while more may follow."""
         self._is_open = False
-        """Whether text that follows belongs to the pending token."""
+        """Whether following text belongs to the pending token."""
         self._ready: list[XmlToken] = []
         self._entities: dict[str, str] = {}
         self._depth = 0
@@ -97,10 +97,10 @@ class XmlTokens:
         self._connect()
 
     def feed(self, chunk: bytes) -> list[XmlToken]:
-        """Read on.
+        """Read the next chunk.
 
         Returns:
-            The tokens whose end is known now.
+            The tokens whose end is now known.
 
         Raises:
             ValueError: the document is not well-formed, or declares an entity that is refused; the
@@ -108,16 +108,16 @@ class XmlTokens:
         """
         for begin in range(0, len(chunk), _PIECE_BYTES):
             self._unparsed += chunk[begin : begin + _PIECE_BYTES]
-            # Expat reads an unfinished token anew with each piece: larger ones keep that linear.
+            # Expat rescans an unfinished token for each piece; growing pieces keep this linear.
             if len(self._unparsed) >= len(self._held):
                 self._parse()
         return self._taken()
 
     def close(self) -> list[XmlToken]:
-        """The tokens that are left.
+        """Returns the remaining tokens.
 
         Raises:
-            ValueError: as `feed`, or the document is not whole.
+            ValueError: see `feed`; also if the document is incomplete.
         """
         end = _WRAPPER_END if self._wrapper else b""
         self._parse()
@@ -141,7 +141,7 @@ class XmlTokens:
             raise self._refusal(str(error)) from None
         if len(self._held) > MOST_TOKEN_BYTES:
             raise self._refusal(_TOO_LONG)
-        # A short text goes on behind the border of a chunk, so that none is found in parts.
+        # A short text continues across the chunk boundary, so that it is one token.
         self._is_open = self._is_in_cdata or (self._is_open and len(self._held) < _PIECE_BYTES)
 
     def _refusal(self, message: str) -> ValueError:
@@ -164,10 +164,10 @@ class XmlTokens:
         parser.ProcessingInstructionHandler = self._instruction
         parser.XmlDeclHandler = self._declaration
         parser.EntityDeclHandler = self._declare_entity
-        parser.DefaultHandler = self._default  # with it, expat expands no entity in text
+        parser.DefaultHandler = self._default  # with it, expat does not expand entities in text
 
     def _begin(self, token: XmlToken) -> None:
-        """A token begins where expat is, and the pending one ends there."""
+        """Begin a token at expat's position; the pending one ends there."""
         self._finish(self._parser.CurrentByteIndex - len(self._wrapper))
         self._pending = token
         self._is_open = False
@@ -247,7 +247,7 @@ class XmlTokens:
         self._inside(XmlToken("entity", name, text=self._entities.get(name, "")))
 
     def _inside(self, token: XmlToken) -> None:
-        """A token, unless it stands outside the root element."""
+        """Begin a token, or outside the root element one of the kind `other`."""
         if self._depth:
             self._begin(token)
         elif self._pending is None or self._pending.kind != "other":
@@ -255,7 +255,7 @@ class XmlTokens:
 
 
 def _python_name(encoding: str) -> str:
-    """Raises: ValueError: no encoding of that name that expat can read."""
+    """Raises `ValueError` if expat does not support an encoding with that name."""
     try:
         name = codecs.lookup(encoding).name
         if name in _UNICODE or is_single_byte(name):
@@ -266,7 +266,7 @@ def _python_name(encoding: str) -> str:
 
 
 def _utf_16(begin: bytes | bytearray) -> str | None:
-    """The form of UTF-16 that a document begins in; None: it does not."""
+    """Returns the byte order of a document that begins in UTF-16, as an encoding, or None."""
     for name in ("utf-16-le", "utf-16-be"):
         if begin.startswith(("\ufeff".encode(name), "<".encode(name))):
             return name

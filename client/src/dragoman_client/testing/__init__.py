@@ -1,10 +1,10 @@
-"""Stand-ins for a server, for the tests of applications that use the client.
+"""Fakes of a server, for the tests of applications that use the client.
 
 `FakeTransport` and `AsyncFakeTransport` answer without a connection. `FakeServer` answers without a
-model: over HTTP and gRPC as Dragoman behind Triton does, and over HTTP as a gateway does.
+model: over HTTP and gRPC like Dragoman on Triton, and over HTTP like a gateway.
 
-What a stand-in translates a text into is a function, by default `translated`. It returns a text or
-a `Translation`; a `TranslationError` that it raises refuses the request as the server would.
+A fake translates with a function, by default `translated`, which returns a text or a
+`Translation`. If it raises a `TranslationError`, the fake refuses the request as the server would.
 """
 
 from dragoman_client.testing.answers import Request, translated

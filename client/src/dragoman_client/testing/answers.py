@@ -1,4 +1,4 @@
-"""What the stand-ins answer, as values by the names of inputs and outputs."""
+"""The answers of the fakes, as values by names of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from dragoman_client.version import __version__
 Translate = Callable[[str], str | Translation]
 
 Outputs = dict[str, list[Any]]
-"""For each output its values: text, whole numbers or fractions."""
+"""Values by output: strings, integers or floats."""
 
 DATATYPES = {INFO: "BYTES", **{one.name: one.datatype for one in OUTPUTS.values()}}
-"""Triton's names of the outputs' types."""
+"""Triton's data types by output."""
 
 _LIMITS = {
     "max_target_tokens": 320,
@@ -53,30 +53,30 @@ INFORMATION: dict[str, Any] = {
     "limits": _LIMITS,
     "metrics_port": None,
 }
-"""What a stand-in says of itself."""
+"""A fake's answer of the model `info`."""
 
 _LACKING = (("return_attention", True), ("return_alignments", "soft"))
 _TEXTS = ("text_input", "target_input")
 
 
 _EMPTY = Translation("", 0, "stop", score=0.0, confidence=0.0)
-"""Of a text with nothing to translate."""
+"""The translation of a text with nothing to translate."""
 
 
 def translated(text: str) -> str:
-    """The text in capitals and angle brackets: `<GOOD MORNING.>`."""
+    """Returns the text in upper case and angle brackets: `<GOOD MORNING.>`."""
     return f"<{text.upper()}>"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a stand-in was asked.
+    """A request that a fake received.
 
     Attributes:
         model: "translate", "translate_stream", "score" or "info".
-        inputs: values by name; those of `text_input` are the texts, an option has one value.
-        timeout_s: the deadline that the client sent; None: it sent none.
-        headers: of HTTP, or metadata of gRPC, by names in lower case; a transport has none.
+        inputs: values by name; `text_input` has the texts, an option has one value.
+        timeout_s: the timeout that the client sent, or None.
+        headers: HTTP headers or gRPC metadata, with names in lower case; empty for a transport.
     """
 
     model: str
@@ -86,22 +86,22 @@ class Request:
 
 
 class Answers:
-    """Answers requests, and keeps them.
+    """Answers requests, and records them.
 
     Attributes:
-        requests: in the order in which they came.
+        requests: the requests, oldest first.
     """
 
     def __init__(self, translate: Translate) -> None:
-        """Keep what a text is translated into."""
+        """Store the function that translates."""
         self._translate = translate
         self.requests: list[Request] = []
 
     def whole(self, request: Request) -> Outputs:
-        """The outputs of a request that is answered at once.
+        """Returns the outputs of a request that is not streamed.
 
         Raises:
-            TranslationError: it is refused.
+            TranslationError: the request is refused.
         """
         self.requests.append(request)
         if request.model == INFO:
@@ -110,7 +110,7 @@ class Answers:
         options = _options(request)
         for name, value in _LACKING:
             if options.get(name) == value:
-                raise InvalidRequest(f"the stand-in does not answer {name}={value!r}")
+                raise InvalidRequest(f"the fake does not support {name}={value!r}")
         outputs: Outputs = {}
         begin_s = time.monotonic()
         if request.model == SCORE:
@@ -128,15 +128,15 @@ class Answers:
         return outputs | _requested(request.model, options, found)
 
     def parts(self, request: Request) -> Iterator[Outputs]:
-        """The outputs of a request that is answered in parts, here letter by letter.
+        """Yields the outputs of a streamed request, character by character.
 
         Raises:
-            TranslationError: it is refused.
+            TranslationError: the request is refused.
         """
         try:
             whole = self.whole(request)
         except DeadlineExceeded:
-            yield _part("", 0)  # which is sent before anything is translated
+            yield _part("", 0)  # as the server sends it before it translates
             raise
         (text,) = whole["text_output"]
         for end in range(max(len(text), 1)):
@@ -151,10 +151,10 @@ class Answers:
 
 
 def _given(texts: list[str], targets: list[str]) -> list[Translation]:
-    """Given translations.
+    """Wraps given translations.
 
     Raises:
-        InvalidRequest: of a text and its translation, one is empty.
+        InvalidRequest: only one of a text and its translation is empty.
     """
     for index, sides in enumerate(zip(texts, targets, strict=True)):
         text, target = (bool(side.strip()) for side in sides)
@@ -165,7 +165,7 @@ def _given(texts: list[str], targets: list[str]) -> list[Translation]:
 
 
 def _part(text: str, end: int) -> Outputs:
-    """A translation so far."""
+    """Returns the outputs for a partial translation."""
     return {
         "text_output": [text[:end]],
         "output_tokens": [end],
@@ -175,10 +175,10 @@ def _part(text: str, end: int) -> Outputs:
 
 
 def _options(request: Request) -> dict[str, Any]:
-    """The options of a request.
+    """Returns the options of a request.
 
     Raises:
-        InvalidRequest: as the server refuses them.
+        InvalidRequest: an option is invalid, with the server's message.
     """
     given = {name: values for name, values in request.inputs.items() if name not in _TEXTS}
     single = (name for name in given if not (name in OPTIONS and OPTIONS[name].is_list))
@@ -189,7 +189,7 @@ def _options(request: Request) -> dict[str, Any]:
 
 
 def _codes(markups: Sequence[str], found: list[Translation]) -> list[str]:
-    """Codes where they are in the texts, as far as the translations go."""
+    """Places codes at their positions in the texts, clipped to the translations."""
     codes = []
     for written, one in zip(markups, found, strict=False):
         markup, last = Markup.parse(written or "{}"), len(one.text)
@@ -199,7 +199,7 @@ def _codes(markups: Sequence[str], found: list[Translation]) -> list[str]:
 
 
 def _requested(model: str, options: Mapping[str, Any], found: list[Translation]) -> Outputs:
-    """The outputs that a request has to ask for, but for the model `score`."""
+    """Returns the optional outputs that the request asked for, or that the model always sends."""
     scores = [-float(len(one.text)) if one.score is None else one.score for one in found]
     outputs: Outputs = {
         "scores": list(scores),

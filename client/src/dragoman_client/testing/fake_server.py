@@ -1,4 +1,4 @@
-"""A server without a model."""
+"""A fake server without a model."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 
 
 class FakeServer:
-    """Answers on free ports of this machine; close it, or use it as a context.
+    """Listens on free local ports; close it, or use it as a context manager.
 
     Attributes:
-        grpc_url: for `Translator`; Triton's.
-        http_url: likewise.
-        gateway_url: for `Translator`; a gateway's.
+        grpc_url: URL for `Translator`, as Triton's gRPC.
+        http_url: URL for `Translator`, as Triton's HTTP.
+        gateway_url: URL for `Translator`, as a gateway.
     """
 
     def __init__(self, translate: Translate = translated) -> None:
-        """Start, and answer by a function; see `dragoman_client.testing`."""
+        """Start, with a function that translates; see `dragoman_client.testing`."""
         self._answers = Answers(translate)
         self._grpc = grpc.server(ThreadPoolExecutor(8))
         add_service(self._grpc, GrpcService(self._answers))
@@ -45,11 +45,11 @@ class FakeServer:
 
     @property
     def requests(self) -> list[Request]:
-        """What came, the oldest first."""
+        """The received requests, oldest first."""
         return self._answers.requests
 
     def close(self) -> None:
-        """Stop answering; connections are broken."""
+        """Stop, and close all connections."""
         self._grpc.stop(grace=None).wait()
         self._http.stop()
         self._gateway.stop()

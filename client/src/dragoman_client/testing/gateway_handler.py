@@ -1,4 +1,4 @@
-"""A gateway's API `/api/v1` without a gateway, as far as the client uses it."""
+"""A fake of a gateway's API `/api/v1`, as far as the client uses it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIELDS = {
     "scores": "score",
     "confidences": "confidence",
 }
-"""Names of outputs that this API has other names for."""
+"""Names in this API of outputs that are named differently."""
 _KINDS: dict[type[Exception], tuple[int, str]] = {
     InvalidRequest: (400, "invalid_input"),
     AccessDenied: (401, "key_missing"),
@@ -39,10 +39,10 @@ _KINDS: dict[type[Exception], tuple[int, str]] = {
 
 
 class GatewayHandler(HttpHandler):
-    """Answers as a gateway does."""
+    """Answers like a gateway."""
 
     def do_GET(self) -> None:  # noqa: N802
-        """What the server is, and whether it is ready."""
+        """Answer requests for information and for health."""
         if self.path == own_wire.INFO_PATH:
             self.server.answers.requests.append(Request(INFO, {}, None, self._headers()))
             return self.send(200, {**INFORMATION, "product": "dragoman", "request_id": "0"})
@@ -63,7 +63,7 @@ class GatewayHandler(HttpHandler):
         return self.stream(request) if request.model == STREAM else self.answer(request)
 
     def answer(self, request: Request) -> None:
-        """Answer at once."""
+        """Send a whole answer."""
         try:
             found = _objects(self.server.answers.whole(request), request)
         except Exception as error:
@@ -72,7 +72,7 @@ class GatewayHandler(HttpHandler):
         return self.send(200, {name: found, "request_id": "0"})
 
     def stream(self, request: Request) -> None:
-        """Answer in parts: server-sent events."""
+        """Stream the answer as server-sent events."""
         begun = False
         try:
             for part in self.server.answers.parts(request):
@@ -80,7 +80,7 @@ class GatewayHandler(HttpHandler):
                     self._begin_events(200)
                     begun = True
                 self._send_event(_objects(part, request)[0])
-        except ConnectionError:  # the client has gone
+        except ConnectionError:  # the client has disconnected
             raise
         except Exception as error:
             status, refusal = _refusal(error)
@@ -95,7 +95,7 @@ class GatewayHandler(HttpHandler):
 
 
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
-    """Status and body of a refusal."""
+    """Returns status and body of an error."""
     status, code = _KINDS.get(type(error), (500, "internal"))
     found: dict[str, Any] = {"code": code, "message": str(error)}
     if isinstance(error, ServerUnavailable) and error.retry_after_s is not None:
@@ -104,7 +104,7 @@ def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
 
 
 def _objects(outputs: Outputs, request: Request) -> list[dict[str, Any]]:
-    """Outputs as an object for each text, the first of its translations with the others in it."""
+    """Returns an object for each text: its first translation, with the others as alternatives."""
     rows = [
         _object(dict(zip(outputs, values, strict=True)))
         for values in zip(*outputs.values(), strict=True)

@@ -1,6 +1,6 @@
-"""Triton's services without a model, which answer as Dragoman behind Triton does.
+"""Fakes of Triton's services, which answer like Dragoman on Triton.
 
-`client/tests/recorded_answers.json` holds what that answers; a test compares.
+A test compares the answers with those of the real server in `client/tests/recorded_answers.json`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STATUSES: dict[type[Exception], str] = {
 
 
 def add_service(server: grpc.Server, service: GrpcService) -> None:
-    """Let a gRPC server offer a service."""
+    """Add a service to a gRPC server."""
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(service, server)
 
 
@@ -42,11 +42,11 @@ class GrpcService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
     """Triton's gRPC service as far as the client uses it."""
 
     def __init__(self, answers: Answers) -> None:
-        """Keep who answers."""
+        """Store the object that answers."""
         self.answers = answers
 
     def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Ready, if there is such a model."""
+        """Ready if the model exists."""
         return service_pb2.ModelReadyResponse(ready=_unknown(request.name) is None)
 
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -62,7 +62,7 @@ class GrpcService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
             return context.abort(grpc.StatusCode[status], message)
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Iterator[Any]:  # noqa: N802
-        """Translate in parts."""
+        """Stream translations."""
         for request in requests:
             answer = service_pb2.ModelStreamInferResponse
             if unknown := _unknown(request.model_name):
@@ -79,29 +79,29 @@ class GrpcService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
 
 
 class HttpServer(http.server.ThreadingHTTPServer):
-    """Listens for `HttpHandler`; says nothing of clients that hang up."""
+    """Runs an `HttpHandler`; does not log clients that disconnect."""
 
     daemon_threads = True
-    request_queue_size = 1024  # of 5, the kernel drops connections that come all at once
+    request_queue_size = 1024  # with the default of 5, the kernel drops simultaneous connections
 
     def __init__(
         self, address: tuple[str, int], answers: Answers, handler: type[HttpHandler] | None = None
     ) -> None:
-        """Listen, and answer nothing yet."""
+        """Listen; `start` begins to answer."""
         super().__init__(address, handler or HttpHandler)
         self.answers = answers
 
     def start(self) -> None:
-        """Answer, in threads."""
+        """Start to answer, in threads."""
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         self.shutdown()
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class HttpHandler(http.server.BaseHTTPRequestHandler):
@@ -112,7 +112,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
     server: HttpServer
 
     def do_GET(self) -> None:
-        """Whether a model is ready."""
+        """Answer whether a model is ready."""
         model = self.path.removeprefix("/v2/models/").partition("/")[0]
         unknown = _unknown(model)
         self.send(*((400, {"error": "Model version not ready"}) if unknown else (200, None)))
@@ -133,7 +133,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
         return self.stream(request) if what == "generate_stream" else self.answer(request)
 
     def answer(self, request: Request) -> None:
-        """Answer at once."""
+        """Send a whole answer."""
         try:
             self.send(200, _json(request, self.server.answers.whole(request)))
         except Exception as error:
@@ -141,7 +141,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
             self.send(401 if status == "UNAUTHENTICATED" else 400, {"error": message})
 
     def stream(self, request: Request) -> None:
-        """Answer in parts: server-sent events."""
+        """Stream the answer as server-sent events."""
         begun = False
         try:
             for part in self.server.answers.parts(request):
@@ -149,7 +149,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
                     self._begin_events(200)
                     begun = True
                 self._send_event(_json(request, part))
-        except ConnectionError:  # the client has gone
+        except ConnectionError:  # the client has disconnected
             raise
         except Exception as error:
             status, message = _refusal(error, streamed=True)
@@ -159,7 +159,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def send(self, status: int, content: bytes | dict[str, Any] | None) -> None:
-        """Write an answer; the client may have gone."""
+        """Write an answer; the client may have disconnected."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         body = b"" if content is None else body
         try:
@@ -172,7 +172,7 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *values: Any) -> None:
-        """Say nothing."""
+        """Do not log."""
 
     def _begin_events(self, status: int) -> None:
         self.send_response(status)
@@ -186,16 +186,16 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
 
 
 def _unknown(model: str) -> str | None:
-    """Triton's message, unless there is such a model."""
+    """Returns Triton's message for an unknown model, or None."""
     known = (TRANSLATE, STREAM, SCORE, INFO)
     return None if model in known else f"Request for unknown model: '{model}' is not found"
 
 
 def _refusal(error: Exception, streamed: bool = False) -> tuple[str, str]:
-    """GRPC's name of a status, and the message of a refusal.
+    """Returns the name of the gRPC status, and the message, of an error.
 
-    Over HTTP, and in streams, Triton does not send the status of a failed model, so Dragoman begins
-    messages with it: in streams all of them, else those that are not the request's fault.
+    Triton drops the status of a failed model over HTTP and in streams, so Dragoman begins messages
+    with it: all messages in streams, else those that are not about an invalid request.
     """
     status = _STATUSES.get(type(error), "INTERNAL")
     message = str(error)
@@ -232,6 +232,6 @@ def _response(request: Any, outputs: Outputs, leading: list[int]) -> Any:
 
 
 def _json(request: Request, outputs: Outputs) -> dict[str, Any]:
-    """As `/generate` writes them: one value has no list around it."""
+    """Returns outputs in the format of `/generate`: a single value is not a list."""
     values = {name: v[0] if len(v) == 1 else v for name, v in outputs.items()}
     return {"model_name": request.model, "model_version": "1", **values}

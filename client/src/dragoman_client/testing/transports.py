@@ -1,4 +1,4 @@
-"""Transports without a server."""
+"""Fake transports without a server."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _DTYPES = {"BYTES": np.object_, "INT32": np.int32, "FP32": np.float32}
 
 
 class FakeTransport:
-    """A `transport` for `Translator`, which any number of threads may use.
+    """A `transport` for `Translator`; any number of threads may use it.
 
     Attributes:
         closed: whether the translator has closed it.
     """
 
     def __init__(self, translate: Translate = translated) -> None:
-        """Answer by a function; see `dragoman_client.testing`."""
+        """Answer with a function that translates; see `dragoman_client.testing`."""
         self._answers = Answers(translate)
         self.closed = False
 
     @property
     def requests(self) -> list[Request]:
-        """What came, the oldest first."""
+        """The received requests, oldest first."""
         return self._answers.requests
 
     def infer(
@@ -51,11 +51,11 @@ class FakeTransport:
             yield _tensors(part)
 
     def is_ready(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     def close(self) -> None:
-        """Remember it."""
+        """Set `closed`."""
         self.closed = True
 
 

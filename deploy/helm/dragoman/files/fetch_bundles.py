@@ -20,7 +20,7 @@ _TIMEOUT_S = 60
 
 
 def main() -> None:
-    """Fetch each archive into a folder of its name; end with one line if one is not right."""
+    """Fetch each archive into the folder with its name; on an error, exit with one line."""
     (folder,) = sys.argv[1:]
     for one in json.loads(os.environ["DOWNLOADS"]):
         try:
@@ -36,12 +36,12 @@ def _fetch(url: str, sha256: str, folder: Path) -> None:
             raise ValueError(f"its SHA-256 is {found}, not {sha256}: correct it if you trust both")
         archive.seek(0)
         with tarfile.open(fileobj=archive) as members:
-            # A restarted pod finds what an earlier try unpacked; its files are replaced.
+            # A restarted pod may find files of an earlier attempt; they are replaced.
             members.extractall(folder, filter="data")
 
 
 def _download(url: str, file: IO[bytes]) -> str:
-    """Write what is at a URL to a file; its SHA-256."""
+    """Download a URL to a file; returns its SHA-256."""
     digest = hashlib.sha256()
     with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310  (the schema: https)
         while chunk := answer.read(_CHUNK_BYTES):

@@ -20,7 +20,7 @@ helm.sh/chart: dragoman-{{ (index . 0).Chart.Version }}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
 {{- end }}
 
-{{/* Of a pod. */}}
+{{/* Security context of a pod. */}}
 {{- define "dragoman.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -31,7 +31,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{/* Of a container. */}}
+{{/* Security context of a container. */}}
 {{- define "dragoman.confined" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -39,7 +39,7 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{/* Each value of a component's pods spread over zones and machines: (list $ "triton"). */}}
+{{/* Spreads the pods of a component over zones and machines: (list $ "triton"). */}}
 {{- define "dragoman.spread" -}}
 {{- $of := . }}
 {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
@@ -53,7 +53,7 @@ capabilities:
 {{- end }}
 {{- end }}
 
-{{/* Variables of a command's settings: (list "DRAGOMAN_" .Values.triton.settings). */}}
+{{/* Environment variables for a command's settings: (list "DRAGOMAN_" .Values.triton.settings). */}}
 {{- define "dragoman.settings" -}}
 {{- $prefix := index . 0 }}
 {{- range $name, $value := index . 1 }}
@@ -68,7 +68,7 @@ capabilities:
 {{- end }}
 {{- end }}
 
-{{/* Triton finishes requests for up to 30 s after its SIGTERM, the gateway for up to 35 s. */}}
+{{/* After SIGTERM, Triton finishes requests for up to 30 s, the gateway for up to 35 s. */}}
 {{- define "dragoman.graceSeconds" -}}
 {{ add .Values.drainSeconds 45 }}
 {{- end }}

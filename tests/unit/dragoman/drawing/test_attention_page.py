@@ -118,7 +118,7 @@ def test_the_lines_have_the_weights_that_were_given(page: Page) -> None:
 
 
 def test_texts_stay_texts(page: Page) -> None:
-    assert page.evaluate("document.title") == "What each head looks at"
+    assert page.evaluate("document.title") == "Attention of each head"
     shown = page.evaluate("[...document.querySelectorAll('.key text')].map(one => one.textContent)")
     assert tuple(shown) == SOURCE
     assert page.evaluate("document.getElementById('text').textContent") == NASTY
@@ -148,7 +148,7 @@ def test_it_is_used_by_the_keyboard_alone(page: Page) -> None:
     assert drawn(page) == expected("encoder", 0, {0, 1, 2, 3}, query=0)
     page.press("ArrowDown", 40)
     assert drawn(page) == expected("encoder", 0, {0, 1, 2, 3}, query=1)
-    assert "▁The looks with head 0 most at" in page.evaluate(
+    assert "▁The attends with head 0 most to" in page.evaluate(
         "document.getElementById('told').textContent"
     )
     page.press("ArrowUp", 38)

@@ -272,7 +272,7 @@ def test_positions_of_odd_sizes_are_not_drawn(
     replace(manifest, dimensions=sizes).write(bundle)
     out = tmp_path / "a.svg"
     assert run("--figure", "positions", "--model", bundle, "--out", out) == 2
-    assert f"model_size is {size}: position encodings are drawn of" in capsys.readouterr().err
+    assert f"model_size is {size}: position encodings can be drawn for" in capsys.readouterr().err
 
 
 def test_checkpoints_are_drawn_as_bundles_are(
@@ -335,7 +335,7 @@ def test_a_file_that_cannot_be_written_is_named_at_once(
 ) -> None:
     (tmp_path / "folder.html").mkdir()
     for out, message in (
-        (tmp_path / "none" / "a.html", f"{tmp_path / 'none'} is no folder"),
+        (tmp_path / "none" / "a.html", f"{tmp_path / 'none'} is not a folder"),
         (tmp_path / "folder.html", "is a folder: name a file"),
         (tmp_path / "a.txt", "name a file that ends in .html, .svg, .png, .pdf"),
         (Path("/dev/full.html"), "cannot be written: "),
@@ -356,13 +356,13 @@ def test_models_that_cannot_be_drawn_are_named(
 ) -> None:
     out = tmp_path / "a.svg"
     assert run("red", "--model", tmp_path / "none", "--out", out) == 2
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "no such folder" in capsys.readouterr().err
     assert run("red", "--model", tmp_path, "--out", out) == 2
     assert f"{tmp_path / 'config.json'}: cannot be read" in capsys.readouterr().err
     assert run("--figure", "architecture", "--model", tmp_path, "--out", out) == 2
     assert "config.json: cannot be read" in capsys.readouterr().err
     assert run("--figure", "architecture", "--out", out) == 2
-    assert "name a bundle or a checkpoint by --model" in capsys.readouterr().err
+    assert "give a bundle or a checkpoint with --model" in capsys.readouterr().err
     damaged = tmp_path / "damaged"
     shutil.copytree(random_bundle, damaged)
     (damaged / "attention.onnx").write_bytes(b"")

@@ -94,7 +94,7 @@ def test_a_bundle_of_before_gets_the_graph_and_nothing_else_changes(
     assert after["attention.onnx"] == (random_bundle / "attention.onnx").read_bytes()
     assert Manifest.load(old_bundle).graphs == Manifest.load(random_bundle).graphs
     assert main(["export", "attention", str(old_bundle)]) == 2
-    assert "has the graph 'attention' already" in capsys.readouterr().err
+    assert "already has the graph 'attention'" in capsys.readouterr().err
 
 
 def test_a_bundle_of_before_is_served_but_not_drawn(

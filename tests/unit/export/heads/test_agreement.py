@@ -182,6 +182,6 @@ def test_a_pair_counts_once_and_empty_or_long_ones_not_at_all(random_bundle: Pat
 
 
 def test_too_few_pairs_are_no_ground_for_a_choice(random_bundle: Path) -> None:
-    message = r"the text has 0 pairs of which another is as long, less than 50: give a longer one"
+    message = r"only 0 pairs of the text share their lengths with another, less than 50: give"
     with pytest.raises(UsageError, match=message):
         look_both_ways(random_bundle, [("red blue", "blue red")] * 200, ("en", "de"))

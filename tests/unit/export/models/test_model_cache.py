@@ -108,7 +108,7 @@ def test_what_is_kept_needs_no_hub(cache: ModelCache, caplog: pytest.LogCaptureF
     (source,) = find_sources(MODEL)
     assert converter(cache, offline=True).bundle(source) == cache.folder / KEY / "opus-mt-en-de"
     (other,) = find_sources(f"{MODEL}@v2")
-    with pytest.raises(UsageError, match="is to be fetched, which HF_HUB_OFFLINE or --offline"):
+    with pytest.raises(UsageError, match="needs a download, which HF_HUB_OFFLINE or --offline"):
         converter(cache, offline=True).bundle(other)
     assert "fetching" not in caplog.text
 
@@ -156,9 +156,9 @@ def test_a_checkpoint_that_is_a_bundle_is_taken_as_it_is(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("nowhere", "nowhere: there is no such folder, and a hub's names read owner/model,"),
-        ("a/b/c", "there is no such folder"),
-        ("empty", "empty: is no bundle, no checkpoint, no Marian model, and no folder of bundles"),
+        ("nowhere", "nowhere: no such folder, and a hub's names have the form owner/model,"),
+        ("a/b/c", "no such folder"),
+        ("empty", "empty: is not a bundle, a checkpoint, a Marian model or a folder of bundles"),
     ],
 )
 def test_what_names_nothing_is_told(

@@ -287,7 +287,7 @@ def test_a_plain_decoder_computes_the_same(random_bundle: Path) -> None:
     [
         (["--compute-capability", "9.0"], "builds for no compute capability 9.0: give one of 7.5"),
         (["--compute-capability", "8.9", "--library", "tensorrt"], "tensorrt is not installed"),
-        (["--precision", "int8"], "needs text to be calibrated on: give --calibration-text"),
+        (["--precision", "int8"], "needs text for calibration: give --calibration-text"),
         (["--precision", "fp8", "--calibration-text", "no/such"], "no/such: needs files in two"),
         (
             ["--precision", "fp8", "--calibration-text", "x", "--calibration-sentences", "0"],
@@ -296,7 +296,7 @@ def test_a_plain_decoder_computes_the_same(random_bundle: Path) -> None:
         (["--compute-capability", "8.9", "--max-rows", "0"], "max_rows is 0"),
         (["--compute-capability", "8.9", "--max-rows", "7"], "a beam may be 8 wide"),
         (["--compute-capability", "8.9", "--workspace-mib", "-5"], "workspace_bytes is -5"),
-        (["--compute-capability", "8.9", "--timing-cache", "no/such"], "there is no such folder"),
+        (["--compute-capability", "8.9", "--timing-cache", "no/such"], "no such folder"),
         (["--compute-capability", "8.9", "--timing-cache", "/"], "/: cannot be read"),
         (["--compute-capability", "8.9", "--cache-tokens", "0"], "cache_tokens is 0"),
         (["--compute-capability", "8.9", "--cache-tokens", "64"], "the longest is 64, but a req"),

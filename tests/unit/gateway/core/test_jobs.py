@@ -478,7 +478,7 @@ def test_what_the_server_refuses_stays_as_it_is() -> None:
             "Это русский текст, который никто не понимает.".encode(),
             {"source_language": "auto"},
             InvalidInput,
-            "language of the document is none",
+            "language of the document is not supported",
         ),
     ],
 )
@@ -620,7 +620,7 @@ def test_of_two_gateways_of_a_folder_one_has_the_documents(
         await other.jobs.open()
         await beside(other)
         await other.jobs.close()
-        assert "another gateway's" in caplog.text
+        assert "is used by another gateway" in caplog.text
         office.server.let_go.set()
         await office.result(job)
 

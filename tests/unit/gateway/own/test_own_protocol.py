@@ -252,7 +252,7 @@ def test_pairs_are_scored_and_aligned(app: Application) -> None:
         ({"text": "a", "target": ["b"]}, "two texts, or two lists"),
         ({"text": ["a"], "target": []}, "0 translations of 1 texts"),
         ({"text": "a"}, "target is missing"),
-        ({"text": "a", "target": "b", "beam_width": 2}, "not taken by the model score"),
+        ({"text": "a", "target": "b", "beam_width": 2}, "not supported by the model score"),
     ):
         assert message in error_of(ask(app, "POST", "/score", wrong))[2]
 
@@ -269,7 +269,7 @@ def test_a_stream_sends_events(app: Application) -> None:
 def test_a_stream_that_cannot_begin_is_refused(app: Application) -> None:
     for body, message in (
         ({"text": ["a"]}, "text is a list: give a text"),
-        ({"text": "a", "keep_placeholders": True}, "not taken in a stream"),
+        ({"text": "a", "keep_placeholders": True}, "not supported in a stream"),
         ({"text": "a", "format": "html"}, "format is 'html': a stream takes text; /translate"),
     ):
         assert message in error_of(ask(app, "POST", "/translate/stream", body))[2]
@@ -427,7 +427,7 @@ def test_nobody_reads_where_the_server_is(app: Application) -> None:
             ask(away, "POST", "/score", {"text": "a", "target": "b"}),
         ]
     assert {error_of(one) for one in answers} == {
-        (503, "unavailable", "no server translates now: try again soon")
+        (503, "unavailable", "no translation server is available: try again soon")
     }
 
 

@@ -48,7 +48,7 @@ def test_the_shipped_model_is_that_of_a_checkout_or_the_installed_one(
 def test_a_configuration_that_nobody_has_is_named(path: Path) -> None:
     Repository(path, ("encoder",), "tensorrt")
     for more, config in ((("encoder",), "tensort"), ((), "tensorrt")):
-        with pytest.raises(UsageError, match=f"no model that is to be loaded has configs/{config}"):
+        with pytest.raises(UsageError, match=f"none of the models to load has configs/{config}"):
             Repository(path, more, config)
 
 
@@ -77,7 +77,7 @@ def test_a_model_for_another_backend_is_let_alone(path: Path) -> None:
         ('key: "runtime"', 'key: "colour"', "unknown parameter 'colour'"),
         ('string_value: "300"', 'string_value: "0"', "deadline_s is 0"),
         ('name: "translate"', "name: [", "not a Triton configuration"),
-        ('key: "precision" value: { string_value: "auto"', _FP16, "none here can be used so"),
+        ('key: "precision" value: { string_value: "auto"', _FP16, "no GPU here can be used"),
     ],
 )
 def test_what_cannot_be_served_is_said_at_once(

@@ -74,7 +74,7 @@ def test_what_is_asked_for_and_cannot_be_is_said(manifest: Manifest) -> None:
         settings = EngineSettings(runtime="onnxruntime_cuda", precision=precision)
         with pytest.raises(UsageError, match="it computes in fp32, fp16 or bf16"):
             choose_layout(settings, Path(), manifest)
-    with pytest.raises(UsageError, match="precision is fp8, which is for GPUs, and none here can"):
+    with pytest.raises(UsageError, match="precision is fp8, which is for GPUs, and no GPU here"):
         choose_layout(EngineSettings(precision="fp8"), Path(), manifest)
 
 
@@ -98,7 +98,7 @@ def test_a_gpu_that_does_not_work_leaves_it_to_the_cpu(
     assert opened.layout.runtime in ("native", "onnxruntime")
     with pytest.raises(UsageError, match=r"\S"):
         open_engine(random_bundle, manifest, EngineSettings(runtime="onnxruntime_cuda"))
-    with pytest.raises(UsageError, match="workers is 2, but a GPU does one thing after another"):
+    with pytest.raises(UsageError, match="workers is 2, but a GPU runs a single worker"):
         open_engine(random_bundle, manifest, EngineSettings(runtime="onnxruntime_cuda", workers=2))
 
 

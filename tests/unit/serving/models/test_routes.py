@@ -105,7 +105,7 @@ def test_a_detected_language_chooses_too(routes: Routes) -> None:
     assert chosen(FRENCH) == "romance"
     assert chosen(FRENCH, name="large") == "large"  # which refuses it
     assert chosen("  ", target="fr") == "romance"
-    with pytest.raises(InvalidRequest, match=r"different models translate \(de, fr\): send those"):
+    with pytest.raises(InvalidRequest, match=r"different models \(de, fr\): send the texts"):
         chosen(GERMAN, FRENCH)
     with pytest.raises(InvalidRequest, match="text 0: the model does not translate from 'fr' into"):
         chosen(FRENCH, target="de")
@@ -165,7 +165,7 @@ def test_a_detected_language_goes_through_a_pivot_too(routes: Routes) -> None:
     assert one_bundle.choose_for([FRENCH], "auto", "de").via == "en"
     direct = one_bundle.choose_for([FRENCH], "auto", "en")
     assert (direct.via, direct.detected) == (None, ())
-    with pytest.raises(InvalidRequest, match=r"different models translate \(de, fr\)"):
+    with pytest.raises(InvalidRequest, match=r"different models \(de, fr\)"):
         pivoted.choose_for([GERMAN, FRENCH], "auto", "pt")
 
 

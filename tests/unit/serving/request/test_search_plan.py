@@ -51,7 +51,7 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"top_k": 0}, "top_k is 0: give 1 to 11000"),
         ({"top_p": 1.5}, "top_p is 1.5: give more than 0 to 1"),
         ({"seed": -1}, "seed is -1: give 0 to"),
-        ({"seed": 1, "beam_width": 4}, "seed: samples tokens, give beam_width 1 or none"),
+        ({"seed": 1, "beam_width": 4}, "seed: turns on sampling, give beam_width 1 or none"),
         ({"seed": 1, "patience": 2}, "patience: not with seed"),
         ({"seed": 1, "glossary": '{"a": "b"}'}, "glossary: not with seed"),
         ({"seed": 1, "num_return_sequences": 65}, "num_return_sequences is 65: give 1 to 64"),

@@ -275,16 +275,16 @@ def test_only_what_the_scorer_computes_is_refused_by_it(
         (["red " * 300], ["red"], {}, "text 0 has 302 tokens, more than 256: shorten it"),
         (["red"], ["x" * 100_001], {}, "target 0 has 100001 characters, more than 100000"),
         (["red"], ["blue"], {"target_language": "xx"}, "target_language 'xx' is unknown"),
-        (["red"], ["blue"], {"beam_width": 4}, "beam_width: not taken by the model score"),
+        (["red"], ["blue"], {"beam_width": 4}, "beam_width: not supported by the model score"),
         (
             ["red"],
             ["blue"],
             {"split_sentences": True},
-            "split_sentences: not taken by the",
+            "split_sentences: not supported by the",
         ),
         (["red"], ["blue"], {"length_penalty": -1.0}, "length_penalty is -1.0: give 0 to 10"),
         (["red"], ["blue"], {"return_alignments": "x"}, "return_alignments is 'x': give hard or"),
-        (["a"] * 20_001, ["b"] * 20_001, {}, "20001 translations to be scored in one request"),
+        (["a"] * 20_001, ["b"] * 20_001, {}, "20001 translations to score in one request"),
         (["a"] * 30, ["x" * 90_000] * 30, {}, "the texts have 2700030 characters together"),
     ],
 )
@@ -305,8 +305,8 @@ def test_given_pairs_that_cannot_be_scored_are_named(
     ("limit", "options", "message"),
     [
         ("_MOST_TOKENS", {"return_token_scores": True}, "tokens, more than 1: send fewer texts"),
-        ("_MOST_WEIGHTS", {"return_alignments": "soft"}, "soft ones would take"),
-        ("_MOST_WEIGHTS", {"return_alignments": "hard"}, "hard ones would take"),
+        ("_MOST_WEIGHTS", {"return_alignments": "soft"}, "soft alignments would take"),
+        ("_MOST_WEIGHTS", {"return_alignments": "hard"}, "hard alignments would take"),
     ],
 )
 def test_what_would_be_too_large_is_refused(

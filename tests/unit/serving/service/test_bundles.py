@@ -295,7 +295,7 @@ def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
     with pytest.raises(DragomanError, match=r"takes up to .* serve with more --memory"):
         Bundles(folders[:1], EngineSettings(), too_little, on_failure=lambda _: None)
     other = EngineSettings(runtime="onnxruntime")
-    with pytest.raises(UsageError, match="--memory bounds what our compiled code takes"):
+    with pytest.raises(UsageError, match="--memory limits only the native runtime"):
         Bundles(folders, other, ModelsToServe(memory_bytes=1 << 40), lambda _: None)
 
 

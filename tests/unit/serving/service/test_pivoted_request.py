@@ -266,7 +266,7 @@ def test_what_cannot_go_through_a_pivot_is_refused_by_name(
         _lengthen(monkeypatch)
     for model in (TRANSLATE, STREAM):
         if options == {"return_attention": True} and model == STREAM:
-            message = "return_attention: not taken in a stream"
+            message = "return_attention: not supported in a stream"
         triton = ready(connect, model)
         if name := next((one for one in ("glossary", "markup") if one in options), None):
             _ask_with_input(triton, text, name, options[name])

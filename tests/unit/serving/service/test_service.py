@@ -185,7 +185,7 @@ def test_scoring_needs_the_model_translate() -> None:
     with served() as connecting:
         model = scoring_model(connecting)
         model.send(pairs(7, ["a"], ["b"]))
-        message = "UNAVAILABLE: the model translate is not there"
+        message = "UNAVAILABLE: the model translate is not loaded"
         assert model.answer() == Failure(7, ErrorCode.UNAVAILABLE, message)
 
 
@@ -273,8 +273,8 @@ def test_a_relay_of_another_release_is_refused(connect: Connect) -> None:
     kind, body = model.receive()
     assert kind is Kind.REFUSED
     assert unpack_refused(body) == (
-        f"the relay speaks version {PROTOCOL - 1} of the protocol and the engine {PROTOCOL}: "
-        "install Dragoman anew, so that both are of one release"
+        f"the relay has version {PROTOCOL - 1} of the protocol and the engine {PROTOCOL}: "
+        "reinstall Dragoman, so that both are from the same release"
     )
 
 
@@ -372,6 +372,6 @@ def test_a_stream_needs_the_model_translate() -> None:
         model = connecting()
         assert model.introduce(hello(model=STREAM)) is None
         model.send(request(7, [TEXT]))
-        message = "UNAVAILABLE: the model translate is not there"
+        message = "UNAVAILABLE: the model translate is not loaded"
         expected = Failure(7, ErrorCode.UNAVAILABLE, message)
         assert model.answer() == expected

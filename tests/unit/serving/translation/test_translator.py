@@ -249,7 +249,7 @@ def test_a_model_may_want_shorter_sentences(translator: Translator) -> None:
         (
             ["a"] * 10_000,
             {"return_token_scores": True, "num_return_sequences": 3},
-            "30000 translations to be scored in one request, more than 20000",
+            "30000 translations to score in one request, more than 20000",
         ),
         (["red"], {"return_scores": True, "split_sentences": True}, "not with split_sentences"),
         (["red"], {"num_return_sequences": 2, "split_sentences": True}, "not with split_sentences"),

@@ -136,7 +136,7 @@ BIAS = "final_logits_bias"
 LAYER = "model.encoder.layers.0.fc1.weight"
 CODE_RAN = "code-ran"
 DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-NOT_LOADED = "pytorch_model.bin: holds other things than tensors, maybe code, and is not loaded"
+NOT_LOADED = "pytorch_model.bin: contains more than tensors, possibly code, and is not loaded"
 
 
 DAMAGED_PICKLES = (
@@ -173,9 +173,9 @@ DAMAGED_PICKLES = (
         (settings(vocab_size=400), "entries, but config.json says vocab_size 400"),
         (settings(eos_token_id=7), "eos_token_id is 7, but vocab.json"),
         (settings(decoder_start_token_id=5000), "decoder_start_token_id is 5000: no entry"),
-        (settings(quantization_config={}), "the weights are quantised"),
+        (settings(quantization_config={}), "the weights are quantized"),
         (settings(encoder_layers=3), "'model.encoder.layers.2.self_attn.q_proj.weight' is missing"),
-        (in_json("vocab.json", lambda v: v.pop("<unk>")), "vocab.json: its ids are not those"),
+        (in_json("vocab.json", lambda v: v.pop("<unk>")), "vocab.json: its ids are not 0 to"),
         (in_json("vocab.json", lambda v: v.update(no_piece=len(v))), "says vocab_size"),
         (in_json("vocab.json", lambda v: v.update(more="1")), "is not a JSON object of ids"),
         (
@@ -190,23 +190,23 @@ DAMAGED_PICKLES = (
             in_tensors(
                 lambda t: t.update({"model.encoder.embed_positions.weight": torch.ones(96, 64)})
             ),
-            "holds other positions than sinusoids",
+            "is not a sinusoidal positional encoding",
         ),
         (with_code(torch.save), NOT_LOADED),
         (with_code(bare_pickle), NOT_LOADED),
         (as_pickle([torch.ones(1)]), "is not a list of tensors by name"),
         (as_pickle({1: torch.ones(1), "a": torch.ones(1)}), "is not a list of tensors by name"),
         *((as_bytes(damaged), "pytorch_model.bin: ") for damaged in DAMAGED_PICKLES),
-        (odd_tensor(torch.Tensor.to_sparse), f"{LAYER!r} is not stored number by number"),
-        (odd_tensor(lambda t: t.to("meta")), f"{LAYER!r} is not stored number by number"),
-        (odd_tensor(of_value(math.nan)), f"{LAYER!r} holds numbers that are not finite"),
+        (odd_tensor(torch.Tensor.to_sparse), f"{LAYER!r} is not stored as a dense tensor"),
+        (odd_tensor(lambda t: t.to("meta")), f"{LAYER!r} is not stored as a dense tensor"),
+        (odd_tensor(of_value(math.nan)), f"{LAYER!r} has numbers that are not finite"),
         (
             in_tensors(lambda t: of_value(math.inf)(t[LAYER])),
-            f"{LAYER!r} holds numbers that are not finite",
+            f"{LAYER!r} has numbers that are not finite",
         ),
         (
             in_tensors(lambda t: t.update({LAYER: t[LAYER].double() * 1e300})),
-            f"{LAYER!r} holds numbers that are not finite",
+            f"{LAYER!r} has numbers that are not finite",
         ),
         (settings(activation_function=["relu"]), "activation_function is ['relu']; known: relu"),
         (settings(d_model=1 << 45), "config.json and the vocabulary say ["),
@@ -214,7 +214,7 @@ DAMAGED_PICKLES = (
         (write("vocab.json", DEEP), "vocab.json: not valid JSON: nested too deeply"),
         (
             in_json("vocab.json", lambda v: v.update({"\ud800": len(v)})),
-            "vocab.json: a piece holds half of a character",
+            "vocab.json: a token has half of a character",
         ),
     ],
 )
@@ -247,12 +247,12 @@ def test_a_checkpoint_is_like_those_that_training_writes(
     config = RunConfig.from_json(file)
     file.write_text(dataclasses.replace(config, imported=None).to_json())
     assert main([*words, "--force"]) == 2
-    assert "is of a model that was trained, not imported" in capsys.readouterr().err
+    assert "this model was trained, not imported" in capsys.readouterr().err
     trained = DataConfig(train=(CorpusConfig("my", ("en", "de")),))
     file.write_text(dataclasses.replace(config, data=trained).to_json())
     assert main([*words, "--force"]) == 2
     assert main(["import-marian", "nowhere", "--out", str(tmp_path / "other")]) == 2
-    assert "nowhere: there is no such folder, and a hub's" in capsys.readouterr().err
+    assert "nowhere: no such folder, and a hub's" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("most_bytes", [1000, 100_000])
@@ -281,7 +281,7 @@ def test_positions_may_be_stored_where_they_are_those_of_the_paper(
     # In another order, here in that of our own tables, they are not Marian's.
     ours = torch.from_numpy(sinusoidal_positions(96, 64))
     in_tensors(lambda t: t.update({name: ours}))(folder)
-    with pytest.raises(UsageError, match="holds other positions than sinusoids"):
+    with pytest.raises(UsageError, match="is not a sinusoidal positional encoding"):
         import_marian(folder, tmp_path / "refused")
 
 
@@ -305,7 +305,7 @@ def test_weights_may_lie_in_the_format_of_old(folder: Path, tmp_path: Path) -> N
         (["--target", "fr=fra"], "has no tag 'fra'; known: "),
         (["--target", "en"], "source and target are both 'en'"),
         (["--target", "de=fra", "de=deu"], "--target de: is named twice, with different tags"),
-        (["--target", "de=", "fr"], "--target de=: has no tag, so no other can be asked for"),
+        (["--target", "de=", "fr"], "--target de=: has no tag, so it must be the only target"),
         (["--source", "en.gb"], "'en.gb' is no language; write it as de or cmn_Hans"),
     ],
 )

@@ -107,10 +107,10 @@ def test_what_does_not_fit_an_imported_model_is_one_line(
         assert train(run, text, "--start-from", str(start), "training.steps=1", *words) == 2
         return capsys.readouterr().err.strip().splitlines()[-1]
 
-    more = f"vocabulary has {size} entries, vocabulary.size is {size + 1}: give as many"
+    more = f"entries, but vocabulary.size is {size + 1}: set it to the same number"
     assert more in told(text, f"vocabulary.size={size + 1}")
     french = [text[0], text[1].rename(tmp_path / "kitchen.fr")]
-    assert told(french).endswith("no corpus is in a direction that the model knows: en-de")
+    assert told(french).endswith("no corpus is in a direction of the model: en-de")
     assert "imported cannot be set; --start-from names" in told(french, "imported.name=other")
     drawn = told(write_sentences(tmp_path / "it", TEXT[0]), "data.subword_dropout=0.1")
     assert "an imported vocabulary has no other pieces" in drawn
@@ -125,7 +125,7 @@ def test_text_that_an_imported_vocabulary_cannot_write_is_left_out(
     caplog.set_level("INFO")
     words = ("--start-from", str(tmp_path / "imported"), "training.steps=1")
     assert train(tmp_path / "run", write_sentences(tmp_path / "my", pairs), *words) == 0
-    assert "21 examples (en-de), 1 pairs left out" in caplog.text
+    assert "21 examples (en-de), 1 pairs skipped" in caplog.text
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_small_text_without_a_recipe_gets_one(
     assert found.training.optimizer == recipe.training.optimizer
     assert (found.training.seed, found.model.vocab_size) == (3, found.vocabulary.size)
     (line,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    for setting in ("few pairs, 300", "the recipe small.toml", "--set NAME=VALUE changes one"):
+    for setting in ("only 300 pairs", "the recipe small.toml", "--set NAME=VALUE changes one"):
         assert setting in line
     for name in (f"vocabulary.size={found.vocabulary.size}", f"steps={found.training.steps}"):
         assert name in line

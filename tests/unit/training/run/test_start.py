@@ -152,9 +152,12 @@ def test_a_smaller_model_begins_with_what_a_larger_one_leaves_it(
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (replace(tiny_config(), encoder_layers=3), "its model.encoder_layers is 2, the settings"),
-        (replace(tiny_config(), heads=2), "its model.heads is 4, the settings say 2"),
-        (tiny_config("pre"), "its model.norm is post, the settings say pre"),
+        (
+            replace(tiny_config(), encoder_layers=3),
+            "its model.encoder_layers is 2, but the settings",
+        ),
+        (replace(tiny_config(), heads=2), "its model.heads is 4, but the settings give 2"),
+        (tiny_config("pre"), "its model.norm is post, but the settings give pre"),
     ],
 )
 def test_another_architecture_is_refused(
@@ -171,7 +174,7 @@ def test_a_model_as_large_has_as_many_entries(
     words = ("--start-from", str(random_checkpoint("post")), "--set=vocabulary.size=300")
     assert main(command(text, run, *words)) == 2
     said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said.endswith("has 320 entries, vocabulary.size is 300: give as many")
+    assert said.endswith("has 320 entries, but vocabulary.size is 300: set it to the same number")
     assert not run.exists()
 
 

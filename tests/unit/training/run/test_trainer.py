@@ -154,7 +154,7 @@ def test_a_run_goes_on_with_another_optimizer(
     with caplog.at_level("INFO"):
         Trainer(settings(40, "training.optimizer=muon"), text, run, resume=True).train()
     # Its two layers of encoder and decoder have 5 and 8 matrices each.
-    assert "it knows nothing yet of 26 parameters" in caplog.text
+    assert "26 parameters start without optimizer state" in caplog.text
     kept = safetensors.torch.load_file(run / "checkpoints/step-0000040/optimizer.safetensors")
     assert sum(name.endswith("momentum_buffer") for name in kept) == 26
     assert kept["0.step"] == 40  # the embedding is Adam's throughout
@@ -230,7 +230,7 @@ def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert "do not fit the memory of cpu; going on with" in done.stderr
+    assert "do not fit the memory of cpu; continuing with" in done.stderr
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=2e-4)
     path = tmp_path / "two/checkpoints/step-0000010/progress.json"
     assert 1 < json.loads(path.read_text())["most_tokens"] <= 40, "of the one that has least"
@@ -258,7 +258,7 @@ def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
     assert "Traceback" not in printed
     said = [line for line in printed.splitlines() if line.startswith("dragoman train: ")]
     assert len(said) == 1
-    assert said[0].startswith("dragoman train: another process is gone, see its message: ")
+    assert said[0].startswith("dragoman train: another process has ended, see its message: ")
 
 
 def test_a_number_of_processes_without_torchrun_is_refused(
@@ -366,11 +366,11 @@ def test_a_run_leaves_its_settings_log_and_average(text: Path, tmp_path: Path) -
 
 def test_a_folder_in_use_is_not_overwritten(text: Path, tmp_path: Path) -> None:
     Trainer(settings(5), text, tmp_path / "run").train()
-    with pytest.raises(UsageError, match="holds a run already"):
+    with pytest.raises(UsageError, match="has a run already"):
         Trainer(settings(5), text, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     for resume in (False, True):
-        with pytest.raises(UsageError, match="holds a model and no checkpoint to go on from"):
+        with pytest.raises(UsageError, match="has a model but no checkpoint to resume from"):
             Trainer(settings(5), text, tmp_path / "run", resume=resume)
 
 
@@ -380,10 +380,12 @@ def test_a_vocabulary_that_lies_there_is_taken_and_told_of(
     run = tmp_path / "run"
     caplog.set_level("INFO")
     Trainer(settings(5), text, run)
-    assert "taking the vocabulary" not in caplog.text
+    assert "using the existing vocabulary" not in caplog.text
     Trainer(settings(5), text, run)
-    assert f"taking the vocabulary that lies there, {run / 'tokenizer.model'}" in caplog.text
-    with pytest.raises(UsageError, match=r"entries; give vocabulary\.size so, or remove the file"):
+    assert f"using the existing vocabulary {run / 'tokenizer.model'}" in caplog.text
+    with pytest.raises(
+        UsageError, match=r"entries; set vocabulary\.size to that, or remove the file"
+    ):
         Trainer(settings(5, "vocabulary.size=330"), text, run)
 
 
@@ -560,7 +562,7 @@ def test_other_text_in_the_same_files_begins_the_next_epoch(
     assert "begins" not in caplog.text
     path.write_text(json.dumps(progress))
     Trainer(settings(10), tmp_path, run, resume=True).train()
-    assert "other text, batches or processes: epoch 2 begins" in caplog.text
+    assert "the text, batches or processes changed: starting epoch 2" in caplog.text
 
 
 def test_a_step_is_no_larger_than_it_may_be(text: Path, tmp_path: Path) -> None:
@@ -685,7 +687,7 @@ def test_patience_needs_text_to_validate_on(text: Path, tmp_path: Path) -> None:
     words = (PATIENCE, "data.valid=['long']", "data.max_length_tokens=20")
     write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
     write_pairs(tmp_path / "long", [("red " * 50, "blue")], ("en", "de"))
-    with pytest.raises(UsageError, match=r"no text in data\.valid is in a direction"):
+    with pytest.raises(UsageError, match=r"no text in data\.valid is in a trained direction"):
         Trainer(settings(5, *words), tmp_path, tmp_path / "run")
 
 
@@ -781,12 +783,12 @@ def test_what_did_not_fit_the_memory_is_remembered(
     run = tmp_path / "run"
     monkeypatch.setattr(Transformer, "forward", forward)
     Trainer(settings(10), text, run).train()
-    assert "going on with" in caplog.text
+    assert "continuing with" in caplog.text
     progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
     assert 1 < progress["most_tokens"] <= 60
     caplog.clear()
     Trainer(settings(20), text, run, resume=True).train()
-    assert "going on with" not in caplog.text
+    assert "continuing with" not in caplog.text
     assert losses(run)[20] < losses(run)[5]
     Trainer(settings(25, "training.part_tokens=50"), text, run, resume=True).train()
     progress = json.loads((run / "checkpoints/step-0000025/progress.json").read_text())

@@ -59,7 +59,7 @@ def test_what_another_form_would_hide_is_not_written(
     (out / hidden_by).write_text("older\n")
     assert main([*words, "--out", str(out)]) == 2
     printed = capsys.readouterr().err
-    assert f"{out / hidden_by} lies there, and text.de.gz and it would hide one another" in printed
+    assert f"{out / hidden_by} exists, and text.de.gz and it would hide one another" in printed
 
 
 def test_text_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_corpus_has_limits_of_its_own() -> None:
 
 def test_a_language_that_nobody_can_tell_is_not_all_dropped() -> None:
     corpus = CorpusConfig("text", ("en", "xx"))
-    with pytest.raises(UsageError, match="text: 'xx' cannot be told from other languages"):
+    with pytest.raises(UsageError, match="text: language detection does not know 'xx'"):
         Cleaner(CleaningConfig(), []).clean(corpus, [GOOD])
     lenient = Cleaner(CleaningConfig(detect_languages=False), [])
     assert lenient.clean(corpus, [GOOD])[1].kept == 1
@@ -282,7 +282,7 @@ def test_nothing_is_written_through_a_link_onto_what_is_read(
     (tmp_path / "out/sub").symlink_to(tmp_path / "corpora")
     (tmp_path / "corpora/sub").symlink_to(tmp_path / "corpora")
     assert cleaned(tmp_path, tmp_path / "out", 'train = ["sub/a"]') == 2
-    assert "a.en.gz is to be cleaned, name another" in capsys.readouterr().err
+    assert "a.en.gz is an input; name another" in capsys.readouterr().err
     file = tmp_path / "corpora/a.en.gz"
     assert cleaned(tmp_path, file, 'train = ["a"]') == 2
     assert f"{file} is a file; name a folder" in capsys.readouterr().err

@@ -133,7 +133,7 @@ def test_a_corpus_is_fetched_into_the_layout_that_recipes_name(
 def test_a_broken_transfer_is_gone_on_with(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
     known = {"sha256": hashlib.sha256(ARCHIVE).hexdigest()}
-    broken = rf"a\.tgz: broke off after 100 of {len(ARCHIVE)} bytes: .*; run it again to go on"
+    broken = rf"a\.tgz: broke off after 100 of {len(ARCHIVE)} bytes: .*; run it again to resume"
     with pytest.raises(UsageError, match=broken) as raised:
         list(fetch_corpora([corpus(server, **known)], tmp_path))
     assert "\n" not in str(raised.value)
@@ -176,13 +176,13 @@ def test_another_file_than_the_first_time_is_refused(
     assert json.loads((tmp_path / LOCK).read_text()) == {server.url("a.tgz"): digest}
     server.files["a.tgz"] = archived({"a/text.en": b"three\n", "a/text.de": b"drei\n"})
     (tmp_path / "x/train.en.gz").unlink()
-    with pytest.raises(UsageError, match=rf"when it was first fetched it was, .*{digest}"):
+    with pytest.raises(UsageError, match=rf"when first downloaded it was, .*{digest}"):
         list(fetch_corpora([corpus(server)], tmp_path))
     assert left(tmp_path) == [LOCK, "x/train.de.gz"]
 
 
 def test_no_network_and_no_such_file_are_one_line(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a\.tgz: the server says 404 Not Found"):
+    with pytest.raises(UsageError, match=r"a\.tgz: the server answered 404 Not Found"):
         list(fetch_corpora([corpus(server)], tmp_path))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -321,7 +321,7 @@ def test_what_a_file_is_packed_by_is_told_by_its_content(server: Server, tmp_pat
     assert fetched("x", 1, 4) == [("one", "eins", "un")]
     with pytest.raises(UsageError, match="y: line 1 in fr is not UTF-8"):
         fetched("y", 1, 2)
-    with pytest.raises(UsageError, match=r"z: the sides differ .*; to fetch it anew, remove /"):
+    with pytest.raises(UsageError, match=r"z: the sides differ .*; to download it again, remove /"):
         fetched("z", 1, 3)
 
 
@@ -329,7 +329,7 @@ def test_no_pair_is_refused_and_another_number_told(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.files["a.tgz"] = archived({"a/text.en": b"", "a/text.de": b""})
-    with pytest.raises(UsageError, match="x/train: there is no pair in it; to fetch it anew"):
+    with pytest.raises(UsageError, match="x/train: has no pairs; to download it again"):
         list(fetch_corpora([corpus(server)], tmp_path))
     (tmp_path / "other").mkdir()
     server.files["b.tgz"] = ARCHIVE
@@ -346,7 +346,7 @@ def test_a_text_that_lies_there_in_another_form_is_not_hidden(
     server.files["a.tgz"] = ARCHIVE
     (tmp_path / "x").mkdir()
     (tmp_path / "x/train.en").write_text("older\n")
-    with pytest.raises(UsageError, match=r"x/train\.en\.gz: .*x/train\.en lies there, and one"):
+    with pytest.raises(UsageError, match=r"x/train\.en\.gz: .*x/train\.en exists, and one"):
         list(fetch_corpora([corpus(server)], tmp_path))
     assert server.asked == []
 
@@ -370,10 +370,10 @@ def test_a_zip_file_with_a_password_is_one_line(server: Server, tmp_path: Path) 
     [
         ('"a/text.en"', '"a/text.en", column = -3', "column is -3: give one counted from 0"),
         ("https://here/a", "https://[x", "url is 'https://[x': Invalid IPv6 URL"),
-        ("https://here/a", "https://here/ä", "url is 'https://here/ä': write what is not ASCII"),
+        ("https://here/a", "https://here/ä", "url is 'https://here/ä': write spaces and non-ASCII"),
         ("de =", '"/../../evil" =', "x/train: a side is '/../../evil': give a code such as en"),
-        ('"x/train"', '"x/valid"', "mine: x/valid.en.gz is written by mine already"),
-        ('"x/train"', '"newstest/newstest2013.en-de"', "is written by newstest already"),
+        ('"x/train"', '"x/valid"', "mine: x/valid.en.gz is already written by mine"),
+        ('"x/train"', '"newstest/newstest2013.en-de"', "is already written by newstest"),
     ],
 )
 def test_a_registry_that_makes_no_sense_is_one_line(

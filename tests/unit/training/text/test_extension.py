@@ -84,7 +84,7 @@ def test_a_vocabulary_that_has_all_of_it_is_copied(former: Former, tmp_path: Pat
     [
         (
             320,
-            "is 320: give more than 3[0-9]+, for the 320 entries that there are, and further tags",
+            "is 320: give more than 3[0-9]+, for the 320 existing entries, and further tags",
         ),
         (2000, "is 2000: the text gives 3[0-9]+ entries"),
     ],

@@ -129,7 +129,7 @@ def test_two_files_need_no_recipe(
     [
         (None, "cannot be run: No such file or directory; pip install eflomal"),
         ("#!/bin/sh\necho no memory >&2\nexit 3\n", "failed with status 3: no memory"),
-        ('#!/bin/sh\n: > "$4"\n: > "$6"\n', "wrote links of fewer pairs than there are"),
+        ('#!/bin/sh\n: > "$4"\n: > "$6"\n', "wrote word alignments of only some of the pairs"),
     ],
 )
 def test_an_aligner_that_fails_is_one_line(

@@ -75,7 +75,7 @@ def test_links_are_read_as_they_are_written() -> None:
     assert read_links("") == []
     assert format_links({(12, 3), (0, 0)}) == "0-0 12-3"
     for line, named in (("0-0 1:2", "'1:2'"), ("0-0-0", "'0-0-0'"), ("-1-0", "'-1-0'")):
-        with pytest.raises(BadLink, match=f"{named} is no link: write links as 0-0 1-2"):
+        with pytest.raises(BadLink, match=f"{named} is not a link: write links as 0-0 1-2"):
             read_links(line)
 
 
