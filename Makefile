@@ -20,7 +20,7 @@ COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
 
 .PHONY: help serve train-env demo wheels test test-all campaign gpu-check zig-check lint format lock sbom \
-	attention-figures clean
+	docs attention-figures clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 19
@@ -81,6 +81,10 @@ sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an install
 	$(BILL)/bin/pip install --quiet --no-index --no-deps --find-links dist dragoman dragoman-client dragoman-model
 	$(DEV)/bin/python -m deploy.software_bill $(BILL)/bin/python dist/dragoman-$(LOCK).cdx.json
 	rm -rf $(BILL)
+
+docs: $(DEV)/.done  ## Build the documentation as a site in build/site; fails on broken links and on pages that no menu has
+	NO_MKDOCS_2_WARNING=1 $(DEV)/bin/mkdocs build --quiet
+	@echo "open build/site/index.html"
 
 attention-figures: $(DEV)/.done  ## Redraw the pictures of docs/attention.md
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)

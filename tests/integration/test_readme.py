@@ -1,4 +1,4 @@
-"""The README's examples, run against the shipped model as they stand there."""
+"""The examples of the README and of the pages, run against the shipped model as they stand there."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.integration.conftest import Served
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def blocks(language: str, word: str) -> list[str]:
+def blocks(language: str, word: str, page: str = "README.md") -> list[str]:
     """Code blocks of a language that hold a word."""
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
     found = [code for kind, code in BLOCK.findall(text) if kind == language and word in code]
-    assert found, f"the README has no {language} block with {word!r}"
+    assert found, f"{page} has no {language} block with {word!r}"
     return found
 
 
@@ -61,7 +61,7 @@ def test_python(shipped: Served) -> None:
 
 
 def test_curl(shipped: Served) -> None:
-    for code in blocks("sh", "localhost:8000"):
+    for code in blocks("sh", "localhost:8000", "docs/triton.md"):
         answer = json.loads(run(["bash", "-c", here(code, shipped)]))
         assert answer["text_output"]
         assert answer["finish_reason"]
@@ -115,8 +115,8 @@ def test_options(shipped: Served) -> None:
 
 
 def test_attention(shipped: Served, tmp_path: Path) -> None:
-    """The README's command, and the example on the page of its own."""
-    (code,) = blocks("console", "dragoman attention")
+    """The commands and the example of its page."""
+    (code,) = blocks("console", "--out attention.html", "docs/attention.md")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     script = f"cd {tmp_path}\n{code}"
     run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
@@ -148,7 +148,7 @@ def test_translate_command(shipped: Served, tmp_path: Path) -> None:
 
 
 def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
-    (code,) = blocks("console", "--format jsonl")
+    (code,) = blocks("console", "--format jsonl", "docs/translate.md")
     (tmp_path / "english.jsonl").write_text('{"id": 7, "text": "Good morning."}\n')
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     script = f"cd {tmp_path}\n{code}"
@@ -159,7 +159,7 @@ def test_files_with_ids(shipped: Served, tmp_path: Path) -> None:
 
 
 def test_books(shipped: Served, tmp_path: Path) -> None:
-    (code,) = blocks("console", "--format document")
+    (code,) = blocks("console", "--format document", "docs/translate.md")
     (tmp_path / "book.txt").write_text("# Hello.\n\n  I'm hungry.\n")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     script = f"cd {tmp_path}\n{code}"
@@ -170,14 +170,13 @@ def test_books(shipped: Served, tmp_path: Path) -> None:
 
 
 def test_load_test(shipped: Served, tmp_path: Path) -> None:
-    (code,) = blocks("console", "--html report.html")
+    (code,) = blocks("console", "--html report.html", "docs/load-test.md")
     (tmp_path / "english.txt").write_text("Good morning.\n")
     briefly = "--warm-up-s 0.1 --window-s 0.2 --windows 2 --metrics-url none"
-    script = f"cd {tmp_path}\n{code.strip()} {briefly} --slo p99=60s"
+    script = f"cd {tmp_path}\n{code.splitlines()[0]} {briefly} --slo p99=60s"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = script.replace("--slo p99=100ms", "")  # which is the machine's affair
     printed = run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
-    assert printed.count("at once: met") == 6
+    assert printed.count("at once: met") == 3
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -209,7 +208,7 @@ def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
     assert b"Morgen" in raw
 
 
-@pytest.mark.parametrize("target", ["serve", "test", "demo", "help"])
+@pytest.mark.parametrize("target", ["serve", "test", "demo", "docs", "help"])
 def test_make_knows_the_targets(target: str) -> None:
     assert f"make {target}" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
     printed = run(["make", "-C", str(REPOSITORY), "help"])

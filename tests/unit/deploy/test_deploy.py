@@ -165,8 +165,8 @@ def expressions() -> list[str]:
 
 
 def documented_expressions() -> list[str]:
-    """One a line, in the blocks of the section on metrics."""
-    text = (REPOSITORY / "docs" / "serving.md").read_text(encoding="utf-8")
+    """One a line, in the blocks of the page on metrics."""
+    text = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```promql\n(.+?)```", text, re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
@@ -190,6 +190,18 @@ def metrics_in(query: str) -> set[str]:
     asked = set(re.findall(r"\b(?:nv|dragoman)_\w+", query))
     assert asked <= ours | TRITON_METRICS
     return asked
+
+
+def test_every_metric_is_documented() -> None:
+    text = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
+    engine = (*metrics._COUNTERS, *metrics._GAUGES, *metrics._HISTOGRAMS, *metrics._OF_MODELS)
+    assert {kind.name for kind in engine} <= set(re.findall(r"dragoman_\w+", text))
+    gateway = Metrics()
+    watch_cache(gateway, CacheCounts())
+    lines = re.findall(r"^# HELP dragoman_gateway_(\w+)", gateway.text().decode(), re.MULTILINE)
+    documented = re.findall(r"`(?:dragoman_gateway)?_(\w+)", text)
+    cache = {f"cache_{name}" for name in documented}
+    assert {one for one in lines if not one.startswith("process_")} <= {*documented, *cache}
 
 
 def test_prometheus_scrapes_the_server_and_the_gateway() -> None:
