@@ -1,7 +1,7 @@
-"""Who may use the gateway, and how much; one for all protocols.
+"""Access control and usage limits, shared by all protocols.
 
-Access is open as long as the gateway can only be reached from its own machine and has no key. From
-then on a key is required, unless the settings allow anonymous use.
+Access is open while the gateway can only be reached from its own machine and has no keys. Otherwise
+a key is required, unless the settings allow anonymous use.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.usage import Month, Usage, UsageCounter
 
 _SITE_BITS = 64
-"""Of an IPv6 address, those that a site cannot choose."""
+"""Length of the IPv6 network prefix of a site."""
 
 
 class Access:
-    """Identifies callers and counts what they use."""
+    """Identifies callers and counts their usage."""
 
     def __init__(self, settings: GatewaySettings, store: Store) -> None:
-        """Begin; `open` starts the work.
+        """Prepare; `open` starts the work.
 
         Raises:
             UsageError: Redis is not installed, or its URL is wrong.
@@ -45,72 +45,73 @@ class Access:
         self._month = Month.of(time.time())
 
     async def open(self) -> None:
-        """Start writing what is used."""
+        """Start writing the usage."""
         self._usage.open()
 
     async def close(self) -> None:
-        """Write the rest; requests have ended by now."""
+        """Write the rest of the usage, after all requests have ended."""
         await self._usage.close()
         await self._limiter.close()
 
     async def is_open(self) -> bool:
-        """Whether everybody who reaches the gateway may use it without limits.
+        """Whether everybody may use the gateway without limits.
 
         Raises:
-            Unavailable: the store cannot be used now.
+            Unavailable: the store is not available.
         """
         return self._is_local and not await self._keys.any()
 
     async def needs_no_key(self) -> bool:
-        """Whether a request without a key is answered, with or without limits.
+        """Whether requests without a key are answered, with or without limits.
 
         Raises:
-            Unavailable: the store cannot be used now.
+            Unavailable: the store is not available.
         """
         return self._is_anonymous_allowed or await self.is_open()
 
     async def caller(self, secret: str | None, protocol: str, address: str) -> Caller:
-        """Who sends a request.
+        """Identify the sender of a request.
 
         Args:
-            secret: the key as the protocol carries it; None or empty: there is none.
+            secret: the key in the request; None or empty: no key.
             protocol: name of the protocol, which a key may exclude.
             address: network address of the client, behind trusted proxies.
 
         Raises:
             KeyMissing: a key is required.
-            KeyRefused: the key is unknown, expired, revoked, or not for this protocol.
+            KeyRefused: the key is unknown, expired, revoked, or not valid for this protocol.
         """
         has_keys = await self._keys.any()
         if not has_keys and self._is_local:
             return ANONYMOUS
-        # Some programs always send a key. Before the gateway has one, it is ignored.
+        # Some programs always send a key. It is ignored while the gateway has no keys.
         if secret and (has_keys or not self._is_anonymous_allowed):
             caller = await self._keys.caller(secret, protocol)
             self._usage.note_use(caller.name, datetime.now(UTC).date().isoformat())
             return caller
         if not self._is_anonymous_allowed:
             raise KeyMissing(
-                "a key is required: send it as Authorization: Bearer KEY, or as your program "
-                "names it; who runs this gateway makes keys with dragoman keys add"
+                "a key is required: send it as Authorization: Bearer KEY, or set it in your "
+                "program; the operator of this gateway creates keys with dragoman keys add"
             )
         name = f"{ANONYMOUS.name} {_site(address)}"
         return Caller(name, limits=self._anonymous_limits, is_stranger=True)
 
     @asynccontextmanager
     async def admitted(self, caller: Caller, characters: int) -> AsyncGenerator[None, None]:
-        """Admit a request for as long as it runs.
+        """Admit a request while it runs.
 
-        Its characters count for the month unless it fails; one that its client cancels counts.
+        Its characters count for the month unless it fails; a request that its client cancels
+        counts.
 
         Args:
-            caller: who sends it.
-            characters: of its source texts, in Unicode code points.
+            caller: the sender.
+            characters: length of its source texts, in Unicode code points.
 
         Raises:
-            TooLarge: more characters than a request may have.
-            TooManyRequests: above the limits of a minute, or too many at once.
-            QuotaUsedUp: the characters of the month are used up.
+            TooLarge: the request has too many characters.
+            TooManyRequests: above a limit per minute, or too many concurrent requests.
+            QuotaUsedUp: the monthly quota of characters is used up.
         """
         limits, month, name = caller.limits, self._present_month(), _counted_as(caller)
         check_size(limits, characters)
@@ -128,7 +129,7 @@ class Access:
         unused = 0
         try:
             yield
-        except Exception:  # not that the task is cancelled, or a generator closed
+        except Exception:  # does not include cancellation, or closing a generator
             unused = characters
             raise
         finally:
@@ -138,12 +139,12 @@ class Access:
                 await self._limiter.give_back(caller, status, month.name, unused)
 
     async def refund(self, caller: Caller, characters: int, admitted_s: float) -> None:
-        """Give back characters of work that was admitted, but failed after its request had ended.
+        """Refund the characters of admitted work that failed after its request had ended.
 
         Args:
-            caller: who was admitted, with its limits at that time.
-            characters: of source text.
-            admitted_s: when, as Unix time.
+            caller: the admitted caller, with its limits at that time.
+            characters: number of characters of source text.
+            admitted_s: time of the admission, as Unix time.
         """
         month, name = Month.of(admitted_s).name, _counted_as(caller)
         self._usage.add(name, month, -characters, 0)
@@ -151,10 +152,10 @@ class Access:
             await self._limiter.refund(caller, month, characters)
 
     async def usage(self, caller: Caller) -> Usage:
-        """What a caller has used in this month, or all without a key together.
+        """Returns the usage of a caller in this month, or of all callers without a key together.
 
         Raises:
-            Unavailable: the store cannot be used now.
+            Unavailable: the store is not available.
         """
         month, name = self._present_month(), _counted_as(caller)
         await self._usage.read(name, month.name)
@@ -170,12 +171,12 @@ class Access:
 
 
 def _counted_as(caller: Caller) -> str:
-    """The name under which the month's use of a caller is counted."""
+    """Returns the name under which the monthly usage of a caller is counted."""
     return caller.key_id or ANONYMOUS.name
 
 
 def _site(address: str) -> str:
-    """An address, or of IPv6 the network that one site has."""
+    """Returns an IPv4 address, or the network of a site for an IPv6 address."""
     if ":" not in address:
         return address
     try:

@@ -1,4 +1,4 @@
-"""Glossaries that the gateway keeps: named, of one owner, with a dictionary for each direction."""
+"""Stored glossaries: each has a name, an owner and a dictionary for each direction."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from dragoman_gateway.core.term_index import TermIndex, Terms
 _MOST_NAME = 1024
 _STORED = "stored glossaries"
 _MOST_DICTIONARIES = 100
-"""Of a glossary."""
+"""Maximum number of dictionaries in a glossary."""
 _INDEX_BYTES = 256 << 20
-"""Of all indexes that are kept in memory."""
+"""Maximum memory of all cached indexes."""
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """Terms of a direction.
+    """The terms of a direction.
 
     Attributes:
         source_language: code of the source terms' language.
         target_language: code of the target terms' language.
         entries: target terms by source term; None: not read from the store.
-        entry_count: how many there are.
+        entry_count: number of entries.
     """
 
     source_language: str
@@ -52,9 +52,9 @@ class Glossary:
 
     Attributes:
         id: a UUID, in lower case with hyphens.
-        name: given by its owner; need not be unique.
-        created: UTC.
-        dictionaries: one for each direction.
+        name: name given by its owner; not necessarily unique.
+        created: time of creation, UTC.
+        dictionaries: one dictionary for each direction.
     """
 
     id: str
@@ -64,32 +64,33 @@ class Glossary:
 
 
 class Glossaries:
-    """The glossaries of all callers; each sees its own.
+    """The glossaries of all callers; each caller sees only its own.
 
-    All methods raise `NotFound` for a glossary or a dictionary that the caller does not have, and
-    `InvalidInput` for terms that cannot be used; strangers are refused with `KeyMissing`.
+    All methods raise `NotFound` for a glossary or a dictionary that the caller does not have,
+    `InvalidInput` for invalid terms, and `KeyMissing` for callers without a required key.
     """
 
     def __init__(self, settings: GatewaySettings, store: Store) -> None:
-        """Begin.
+        """Start with an empty cache of indexes.
 
         Args:
-            settings: bounds of glossaries.
-            store: of the gateway.
+            settings: settings with the limits of glossaries.
+            store: store of the gateway.
         """
         self._settings, self._store = settings, store
         self._indexes: OrderedDict[str, TermIndex] = OrderedDict()
-        """By version, the least recently used first."""
+        """Cached indexes by version, the least recently used first."""
         self._index_bytes = 0
 
     async def create(
         self, caller: Caller, name: str, dictionaries: Sequence[Dictionary]
     ) -> Glossary:
-        """Keep a new glossary.
+        """Store a new glossary.
 
         Raises:
-            TooManyRequests: the caller has as many as it may have.
-            TooLarge: a dictionary has too many entries, or the caller's have too many bytes.
+            TooManyRequests: the caller has the maximum number of glossaries.
+            TooLarge: a dictionary has too many entries, or the caller's dictionaries are too
+                large.
         """
         caller.check_owns(_STORED)
         name = _checked_name(name)
@@ -120,7 +121,7 @@ class Glossaries:
         return await self.get(caller, glossary_id)
 
     async def all(self, caller: Caller) -> list[Glossary]:
-        """The caller's, without entries, oldest first."""
+        """Returns the caller's glossaries, without entries, oldest first."""
         caller.check_owns(_STORED)
 
         def read(connection: sqlite3.Connection) -> list[Glossary]:
@@ -131,12 +132,12 @@ class Glossaries:
         return await self._store.read(read)
 
     async def get(self, caller: Caller, glossary_id: str, entries: bool = False) -> Glossary:
-        """One of them."""
+        """Returns a glossary of the caller."""
         caller.check_owns(_STORED)
         return await self._store.read(lambda db: _glossary(db, caller, glossary_id, entries))
 
     async def rename(self, caller: Caller, glossary_id: str, name: str) -> Glossary:
-        """Give it another name."""
+        """Rename a glossary."""
         caller.check_owns(_STORED)
         name = _checked_name(name)
 
@@ -150,11 +151,11 @@ class Glossaries:
     async def put(
         self, caller: Caller, glossary_id: str, dictionary: Dictionary, merge: bool = False
     ) -> Glossary:
-        """Add or replace the dictionary of a direction, or merge its entries into what is there.
+        """Add or replace the dictionary of a direction, or merge entries into it.
 
         Raises:
-            TooLarge: it has too many entries, or the caller's have too many bytes.
-            TooManyRequests: those of all callers have too many bytes.
+            TooLarge: it has too many entries, or the caller's dictionaries are too large.
+            TooManyRequests: the dictionaries of all callers are too large.
         """
         caller.check_owns(_STORED)
         row = await asyncio.to_thread(self._written, dictionary)
@@ -209,23 +210,23 @@ class Glossaries:
     async def fitting(
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str]
     ) -> list[str]:
-        """The ids of those of some glossaries that have a dictionary for a direction."""
+        """Returns the ids of the glossaries with a dictionary for a direction."""
         found = await self._dictionaries(caller, glossary_ids, direction)
         return [row[0] for row in found if row is not None]
 
     async def terms(
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str], strict: bool
     ) -> Terms:
-        """The terms of some glossaries for a direction.
+        """Returns the terms of glossaries for a direction.
 
         Args:
-            caller: who asks.
-            glossary_ids: of its glossaries, the first one first.
-            direction: codes of the source and target language, as the server has them.
-            strict: whether each glossary must have a dictionary for it.
+            caller: the sender of the request.
+            glossary_ids: ids of its glossaries, in order of precedence.
+            direction: the server's codes of the source and target language.
+            strict: whether each glossary must have a dictionary for the direction.
 
         Raises:
-            InvalidInput: one must and has not.
+            InvalidInput: a required dictionary is missing.
         """
         found = await self._dictionaries(caller, glossary_ids, direction)
         indexes = []
@@ -242,7 +243,7 @@ class Glossaries:
     async def _dictionaries(
         self, caller: Caller, glossary_ids: Sequence[str], direction: tuple[str, str]
     ) -> list[tuple[str, int, str] | None]:
-        """For each of some glossaries, see `_fitting`."""
+        """Calls `_fitting` for each glossary."""
         if not glossary_ids:
             return []
         caller.check_owns(_STORED)
@@ -251,7 +252,7 @@ class Glossaries:
         )
 
     async def _index(self, glossary_id: str, entries_row: int, version: str) -> TermIndex:
-        """The index of a dictionary's present version, of those kept in memory if it is there."""
+        """Returns the index of a dictionary's current version, from the cache if possible."""
         if (index := self._indexes.get(version)) is not None:
             self._indexes.move_to_end(version)
             return index
@@ -274,15 +275,15 @@ class Glossaries:
         return index
 
     def _check_bytes(self, connection: sqlite3.Connection, caller: Caller) -> None:
-        """Refuse a change that makes dictionaries too large, before it is committed.
+        """Check the total size of dictionaries before a change is committed.
 
         Raises:
-            TooLarge: those of the caller.
-            TooManyRequests: those of all.
+            TooLarge: the caller's dictionaries are too large.
+            TooManyRequests: all dictionaries together are too large.
         """
         (total,) = connection.execute("SELECT sum(size_bytes) FROM dictionaries").fetchone()
         if (total or 0) > self._settings.glossary_bytes_together:
-            raise TooManyRequests("the gateway keeps as many glossaries as it may: try later")
+            raise TooManyRequests("the gateway has reached its limit of glossaries: try later")
         (own,) = connection.execute(
             "SELECT sum(size_bytes) FROM dictionaries WHERE glossary_id IN "
             "(SELECT id FROM glossaries WHERE owner = ?)",
@@ -292,7 +293,7 @@ class Glossaries:
             raise TooLarge(f"your glossaries have more than {most:,} bytes together: delete one")
 
     def _written(self, dictionary: Dictionary) -> tuple[str, str, str, int]:
-        """A dictionary as its row has it: languages, entries, and how many they are."""
+        """Returns the row of a dictionary: languages, entries, and their number."""
         entries = dictionary.entries
         if not entries:
             raise InvalidInput("a dictionary without entries: give at least one")
@@ -329,7 +330,7 @@ def _checked_name(name: str) -> str:
 
 
 def _own(connection: sqlite3.Connection, caller: Caller, glossary_id: str) -> str:
-    """The id of a glossary of the caller's."""
+    """Returns the id of a glossary of the caller."""
     found = connection.execute(
         "SELECT id FROM glossaries WHERE id = ? AND owner = ?",
         (_folded_id(glossary_id), caller.owner),
@@ -388,7 +389,7 @@ def _put(connection: sqlite3.Connection, glossary_id: str, row: tuple[str, str, 
 def _fitting(
     connection: sqlite3.Connection, caller: Caller, glossary_id: str, direction: tuple[str, str]
 ) -> tuple[str, int, str] | None:
-    """A glossary's id, and the row and version of its dictionary for a direction; None: no such."""
+    """Returns a glossary's id, and row and version of its dictionary for a direction, or None."""
     found = _own(connection, caller, glossary_id)
     rows = connection.execute(
         "SELECT source_language, target_language, rowid, version FROM dictionaries "

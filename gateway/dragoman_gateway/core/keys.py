@@ -1,8 +1,7 @@
-"""Keys: made, kept as hashes, found again, limited, revoked.
+"""Keys: creation, storage as hashes, verification, limits and revocation.
 
-A key is `drg_<id>_<secret>`. The secret is random with 256 bits, so that its SHA-256 needs neither
-salt nor many rounds. Keys of other servers, which are imported, have no id in them and are found by
-their hash.
+A key is `drg_<id>_<secret>`. The secret has 256 random bits, so its SHA-256 needs neither salt nor
+many rounds. Keys imported from other servers do not contain an id and are found by their hash.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _T = TypeVar("_T")
 _MARK = "drg"
 _DIGITS = string.digits + string.ascii_letters
 _SECRET_DIGITS = 43
-"""62 ** 43 is above 2 ** 256."""
+"""Enough for 256 bits: 62 ** 43 is above 2 ** 256."""
 _ID_DIGITS = 10
 _LONGEST = 512
-"""Characters of what is looked at as a key."""
+"""Maximum number of characters of a key; longer ones are refused."""
 _KEPT_S = 0.5
-"""How long a key is not read again: a change takes effect within this time."""
+"""How long a key is cached; changes take effect within this time."""
 _KEPT_KEYS = 10_000
 _LIMITS = tuple(field.name for field in fields(Limits))
 _NAMES = (
@@ -46,20 +45,20 @@ _COLUMNS = ", ".join((*_NAMES, *_LIMITS))
 
 @dataclass(frozen=True)
 class Key:
-    """What is kept of a key.
+    """The stored data of a key.
 
     Attributes:
-        id: public.
+        id: public id.
         secret_hash: SHA-256 of its secret.
-        is_foreign: whether it is another server's, without an id in it.
-        label: what it is for.
+        is_foreign: whether it was imported from another server and contains no id.
+        label: purpose of the key.
         created_s: Unix time.
         expires_s: Unix time; None: never.
-        revoked_s: Unix time; None: it is not.
-        last_used_day: UTC, as 2026-11-23; None: never used.
-        protocols: names of those that it is for; None: all.
-        caches: whether its translations may be kept in the cache and come from it.
-        limits: its own.
+        revoked_s: Unix time; None: not revoked.
+        last_used_day: day in UTC, such as 2026-11-23; None: never used.
+        protocols: names of the protocols that it is valid for; None: all.
+        caches: whether its translations may be stored in the cache and come from it.
+        limits: its limits.
     """
 
     id: str
@@ -75,7 +74,7 @@ class Key:
     limits: Limits = NO_LIMITS
 
     def state(self, now_s: float) -> str:
-        """`valid`, `expired` or `revoked`."""
+        """Returns `valid`, `expired` or `revoked`."""
         if self.revoked_s is not None:
             return "revoked"
         return "expired" if self.expires_s is not None and self.expires_s <= now_s else "valid"
@@ -90,10 +89,10 @@ def add_key(
     protocols: tuple[str, ...] | None = None,
     caches: bool = True,
 ) -> tuple[Key, str]:
-    """Make a key.
+    """Create a key.
 
     Returns:
-        What is kept, and the key itself, which nothing else will ever show.
+        The stored data, and the key itself, which cannot be shown again.
     """
     key_id, secret = _new_id(), "".join(secrets.choice(_DIGITS) for _ in range(_SECRET_DIGITS))
     key = Key(
@@ -112,16 +111,16 @@ def add_key(
 
 
 def all_keys(connection: sqlite3.Connection) -> list[Key]:
-    """All keys, oldest first."""
+    """Returns all keys, oldest first."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM keys ORDER BY created_s, rowid")  # noqa: S608
     return [_key(row) for row in rows]
 
 
 def get_key(connection: sqlite3.Connection, key_id: str) -> Key:
-    """A key by its id.
+    """Returns a key by its id.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such key.
     """
     found = _find(connection, "id = ?", key_id)
     if found is None:
@@ -135,9 +134,9 @@ def limit_key(
     """Change some limits of a key.
 
     Args:
-        connection: to the store.
-        key_id: of the key.
-        changes: limits by their names; None: no limit.
+        connection: connection to the store.
+        key_id: id of the key.
+        changes: new limits by name; None: no limit.
 
     Raises:
         UsageError: there is no such key.
@@ -150,7 +149,7 @@ def limit_key(
 
 
 def revoke_key(connection: sqlite3.Connection, key_id: str) -> Key:
-    """Revoke a key for ever; of one that is revoked the time stays.
+    """Revoke a key permanently; the time of an earlier revocation is kept.
 
     Raises:
         UsageError: there is no such key.
@@ -166,13 +165,13 @@ def revoke_key(connection: sqlite3.Connection, key_id: str) -> Key:
 def import_libretranslate(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
     """Import the keys of LibreTranslate's `api_keys.db`.
 
-    Its limits are requests a minute, and characters a request.
+    Its limits are requests per minute and characters per request.
 
     Returns:
-        How many keys were imported, and how many were there already.
+        The numbers of imported and of already existing keys.
 
     Raises:
-        UsageError: the file is missing, or is none of LibreTranslate's.
+        UsageError: the file is missing, or is not LibreTranslate's.
     """
     imported = known = 0
     for number, (secret, requests, characters) in enumerate(_foreign_keys(path), 1):
@@ -190,10 +189,10 @@ def import_libretranslate(connection: sqlite3.Connection, path: Path) -> tuple[i
 
 
 class Keys:
-    """The keys that a running gateway knows, kept in memory for half a second."""
+    """The keys of a running gateway, cached for half a second."""
 
     def __init__(self, store: Store) -> None:
-        """Begin."""
+        """Start with an empty cache."""
         self._store = store
         self._kept: OrderedDict[str | bytes, tuple[float, asyncio.Future[Key | None]]] = (
             OrderedDict()
@@ -202,7 +201,7 @@ class Keys:
         self._counting: asyncio.Future[bool] | None = None
 
     async def any(self) -> bool:
-        """Whether there is a key, be it expired or revoked."""
+        """Whether there is any key, including expired and revoked ones."""
         now_s = time.monotonic()
         if self._counting is None or now_s - self._counted_s >= _KEPT_S:
             self._counted_s = now_s
@@ -214,14 +213,14 @@ class Keys:
         return await _result(self._counting)
 
     async def caller(self, given: str, protocol: str) -> Caller:
-        """Whose a key is.
+        """Returns the caller of a key.
 
         Raises:
-            KeyRefused: it is unknown, expired, revoked, or not for this protocol.
+            KeyRefused: the key is unknown, expired, revoked, or not valid for this protocol.
         """
         key = await self._verified(given)
         if key is None:
-            raise KeyRefused("the key is unknown: see that all of it was sent")
+            raise KeyRefused("the key is unknown: check that it was sent completely")
         if (state := key.state(time.time())) != "valid":
             raise KeyRefused(f"the key {key.id} is {state}: ask for another one")
         if key.protocols is not None and protocol not in key.protocols:
@@ -231,24 +230,24 @@ class Keys:
         return Caller(key.id, key.id, key.limits, key.caches)
 
     async def _verified(self, given: str) -> Key | None:
-        """The key that was given; None: there is none such."""
+        """Returns the data of a given key; None: it is unknown."""
         if len(given) > _LONGEST:
             return None
         mark, _, rest = given.partition("_")
         key_id, _, secret = rest.partition("_")
         if mark == _MARK and key_id and secret:
-            secret = secret.removesuffix(":fx")  # by which DeepL's clients choose a server
+            secret = secret.removesuffix(":fx")  # DeepL's clients choose a server by it
             key = await self._by(key_id)
         else:
             secret = given
             key = await self._by(_hash(given))
-        # Compared even if the key was found by its hash: an index compares byte by byte.
+        # Compare even if the key was found by its hash: an index does not compare in constant time.
         if key is None or not hmac.compare_digest(key.secret_hash, _hash(secret)):
             return None
         return key
 
     async def _by(self, name: str | bytes) -> Key | None:
-        """A key by its id, or a foreign one by its hash, read at most once in half a second."""
+        """Returns a key by id, or an imported one by hash; read at most once in half a second."""
         now_s = time.monotonic()
         kept = self._kept.get(name)
         if kept is None or now_s - kept[0] >= _KEPT_S:
@@ -264,7 +263,7 @@ class Keys:
 
 
 async def _result(task: asyncio.Future[_T]) -> _T:
-    """What a task that others wait for too has found; a failed one fails for all of them."""
+    """Returns the result of a shared task; if it failed, it fails for all waiters."""
     return task.result() if task.done() else await asyncio.shield(task)
 
 
@@ -297,7 +296,7 @@ def _hash(secret: str) -> bytes:
 
 
 def _foreign_keys(path: Path) -> list[tuple[str, int | None, int | None]]:
-    """Keys of LibreTranslate with requests a minute and characters a request."""
+    """Reads LibreTranslate's keys, with requests per minute and characters per request."""
     if not path.is_file():
         raise UsageError(f"{path}: does not exist: give LibreTranslate's db/api_keys.db")
     try:
@@ -310,9 +309,9 @@ def _foreign_keys(path: Path) -> list[tuple[str, int | None, int | None]]:
         finally:
             other.close()
     except sqlite3.Error as error:
-        raise UsageError(f"{path}: is no api_keys.db of LibreTranslate: {error}") from error
+        raise UsageError(f"{path}: is not LibreTranslate's api_keys.db: {error}") from error
 
 
 def _positive(limit: object) -> int | None:
-    """A limit of LibreTranslate, where none, zero and less mean none."""
+    """Converts a limit of LibreTranslate, where zero and less mean no limit."""
     return limit if isinstance(limit, int) and limit > 0 else None

@@ -1,7 +1,7 @@
-"""Limits of callers: how much was used of each, and whether one more request fits.
+"""Rate limits of callers: usage of each limit, and whether another request is admitted.
 
-A limit of a minute is a bucket: as much may be used at once as the limit says, and it refills
-evenly within a minute. So over a time of t minutes at most 1 + t times the limit is used.
+A limit per minute is a token bucket: it can be used up at once, and refills evenly within a minute.
+So at most 1 + t times the limit is used in t minutes.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from dragoman_gateway.core.errors import GatewayError, QuotaUsedUp, TooLarge, To
 Name = Literal["requests", "characters", "month", "concurrent"]
 MINUTE_S = 60.0
 _MOST_ANONYMOUS = 20_000
-"""Addresses whose use is counted apart."""
+"""Maximum number of addresses that are counted separately."""
 _TOLERANCE = 1e-6
-"""Of sums of parts of a request or a character."""
+"""Tolerance for rounding errors in sums of fractions."""
 _RETRY_S = 1.0
-"""When another request may have ended."""
+"""Time after which another request may have ended."""
 MOST_TEXTS = 20_000
-"""Of a request; as many sentences as the server takes by default."""
+"""Maximum number of texts in a request: the server's default limit of sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitStatus:
-    """What a caller has used of its limits, after a request was admitted or refused.
+    """The usage of a caller's limits, after a request was admitted or refused.
 
     Attributes:
-        limits: the caller's.
-        requests: used of the requests of a minute.
-        characters: used of the characters of a minute.
+        limits: the caller's limits.
+        requests: used part of the requests per minute.
+        characters: used part of the characters per minute.
         month: characters used in this month.
-        running: its requests at present.
-        refused: by which limit; None: admitted.
-        lease: identifies the running request; `give_back` needs it.
+        running: number of its running requests.
+        refused: the limit that refused the request; None: admitted.
+        lease: identifies the running request, for `give_back`.
     """
 
     limits: Limits
@@ -52,56 +52,57 @@ class LimitStatus:
 
 
 class RateLimiter(Protocol):
-    """Counts what callers use and refuses what is above a limit, for one process or several."""
+    """Counts the usage of callers and refuses requests above a limit."""
 
     async def take(
         self, caller: Caller, characters: int, month: str, month_used: int
     ) -> LimitStatus:
-        """Use a request and characters, or nothing if that is above a limit.
+        """Count a request and its characters, or nothing if that exceeds a limit.
 
         Args:
-            caller: with a limit at least.
-            characters: of the request.
-            month: the present one.
-            month_used: characters that this process knows to be used in it.
+            caller: a caller with at least one limit.
+            characters: number of characters of the request.
+            month: the current month.
+            month_used: characters used in it, as far as this process knows.
         """
         ...
 
     async def give_back(
         self, caller: Caller, status: LimitStatus, month: str, characters: int
     ) -> None:
-        """End a request that was admitted.
+        """End an admitted request.
 
         Args:
-            caller: whose it is.
-            status: what `take` returned.
-            month: in which it was admitted.
-            characters: that do not count for the month, because they were not translated.
+            caller: the caller of the request.
+            status: the result of `take`.
+            month: month of the admission.
+            characters: characters that do not count for the month, because they were not
+                translated.
         """
         ...
 
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
-        """Give back characters of a month, of a request that has ended before."""
+        """Refund characters of a month for a request that has already ended."""
         ...
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
-        """Characters that a caller has used in a month.
+        """Returns the characters that a caller has used in a month.
 
         Args:
-            caller: who.
-            month: which.
+            caller: the caller.
+            month: the month.
             own: characters that this process knows of.
         """
         ...
 
     async def close(self) -> None:
-        """Close what was opened."""
+        """Close connections."""
         ...
 
 
 @dataclass(slots=True)
 class _Used:
-    """What a caller has used of the limits of a minute, at some time."""
+    """The usage of a caller's limits per minute, at some time."""
 
     at_s: float
     requests: float = 0.0
@@ -110,24 +111,24 @@ class _Used:
 
 
 class LocalRateLimiter:
-    """Counts for this process alone; see `RateLimiter`."""
+    """Counts for this process only; see `RateLimiter`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin.
+        """Start without usage.
 
         Args:
-            clock: seconds since any time.
+            clock: returns seconds since an arbitrary time.
         """
         self._clock = clock
         self._keys: dict[str, _Used] = {}
         self._addresses: OrderedDict[str, _Used] = OrderedDict()
         self._others = _Used(clock())
-        """Of addresses for which there is no space."""
+        """Usage shared by the addresses above the maximum number."""
 
     async def take(
         self, caller: Caller, characters: int, month: str, month_used: int
     ) -> LimitStatus:
-        """See `RateLimiter`; never waits, so that nothing comes in between."""
+        """See `RateLimiter`; never suspends, so that it is atomic."""
         limits, now_s = caller.limits, self._clock()
         used = self._used(caller, now_s)
         _refill(used, limits, now_s)
@@ -144,11 +145,11 @@ class LocalRateLimiter:
     async def give_back(
         self, caller: Caller, status: LimitStatus, month: str, characters: int
     ) -> None:
-        """See `RateLimiter`; the month is the usage counter's."""
+        """See `RateLimiter`; the usage counter counts the month."""
         status.lease.running -= 1
 
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
-        """See `RateLimiter`; the month is the usage counter's."""
+        """See `RateLimiter`; the usage counter counts the month."""
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """See `RateLimiter`."""
@@ -167,7 +168,7 @@ class LocalRateLimiter:
         if len(table) >= _MOST_ANONYMOUS:
             oldest, used = next(iter(table.items()))
             if used.running or now_s - used.at_s < MINUTE_S:
-                # Forgetting it would reset its limits: a stranger with many addresses could do so.
+                # Removing it would reset its limits: a client with many addresses could do that.
                 return self._others
             del table[oldest]
         return table.setdefault(caller.name, _Used(now_s))
@@ -185,7 +186,7 @@ def _refill(used: _Used, limits: Limits, now_s: float) -> None:
 
 
 def _refusal(limits: Limits, used: _Used, characters: int, month_used: int) -> Name | None:
-    """The limit that a request is above."""
+    """Returns the limit that a request exceeds, or None."""
     if _is_above(month_used + characters, limits.characters_per_month):
         return "month"
     if _is_above(used.running + 1, limits.concurrent_requests):
@@ -202,40 +203,40 @@ def _is_above(number: float, limit: int | None) -> bool:
 
 
 def check_number(texts: Sequence[str]) -> None:
-    """Refuse more texts than a request may have; empty ones cost no characters, but time.
+    """Refuse too many texts in a request; empty ones use no characters, but time.
 
     Raises:
-        TooLarge: they are too many.
+        TooLarge: there are too many texts.
     """
     if len(texts) > MOST_TEXTS:
         raise TooLarge(f"{len(texts):,} texts: send up to {MOST_TEXTS:,} in a request")
 
 
 def check_size(limits: Limits, characters: int) -> None:
-    """Refuse a request that no waiting would make fit.
+    """Refuse a request that would be too large at any time.
 
     Raises:
-        TooLarge: it has more characters than a request may have, or than a minute.
+        TooLarge: it has more characters than the limit per request or per minute.
     """
     if _is_above(characters, limits.characters_per_request):
         raise TooLarge(
-            f"the text has {characters:,} characters, a request at most "
-            f"{limits.characters_per_request:,}: send less at once"
+            f"the text has {characters:,} characters, but a request may have at most "
+            f"{limits.characters_per_request:,}: send less in a request"
         )
     if _is_above(characters, limits.characters_per_minute):
         raise TooLarge(
-            f"the text has {characters:,} characters, while {limits.characters_per_minute:,} may "
-            "be used in a minute: send less at once"
+            f"the text has {characters:,} characters, but the limit per minute is "
+            f"{limits.characters_per_minute:,}: send less in a request"
         )
 
 
 def refusal(status: LimitStatus, characters: int, month_end: datetime) -> GatewayError:
-    """The error for a request that was refused.
+    """Returns the error for a refused request.
 
     Args:
-        status: that says by which limit.
-        characters: of the request.
-        month_end: when the next month begins, UTC.
+        status: status with the limit that refused it.
+        characters: number of characters of the request.
+        month_end: beginning of the next month, UTC.
     """
     limits = status.limits
     if status.refused == "month":
@@ -247,22 +248,22 @@ def refusal(status: LimitStatus, characters: int, month_end: datetime) -> Gatewa
         )
     if status.refused == "concurrent":
         return TooManyRequests(
-            f"{limits.concurrent_requests} requests at once are allowed: wait for one of them",
+            f"{limits.concurrent_requests} concurrent requests are allowed: wait for one to end",
             _RETRY_S,
         )
     if status.refused == "requests":
         limit = limits.requests_per_minute or 0
         return TooManyRequests(
-            f"{limit:,} requests a minute are allowed: send them more slowly",
+            f"{limit:,} requests per minute are allowed: send them more slowly",
             _time_s(status.requests + 1, limit),
         )
     limit = limits.characters_per_minute or 0
     return TooManyRequests(
-        f"{limit:,} characters a minute are allowed: send them more slowly",
+        f"{limit:,} characters per minute are allowed: send them more slowly",
         _time_s(status.characters + characters, limit),
     )
 
 
 def _time_s(used: float, limit: int) -> float | None:
-    """Until so much is not above the limit; None: never."""
+    """Returns the time until the usage is below the limit again; None: never."""
     return max(0.0, used - limit) * MINUTE_S / limit if limit else None

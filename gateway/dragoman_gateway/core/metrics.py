@@ -23,14 +23,14 @@ from dragoman_gateway.core.cache import CacheCounts
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _OTHER = "none"
-"""Endpoint of a request whose path is nobody's, so that strangers cannot make up labels."""
+"""Endpoint label of unknown paths, so that clients cannot create labels."""
 
 
 class Metrics:
-    """Counts requests; anything else is read from its owner when the metrics are."""
+    """Counts requests; other values are read from their owners when metrics are collected."""
 
     def __init__(self) -> None:
-        """Begin with zeros."""
+        """Start with zeros."""
         self._registry = CollectorRegistry()
         ProcessCollector(namespace="dragoman_gateway", registry=self._registry)
         self._requests = Counter(
@@ -59,24 +59,24 @@ class Metrics:
         )
 
     def begin(self) -> float:
-        """A request begins; returns what `end` takes."""
+        """Record the beginning of a request; returns the argument for `end`."""
         self._in_flight.inc()
         return time.perf_counter()
 
     def end(
         self, began: float, protocol: str, endpoint: str | None, status: str, characters: int
     ) -> float:
-        """A request has ended.
+        """Record the end of a request.
 
         Args:
-            began: what `begin` returned.
-            protocol: its name.
-            endpoint: path of the endpoint, with the names of its parameters; None: there is none.
-            status: a class such as `2xx`, or one of its own.
-            characters: of its source text that were admitted.
+            began: the result of `begin`.
+            protocol: name of the protocol.
+            endpoint: path of the endpoint, with the names of its parameters; None: unknown.
+            status: a class such as `2xx`, or a single status.
+            characters: number of admitted characters of source text.
 
         Returns:
-            How long it took, in seconds.
+            The duration in seconds.
         """
         took_s = time.perf_counter() - began
         self._in_flight.dec()
@@ -87,18 +87,18 @@ class Metrics:
         return took_s
 
     def watch(self, name: str, what: str, read: Callable[[], float], counts: bool = False) -> None:
-        """Show a number that another part keeps.
+        """Add a metric whose value belongs to another part.
 
         Args:
-            name: without the prefix of the gateway and without `_total`.
-            what: it is.
-            read: the number now.
-            counts: whether it only grows.
+            name: name without the gateway's prefix and without `_total`.
+            what: help text.
+            read: returns the current value.
+            counts: whether it is a counter.
         """
         self._registry.register(_Watched(f"dragoman_gateway_{name}", what, read, counts))
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """Returns all metrics in Prometheus' text format."""
         return bytes(generate_latest(self._registry))
 
 
@@ -112,11 +112,11 @@ class _Watched(Collector):
 
 
 def watch_cache(metrics: Metrics, counts: CacheCounts) -> None:
-    """Show what the cache has done, and what it holds."""
+    """Add the metrics of the cache."""
     watched = {
         "cache_hits": "Sentences that the cache held",
         "cache_misses": "Sentences that the cache did not hold",
-        "cache_shared": "Sentences for which a request waited that another one had begun",
+        "cache_shared": "Sentences for which a request waited for another request in flight",
         "cache_size_bytes": "Memory of the cache",
         "cache_entries": "Sentences in the cache",
     }
@@ -127,5 +127,5 @@ def watch_cache(metrics: Metrics, counts: CacheCounts) -> None:
 
 
 def status_class(status: int) -> str:
-    """`2xx` of 200; 499, which NGINX uses of a client that hung up, stays."""
+    """Returns `2xx` for 200; 499, NGINX's status for a disconnected client, is kept."""
     return "499" if status == 499 else f"{status // 100}xx"

@@ -1,4 +1,4 @@
-"""Facts about a request, collected while it is answered, for metrics and the access log."""
+"""Data about a request for metrics and the access log, collected while it is answered."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ _CLIENT_LEFT = 499
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request.
+    """The record of a request.
 
     Attributes:
-        characters: of its source texts, once it was admitted.
-        key_id: of its key; None: anonymous, or not known yet.
-        limit_status: of its caller, as of its admission or refusal; None: no limits.
+        characters: number of characters of its source texts, after admission.
+        key_id: id of its key; None: anonymous, or not known yet.
+        limit_status: status of its caller's limits at admission or refusal; None: no limits.
         month_left_s: seconds until the next month, at that time.
-        trace_id: of its trace; None: it is not traced.
-        status: of its answer, as of HTTP; 499: none has begun, maybe because its client has left.
+        trace_id: id of its trace; None: not traced.
+        status: HTTP status of its answer; 499: no answer has begun, maybe because the client has
+            disconnected.
     """
 
     characters: int = 0
@@ -36,25 +37,25 @@ _CURRENT: ContextVar[RequestRecord | None] = ContextVar("dragoman_request", defa
 
 
 def begin_record() -> RequestRecord:
-    """Begin the record of the request that the current task answers."""
+    """Start the record of the current task's request."""
     record = RequestRecord()
     _CURRENT.set(record)
     return record
 
 
 def current_record() -> RequestRecord | None:
-    """The record of the request that the current task answers."""
+    """Returns the record of the current task's request, or None."""
     return _CURRENT.get()
 
 
 def is_traced() -> bool:
-    """Whether the request that the current task answers is traced."""
+    """Whether the current task's request is traced."""
     record = _CURRENT.get()
     return record is not None and record.trace_id is not None
 
 
 def note_caller(caller: Caller, characters: int) -> None:
-    """Note who sends the current request, and how much; called when it is admitted."""
+    """Record the sender and size of the current request, when it is admitted."""
     record = _CURRENT.get()
     if record is not None:
         record.key_id = caller.key_id
@@ -62,7 +63,7 @@ def note_caller(caller: Caller, characters: int) -> None:
 
 
 def note_limit_status(status: LimitStatus, month_left_s: float) -> None:
-    """Note what the caller of the current request has used of its limits."""
+    """Record the usage of the limits of the current request's caller."""
     record = _CURRENT.get()
     if record is not None:
         record.limit_status, record.month_left_s = status, month_left_s

@@ -1,12 +1,12 @@
-"""Limits that several gateways share by a Redis server.
+"""Rate limits shared by several gateways through a Redis server.
 
-Each request is one script, which Redis runs as a whole: it refills the buckets, counts the requests
-that run, adds up the month, and uses what it admits. Characters of a month are counted apart for
-each gateway; each says what its own store has, so that a Redis that lost everything is soon right
-again.
+Each request runs one script, which Redis executes atomically: it refills the buckets, counts the
+running requests, sums up the month, and counts the request if it is admitted. Characters of a month
+are counted separately for each gateway, and each gateway sends the count of its own store. So the
+counts are soon right again even if Redis has lost all data.
 
-While Redis cannot be reached, each gateway limits alone: callers may then use as many times their
-limits as there are gateways, rather than nothing.
+While Redis is not available, each gateway applies the limits on its own: with n gateways, callers
+can then use up to n times their limits instead of nothing.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _LOG = logging.getLogger(__name__)
 _CONNECTIONS = 32
-"""More requests at once wait for one."""
+"""Maximum number of connections; further requests wait for one."""
 _ANSWER_S = 1.0
-"""The longest that Redis may take."""
+"""Timeout of Redis."""
 _PAUSE_S = 1.0
-"""For which Redis is not asked after it failed."""
+"""How long Redis is not used after a failure."""
 _LEASE_S = 60
-"""After which a running request does not count any more unless its gateway says that it runs."""
+"""Time after which a running request no longer counts, unless its gateway renews the lease."""
 _RENEW_S = 20.0
 _REFUSALS: tuple[Name | None, ...] = (None, "month", "concurrent", "requests", "characters")
 _NO_LIMIT = -1
-"""For scripts, which have no None."""
+"""Stands for None in scripts."""
 _TAKE = """
 local buckets, running, months = KEYS[1], KEYS[2], KEYS[3]
 local rpm, cpm, cpmonth, concurrent = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]),
@@ -90,19 +90,19 @@ if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
     redis.call('EXPIRE', KEYS[1], 2 * tonumber(ARGV[2]))
 end
 """
-"""By Redis's clock, as all else: that of a gateway may go wrong."""
+"""Uses Redis's clock, like all scripts: the clock of a gateway may be wrong."""
 
 
 class RedisRateLimiter:
     """Counts for all gateways that use the same Redis; see `RateLimiter`."""
 
     def __init__(self, url: str, store: Store, otherwise: RateLimiter) -> None:
-        """Begin; the first request connects.
+        """Prepare; the first request connects.
 
         Args:
-            url: of the server.
-            store: of this gateway, which has its id.
-            otherwise: counts while Redis cannot be reached.
+            url: URL of the server.
+            store: store of this gateway, which has its id.
+            otherwise: counts while Redis is not available.
 
         Raises:
             UsageError: redis-py is not installed, or the URL is wrong.
@@ -115,10 +115,10 @@ class RedisRateLimiter:
         self._failed_s = -_PAUSE_S
         self._is_failing = False
         self._leases: dict[str, str] = {}
-        """Keys of the sets in which they are."""
+        """Key of the set by lease."""
         self._renewing: asyncio.Task[None] | None = None
         self._unfinished: set[asyncio.Task[Any]] = set()
-        """Tasks that run to their end although their request was cancelled."""
+        """Tasks that run to their end even if their request was cancelled."""
 
     async def take(
         self, caller: Caller, characters: int, month: str, month_used: int
@@ -128,7 +128,7 @@ class RedisRateLimiter:
         try:
             return await asyncio.shield(asked)
         except asyncio.CancelledError:
-            # Redis may have counted the request; nobody else would end its lease.
+            # Redis may have counted the request, so its lease must be ended.
             self._kept(self._undo(asked, caller, month, characters))
             raise
 
@@ -140,7 +140,7 @@ class RedisRateLimiter:
             await self.give_back(caller, status, month, characters)
 
     def _kept(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-        """A task that lasts until its end: the event loop alone would not keep it."""
+        """Create a task and keep a reference: the event loop has only weak references."""
         task = asyncio.create_task(work)
         self._unfinished.add(task)
         task.add_done_callback(self._unfinished.discard)
@@ -190,7 +190,7 @@ class RedisRateLimiter:
         running = self._leases.pop(status.lease, None)
         if running is None:
             return None
-        # It ends although the task is cancelled, as when a client hangs up.
+        # The lease ends even if the task is cancelled, as when a client disconnects.
         end = self._end(running, status.lease, _names(caller, month)[2], characters)
         await asyncio.shield(self._kept(end))
         return None
@@ -198,7 +198,7 @@ class RedisRateLimiter:
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
         """See `RateLimiter`."""
         _, running, months = _names(caller, month)
-        await self._end(running, "", months, characters)  # there is no such lease any more
+        await self._end(running, "", months, characters)  # no lease to remove
 
     async def month_used(self, caller: Caller, month: str, own: int) -> int:
         """See `RateLimiter`."""
@@ -257,9 +257,9 @@ class RedisRateLimiter:
     def _note_failure(self, error: BaseException) -> None:
         self._failed_s = time.monotonic()
         if not self._is_failing:
-            # Only the class: messages may have the URL, and with it the password.
+            # Only the class: messages may contain the URL with the password.
             _LOG.warning(
-                "Redis cannot be used (%s): this gateway limits alone", type(error).__name__
+                "Redis is not available (%s): this gateway limits alone", type(error).__name__
             )
         self._is_failing = True
 
@@ -287,7 +287,7 @@ def _connect(url: str) -> tuple[tuple[type[BaseException], ...], redis.asyncio.R
 
 
 def _names(caller: Caller, month: str) -> list[str]:
-    """Redis's keys of a caller; what is in braces puts them on one node of a cluster."""
+    """Returns a caller's Redis keys; the part in braces puts them on one node of a cluster."""
     counted = caller.key_id or "anonymous"
     return [
         f"dragoman:{{{counted}}}:{caller.name}:buckets",
@@ -297,7 +297,7 @@ def _names(caller: Caller, month: str) -> list[str]:
 
 
 def _gateway_id(connection: sqlite3.Connection) -> str:
-    """The id of the store, made once."""
+    """Returns the id of the store, which is created once."""
     connection.execute(
         "INSERT OR IGNORE INTO facts (name, value) VALUES ('gateway_id', ?)",
         (secrets.token_hex(8),),

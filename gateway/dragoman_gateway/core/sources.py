@@ -1,7 +1,7 @@
-"""Source languages of texts that come without one, and texts that are in the target language.
+"""Detects source languages, and finds texts that are already in the target language.
 
-The server refuses a text that is in the target language already. Other services' protocols take any
-mixture of texts, and return as they are those that need no translation.
+The server refuses a text that is already in the target language. The protocols of other services
+accept any mixture of texts, and return texts that need no translation unchanged.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Source:
     """The language of a text.
 
     Attributes:
-        language: its code.
-        probability: 1 where the request named it.
-        is_known: false for a text without letters, which could be in any language; it needs no
+        language: code of the language.
+        probability: probability of the detection; 1 if the request names the language.
+        is_known: False for a text without letters, which could be in any language and needs no
             translation.
     """
 
@@ -42,17 +42,17 @@ class Source:
 async def sources_of(
     translations: Translations, texts: Sequence[str], named: str | None, target: str
 ) -> list[Source]:
-    """The languages of texts; detection takes time, so the caller is admitted before.
+    """Determine the languages of texts. Detection takes time, so admit the caller before.
 
     Args:
-        translations: of the gateway.
-        texts: to be translated.
-        named: code of their language, one of the server's; None: detect that of each.
-        target: code of the language to translate into.
+        translations: the gateway's translations.
+        texts: the texts to translate.
+        named: code of their language, one of the server's; None: detect the language of each text.
+        target: code of the target language.
 
     Raises:
-        InvalidInput: a language that is not translated into the target.
-        TooLarge: too many texts.
+        InvalidInput: a language cannot be translated into the target language.
+        TooLarge: there are too many texts.
     """
     check_number(texts)
     languages = await translations.languages()
@@ -72,7 +72,7 @@ async def sources_of(
         detected = _detected(text, known)
         if detected.language not in into and detected.language != target:
             raise InvalidInput(
-                f"text {index} is in {detected.language!r}, as it seems, which is not translated "
+                f"text {index} seems to be in {detected.language!r}, which is not translated "
                 f"into {target}: name its language, one of {', '.join(into)}"
             )
         found.append(Source(detected.language, detected.probability))
@@ -80,7 +80,7 @@ async def sources_of(
 
 
 def _detected(text: str, known: Sequence[str]) -> Detected:
-    """The language of a text, among the known ones unless it is much more probably another."""
+    """Detects a text's language, among the known ones unless another is much more probable."""
     try:
         return detect_language(text, known, known)
     except OtherLanguage as error:
@@ -98,19 +98,19 @@ async def options_of_source(
     *,
     is_detected: bool,
 ) -> dict[str, Any]:
-    """The options of a request's texts that are in one language.
+    """Returns the options for a request's texts in one language.
 
     Args:
-        glossaries: of the gateway.
-        caller: who asks.
-        options: of the request, without its languages.
+        glossaries: glossaries of the gateway.
+        caller: the sender of the request.
+        options: options of the request, without its languages.
         source: code of the language of these texts.
-        target: code of the language to translate into.
-        is_detected: whether the texts may be in several languages, of which each uses the
-            glossaries that have a dictionary for it; if not, each glossary must have one.
+        target: code of the target language.
+        is_detected: whether the languages are detected. Then each language uses the glossaries
+            with a dictionary for it; otherwise each glossary must have one.
 
     Raises:
-        NotFound: there is no such glossary.
+        NotFound: a glossary does not exist.
     """
     found = {**options, "source_language": source, "target_language": target}
     if is_detected and (ids := options.get("glossary_ids")):
@@ -125,17 +125,17 @@ async def translate_by_source(
     translate: Callable[[Sequence[_Text], str], Awaitable[list[_Answer]]],
     keep: Callable[[_Text], _Answer],
 ) -> list[_Answer]:
-    """Translate texts of several languages, those of one language together.
+    """Translate texts in several languages, grouped by language.
 
     Args:
-        texts: any number.
+        texts: any number of texts.
         sources: their languages.
-        target: code of the language to translate into.
-        translate: texts of one language, whose code it gets too.
-        keep: the answer for a text that needs no translation.
+        target: code of the target language.
+        translate: translates texts of one language, whose code is the second argument.
+        keep: returns the answer for a text that needs no translation.
 
     Returns:
-        In the order of the texts.
+        Answers in the order of the texts.
     """
     answers: dict[int, _Answer] = {}
     kinds = [source.language if source.is_known else target for source in sources]

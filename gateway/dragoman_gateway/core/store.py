@@ -1,8 +1,8 @@
-"""The gateway's state: one SQLite file for keys, usage and glossaries.
+"""The gateway's persistent state: one SQLite file for keys, usage and glossaries.
 
-The file is opened and brought up to date by `open_database`. While the gateway runs, one thread
-writes and one thread reads, so that the event loop never waits for a disk. Functions that take a
-connection hold the SQL; the command line calls them directly, the gateway through `Store`.
+`open_database` opens and migrates the file. While the gateway runs, one thread writes and one
+thread reads, so that the event loop never waits for a disk. The SQL is in functions that take a
+connection; the command line calls them directly, the gateway through `Store`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dragoman_gateway.core.errors import Unavailable
 _T = TypeVar("_T")
 
 FILE_NAME = "gateway.db"
-"""In the gateway's folder."""
+"""Name of the file in the gateway's folder."""
 _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """CREATE TABLE keys (
@@ -73,25 +73,26 @@ _MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "ALTER TABLE dictionaries ADD COLUMN size_bytes INTEGER NOT NULL DEFAULT 0",
         "UPDATE dictionaries SET size_bytes = length(CAST(entries AS BLOB))",
-        # By which sizes are summed up without reading entries.
+        # Allows summing up sizes without reading entries.
         "CREATE INDEX dictionary_sizes ON dictionaries (glossary_id, size_bytes)",
     ),
 )
-"""Statements that lead from each version to the next. A version that was released never changes:
-append another one. SQLite 3.34 must understand them: no STRICT, no RETURNING."""
+"""Statements from each schema version to the next. Never change a released version: append one.
+SQLite 3.34 must support them: no STRICT, no RETURNING."""
 VERSION = len(_MIGRATIONS)
-"""Of the file's tables, in its `user_version`."""
+"""Version of the schema, stored in the file's `user_version`."""
 _BUSY_MS = 5000
-"""How long a write waits for that of another process."""
+"""How long a write waits for the write of another process."""
 _RETRY_S = 0.01
 
 
 def open_database(folder: Path | None, must_exist: bool = False) -> sqlite3.Connection:
-    """Open the state of a gateway, and bring its tables up to date.
+    """Open the state of a gateway, and migrate its schema.
 
     Args:
-        folder: it is made if it does not exist, for this user alone. None: in memory.
-        must_exist: refuse a folder without the file, rather than make it.
+        folder: folder of the file, created for this user only if it does not exist. None: in
+            memory.
+        must_exist: refuse a folder without the file instead of creating it.
 
     Returns:
         A connection in autocommit mode, for one thread at a time.
@@ -117,11 +118,11 @@ def open_database(folder: Path | None, must_exist: bool = False) -> sqlite3.Conn
 def transaction(
     connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE"
 ) -> Iterator[sqlite3.Connection]:
-    """All that is written inside, or nothing if it raises."""
+    """Commit all writes inside, or roll back if an exception is raised."""
     connection.execute(begin)
     try:
         yield connection
-        connection.execute("COMMIT")  # which fails on a full disk
+        connection.execute("COMMIT")  # fails on a full disk
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -130,10 +131,10 @@ def transaction(
 
 @contextmanager
 def writing_errors(path: Path | None) -> Iterator[None]:
-    """Errors of SQLite as one line for who starts the gateway or a command.
+    """Convert errors of SQLite to one-line messages for operators.
 
     Raises:
-        UsageError: SQLite raised one inside.
+        UsageError: SQLite raised an error inside.
     """
     try:
         yield
@@ -141,12 +142,12 @@ def writing_errors(path: Path | None) -> Iterator[None]:
         raise UsageError(f"{path}: cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
         raise UsageError(
-            f"{path}: is damaged or no SQLite file ({error}): restore a backup, or move it away"
+            f"{path}: is damaged or not a SQLite file ({error}): restore a backup, or move it away"
         ) from error
 
 
 def back_up(connection: sqlite3.Connection, path: Path) -> None:
-    """Copy a database that may be in use, as it is at one moment.
+    """Make a consistent copy of a database that may be in use.
 
     Raises:
         UsageError: the file exists, or cannot be written.
@@ -161,7 +162,7 @@ def back_up(connection: sqlite3.Connection, path: Path) -> None:
         copy = sqlite3.connect(path)
         try:
             connection.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file, without one beside it
+            copy.execute("PRAGMA journal_mode = DELETE")  # a single file, without a log file
         finally:
             copy.close()
 
@@ -169,14 +170,14 @@ def back_up(connection: sqlite3.Connection, path: Path) -> None:
 class Store:
     """The state of a running gateway.
 
-    Reads see what was written before them by the same caller, since a write is awaited.
+    Reads see earlier writes of the same caller, since it awaits the writes.
     """
 
     def __init__(self, folder: Path | None) -> None:
-        """Open it; see `open_database`."""
+        """Open the store; see `open_database`."""
         self._writes = open_database(folder)
         self._writer = ThreadPoolExecutor(1, "store-writer")
-        # What is in memory belongs to one connection.
+        # An in-memory database has only one connection.
         self._reads, self._reader = self._writes, self._writer
         if folder is not None:
             self._reads = _connect(folder / FILE_NAME)
@@ -184,12 +185,12 @@ class Store:
             self._reader = ThreadPoolExecutor(1, "store-reader")
 
     async def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run a function in a transaction, after all writes that were asked for before.
+        """Run a function in a transaction, after all earlier writes.
 
-        It runs to its end even if the task that waits for it is cancelled.
+        The function is completed even if the waiting task is cancelled.
 
         Raises:
-            Unavailable: the file cannot be used now, such as on a full disk.
+            Unavailable: the file is not available, such as on a full disk.
         """
 
         def run() -> _T:
@@ -199,10 +200,10 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(self._writer, run)
 
     async def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run a function that only reads, all of it from one moment.
+        """Run a function that only reads, on a consistent snapshot.
 
         Raises:
-            Unavailable: the file cannot be used now.
+            Unavailable: the file is not available.
         """
 
         def run() -> _T:
@@ -212,7 +213,7 @@ class Store:
         return await asyncio.get_running_loop().run_in_executor(self._reader, run)
 
     def close(self) -> None:
-        """Finish what was asked for, and close the file."""
+        """Finish pending work, and close the file."""
         self._reader.shutdown()
         self._writer.shutdown()
         self._reads.close()
@@ -220,9 +221,9 @@ class Store:
 
 
 def _prepare(path: Path, must_exist: bool) -> None:
-    """Make the folder and the file, for this user alone: SQLite would make it for all.
+    """Create the folder and the file for this user only: SQLite would create it for all users.
 
-    Its files beside it get the mode of the file from SQLite.
+    SQLite gives its additional files the mode of this file.
     """
     folder = path.parent
     if must_exist and not path.is_file():
@@ -232,7 +233,7 @@ def _prepare(path: Path, must_exist: bool) -> None:
             folder.mkdir(mode=0o700, parents=True)
         if folder.stat().st_mode & stat.S_IWOTH:
             raise UsageError(
-                f"{folder}: every user may write there: give a folder that only this user may write"
+                f"{folder}: every user can write there: give a folder that only this user can write"
             )
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
         try:
@@ -242,7 +243,7 @@ def _prepare(path: Path, must_exist: bool) -> None:
             os.close(descriptor)
     except OSError as error:
         raise UsageError(
-            f"{path}: cannot be written: {error.strerror}: give a folder that this user may write"
+            f"{path}: cannot be written: {error.strerror}: give a folder that this user can write"
         ) from error
 
 
@@ -259,8 +260,8 @@ def _opened(path: Path | None) -> sqlite3.Connection:
 def _is_busy(error: BaseException | None) -> bool:
     """Whether another process had the file locked.
 
-    SQLite does not wait for it by itself where one process turns on the write-ahead log, or closes
-    the file as the last one, while others open it.
+    SQLite itself does not wait if one process turns on the write-ahead log, or is the last to close
+    the file, while others open it.
     """
     return getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
 
@@ -289,8 +290,8 @@ def _migrate(connection: sqlite3.Connection, path: Path | None) -> None:
         version = _version(connection)  # another process may have been first
         if version > VERSION:
             raise UsageError(
-                f"{path}: was written by a newer version of Dragoman (tables of version {version}, "
-                f"this one knows {VERSION}): upgrade Dragoman, or restore a backup"
+                f"{path}: was written by a newer version of Dragoman (schema version {version}, "
+                f"this one supports {VERSION}): upgrade Dragoman, or restore a backup"
             )
         for statements in _MIGRATIONS[version:]:
             for statement in statements:
@@ -305,10 +306,10 @@ def _version(connection: sqlite3.Connection) -> int:
 
 @contextmanager
 def _using() -> Iterator[None]:
-    """Errors of SQLite for who sent a request; what a constraint refuses is the caller's."""
+    """Convert errors of SQLite in a request, except violated constraints."""
     try:
         yield
     except sqlite3.IntegrityError:
         raise
     except sqlite3.DatabaseError as error:
-        raise Unavailable(f"the gateway's store cannot be used: {error}") from error
+        raise Unavailable(f"the gateway's store is not available: {error}") from error

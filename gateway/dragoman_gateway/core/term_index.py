@@ -1,4 +1,4 @@
-"""Finds the terms of a glossary that occur in a text, so that only those are sent on."""
+"""Finds the terms of a glossary that occur in a text, so that only these are sent to the server."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from dragoman.kernel.terms import TERM_START, WORD_CHARACTER, folded, longest_pr
 
 _RUN = re.compile(r"\S+")
 _MOST_BYTES = 4
-"""Of a character."""
+"""Maximum size of a character in UTF-8."""
 _ENTRY_BYTES = 450
-"""Of a term beside its characters: three strings, and its places in dictionaries and lists."""
+"""Memory of a term besides its characters: three strings, and entries in dicts and lists."""
 
 
 class TermIndex:
-    """Terms of one direction, indexed by how they begin.
+    """Terms of one direction, sorted for prefix search.
 
-    The engine finds terms by the same rule (`dragoman.kernel.terms`), the longest first, in each
-    part of a text by itself. Here every term that could occur in some part is found, also within a
-    longer one, so that the engine finds among these what it would find among all.
+    The engine uses the same rule (`dragoman.kernel.terms`), the longest term first, separately in
+    each part of a text. This index finds every term that could occur in any part, also within a
+    longer term, so that the engine gets the same result from these terms as from all.
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         """Index terms.
 
         Args:
-            terms: target terms by source term; of several that differ in case alone the last one
+            terms: target terms by source term; of terms that differ only in case, the last one
                 counts, as in the engine.
         """
         self._entries = {folded(term): (term, tgt) for term, tgt in terms.items()}
@@ -41,32 +41,32 @@ class TermIndex:
         self._longest = max(map(len, self._sorted), default=0)
 
     def __len__(self) -> int:
-        """How many terms there are."""
+        """Number of terms."""
         return len(self._entries)
 
     @cached_property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Approximate memory usage."""
         characters = sum(len(term) + len(tgt) for term, tgt in self._entries.values())
         return _MOST_BYTES * characters + _ENTRY_BYTES * len(self)
 
     def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
-        """Terms that may be found in a text, however it is cut.
+        """Returns the terms that may be found in a text, however it is split.
 
-        The time grows linearly with the text: terms that begin with other terms are reached by
-        jumps, and a term that was found once is not looked at again.
+        The time is linear in the length of the text: terms that begin with other terms are reached
+        by jump pointers, and a term is checked only until it is found once.
 
         Args:
             text: any text.
-            uncut_bytes: of UTF-8; a run of fewer without white space is never cut in two. Within
-                longer ones a term need not be a whole word, as it becomes one at a cut.
+            uncut_bytes: length in UTF-8; a shorter run without white space is never split. In
+                longer runs a term need not be a whole word, since a split can make it one.
 
         Returns:
-            Target terms by source term, as they were given.
+            Target terms by source term, in their original form.
         """
         if not self._entries:
             return {}
-        # The engine takes line breaks out of sentences, but not out of a text that it leaves whole.
+        # The engine removes line breaks from sentences, but not from a text that it does not split.
         found = _Found(self._shorter)
         for written in {text.casefold(): None, LineBreaks.of(text).line.casefold(): None}:
             long_runs = [
@@ -85,7 +85,7 @@ class TermIndex:
     def _find_at(
         self, text: str, begin: int, long_runs: Sequence[tuple[int, int]], found: _Found
     ) -> None:
-        """Add all terms at a position that end with a word, or where a long run may be cut."""
+        """Add all terms at a position that end at a word end, or where a long run may be split."""
         if text[begin] not in self._first_characters:
             return
         term = found.not_found(self._longest_at(text, begin))
@@ -96,10 +96,10 @@ class TermIndex:
             term = found.not_found(self._shorter[term])
 
     def _longest_at(self, text: str, begin: int) -> str | None:
-        """The longest term at a position, wherever it ends."""
+        """Returns the longest term at a position, regardless of word ends."""
         index = bisect_right(self._sorted, text[begin : begin + self._longest])
         term = self._sorted[index - 1] if index else None
-        # If a prefix does not match, nothing longer does.
+        # If a prefix does not match, no longer term does.
         while term is not None and not text.startswith(term, begin):
             far = self._far_shorter.get(term)
             if far is not None and not text.startswith(far, begin):
@@ -110,7 +110,7 @@ class TermIndex:
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a request's glossaries, of one direction; those of earlier ones come first."""
+    """The terms of a request's glossaries for one direction; earlier ones take precedence."""
 
     indexes: tuple[TermIndex, ...]
 
@@ -120,7 +120,7 @@ class Terms:
 
 
 class _Found:
-    """Terms that were found, and the way past them to shorter ones (disjoint sets)."""
+    """The terms found so far; skips them quickly to shorter ones (disjoint sets)."""
 
     def __init__(self, shorter: Mapping[str, str | None]) -> None:
         self._shorter = shorter
@@ -134,7 +134,7 @@ class _Found:
         self._next[term] = self._shorter[term]
 
     def not_found(self, term: str | None) -> str | None:
-        """The term, or the longest of its prefixes that was not found yet."""
+        """Returns the term, or its longest prefix that has not been found yet."""
         passed = []
         while term is not None and term in self._next:
             passed.append(term)
@@ -145,13 +145,13 @@ class _Found:
 
 
 def _is_within(spans: Sequence[tuple[int, int]], at: int) -> bool:
-    """Whether one of some spans, in ascending order, covers a position."""
+    """Whether any of the ascending spans covers a position."""
     index = bisect_right(spans, at, key=lambda span: span[0])
     return bool(index) and at < spans[index - 1][1]
 
 
 def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The terms of several dictionaries; of an earlier one where several have a term."""
+    """Returns the terms of several dictionaries; earlier ones take precedence."""
     found: dict[str, tuple[str, str]] = {}
     for terms in reversed(dictionaries):
         found |= {folded(term): (term, target) for term, target in terms.items()}
@@ -159,12 +159,12 @@ def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _far_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str]:
-    """A much shorter prefix of each term that has prefixes, so that few jumps reach any of them.
+    """Returns jump pointers: for each term with prefixes, a much shorter prefix.
 
     Source: Myers, An applicative random-access stack (1983): jump pointers.
 
     Args:
-        shorter: the longest prefix of each term; prefixes come before what begins with them.
+        shorter: the longest prefix of each term; prefixes come before longer terms.
     """
     depths: dict[str, int] = {}
     found: dict[str, str] = {}

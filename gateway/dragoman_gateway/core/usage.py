@@ -1,4 +1,4 @@
-"""How much callers have used: added up in memory, and written to the store each second."""
+"""Usage of callers, counted in memory and written to the store each second."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from dragoman_gateway.core.store import Store
 _LOG = logging.getLogger(__name__)
 _FLUSH_S = 1.0
 _KEPT = 10_000
-"""Counts that are kept in memory, as far as they are written."""
+"""Maximum number of counts in memory, except unwritten ones."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a caller has used in a month.
+    """The usage of a caller in a month.
 
     Attributes:
-        characters: of source text, in Unicode code points.
-        requests: that were admitted.
-        characters_limit: of the month; None: no limit.
-        begin: of the month, UTC.
-        end: of it, when the next one begins.
+        characters: characters of source text, in Unicode code points.
+        requests: number of admitted requests.
+        characters_limit: limit of characters per month; None: no limit.
+        begin: beginning of the month, UTC.
+        end: beginning of the next month.
     """
 
     characters: int
@@ -44,9 +44,9 @@ class Month:
     """A calendar month, UTC.
 
     Attributes:
-        name: as 2026-11.
-        begin: of it.
-        end: of it, when the next one begins.
+        name: name such as 2026-11.
+        begin: beginning of the month.
+        end: beginning of the next month.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Month:
 
     @classmethod
     def of(cls, now_s: float) -> Month:
-        """The month of a Unix time."""
+        """Returns the month of a Unix time."""
         now = datetime.fromtimestamp(now_s, UTC)
         begin = datetime(now.year, now.month, 1, tzinfo=UTC)
         end = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
@@ -64,11 +64,10 @@ class Month:
 
 @dataclass(slots=True)
 class _Count:
-    """What one name has used in one month.
+    """The usage of one name in one month, as pairs of characters and requests.
 
-    Each pair is of characters and requests. What is written is what the store had when it was last
-    read or written; None: it was not read yet. What is being written is counted apart until it is
-    known whether that succeeded.
+    `written` is the state of the store when it was last read or written; None: not read yet.
+    `being_written` is counted separately until the write has succeeded or failed.
     """
 
     written: tuple[int, int] | None = None
@@ -82,18 +81,18 @@ class _Count:
 class UsageCounter:
     """Counts characters and requests by name and month.
 
-    A process that is killed loses what the last second counted. One that stops in order loses
-    nothing, and nothing is counted twice: what could not be written waits for the next write.
+    A process that is killed loses the counts of the last second. A regular exit loses nothing, and
+    nothing is counted twice: counts that could not be written wait for the next write.
     """
 
     def __init__(self, store: Store) -> None:
-        """Begin; `open` starts the flushing."""
+        """Prepare; `open` starts writing."""
         self._store = store
         self._counts: OrderedDict[tuple[str, str], _Count] = OrderedDict()
         self._used_keys: dict[str, str] = {}
-        """The day of the last use by key, as far as it is not written."""
+        """The day of the last use by key, if not written yet."""
         self._noted_keys: dict[str, str] = {}
-        """The same of all keys that were used on the present day."""
+        """The same for all keys used on the current day."""
         self._flushing = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -104,43 +103,43 @@ class UsageCounter:
         self._task = asyncio.create_task(self._flush_regularly())
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         self._stopping.set()
         if self._task is not None:
             await self._task
         await self._flush_if_possible()
 
     def add(self, name: str, month: str, characters: int, requests: int) -> None:
-        """Count; negative numbers take back what was counted in that month."""
+        """Add to the counts of a month; negative numbers refund."""
         count = self._count(name, month)
         count.waiting = _sum(count.waiting, (characters, requests))
 
     def note_use(self, key_id: str, day: str) -> None:
-        """Note that a key was used."""
+        """Record that a key was used."""
         if self._noted_keys.get(key_id) != day:
             self._noted_keys[key_id] = self._used_keys[key_id] = day
 
     async def read(self, name: str, month: str) -> None:
-        """Read what the store has, unless that is known, so that `total` counts it.
+        """Read the counts of the store, unless they are known, so that `total` includes them.
 
         Raises:
-            Unavailable: the store cannot be used now.
+            Unavailable: the store is not available.
         """
         if self._count(name, month).written is None:
-            # Not while it may be written: who knows then whether what is read has it?
+            # Not during a write: it would be unknown whether the read includes it.
             async with self._flushing:
                 found = await self._store.read(lambda db: _read(db, name, month))
                 self._count(name, month).written = found
 
     def total(self, name: str, month: str) -> tuple[int, int]:
-        """Characters and requests so far; what the store has only once it was read."""
+        """Returns characters and requests so far; includes the store only after `read`."""
         return self._count(name, month).total()
 
     async def flush(self) -> None:
-        """Write what waits.
+        """Write the waiting counts.
 
         Raises:
-            Unavailable: the store cannot be used now; what waits is kept for the next write.
+            Unavailable: the store is not available; the counts wait for the next write.
         """
         async with self._flushing:
             written = {}
@@ -172,7 +171,7 @@ class UsageCounter:
         return count
 
     def _drop_old(self) -> None:
-        """Forget what is written and was not used for long; it can be read again."""
+        """Remove written counts that were not used for long; they can be read again."""
         for _ in range(len(self._counts) - _KEPT):
             key, count = next(iter(self._counts.items()))
             if count.waiting == (0, 0):
@@ -194,14 +193,14 @@ class UsageCounter:
             await self.flush()
         except Unavailable as error:
             if not self._is_failing:
-                _LOG.warning("usage is counted in memory for now: %s", error)
+                _LOG.warning("usage is only counted in memory for now: %s", error)
             self._is_failing = True
         else:
             self._is_failing = False
 
 
 def month_usage(connection: sqlite3.Connection, month: str) -> dict[str, tuple[int, int]]:
-    """Characters and requests of a month by name, as far as they are written."""
+    """Returns the written characters and requests of a month by name."""
     query = "SELECT name, characters, requests FROM usage WHERE month = ?"
     rows = connection.execute(query, (month,))
     return {name: (characters, requests) for name, characters, requests in rows}
@@ -225,7 +224,7 @@ def _write(
     """Add counts to those of the store.
 
     Returns:
-        What the store has now, where other processes may have added too.
+        The new counts of the store; other processes may have added to them too.
     """
     connection.executemany(
         """INSERT INTO usage (name, month, characters, requests) VALUES (?, ?, ?, ?)

@@ -1,1 +1,1 @@
-"""The web page at `/`, and the picture of attention that it opens."""
+"""The web page at `/`, and its visualization of attention."""

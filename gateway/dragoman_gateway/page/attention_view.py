@@ -1,4 +1,4 @@
-"""`POST /api/v1/attention`: what the model's heads looked at in a sentence, as a page."""
+"""`POST /api/v1/attention`: a page that shows the attention weights of a sentence."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
 
 KIND: Kind = "cross"
-"""Shown first: what the translation looked at in the text."""
+"""Shown first: the attention from the translation to the text."""
 
 
 class AttentionPage:
-    """The endpoint."""
+    """The endpoint of the attention page."""
 
     def __init__(self, gateway: Gateway, protocol: str) -> None:
-        """Begin.
+        """Prepare.
 
         Args:
-            gateway: that it asks.
-            protocol: its name, for access.
+            gateway: the gateway's core.
+            protocol: name of the protocol, for access.
         """
         self._gateway, self._protocol = gateway, protocol
         policy = f"{drawing_policy()}; sandbox allow-scripts"
         self._headers = {"Content-Security-Policy": policy}
 
     async def answer(self, request: GatewayRequest) -> Response:
-        """A sentence, and optionally its translation, as a page of `dragoman attention`."""
+        """Return a page like that of `dragoman attention` for a sentence and its translation."""
         caller = await identify(self._gateway.access, request, request.bearer, self._protocol)
         fields = request.read_json(dict[str, Any])
         text, target = fields.pop("text", None), fields.pop("target", None)
@@ -41,7 +41,7 @@ class AttentionPage:
             raise InvalidInput("text: give a sentence to look at")
         if target is not None and not isinstance(target, str):
             raise InvalidInput("target: give a translation of the text, or leave it out")
-        fields.pop("store", None)  # of `translate`: no picture is kept
+        fields.pop("store", None)  # for `translate`; attention is never stored
         options = {**fields, "return_attention": True}
         translations = self._gateway.translations
         if target is None:
@@ -50,17 +50,17 @@ class AttentionPage:
         else:
             (scored,) = await translations.score(caller, [text], [target], options)
             seen = scored.attention
-        assert seen is not None  # it was asked for, and the client has checked the answer
+        assert seen is not None  # it was requested, and the client has checked the answer
         weights = seen.encoder, seen.decoder, seen.cross
         attention = Attention(seen.source, seen.read, seen.said, *weights)
         if not attention.source:
             raise InvalidInput("text: give a sentence with words to look at")
-        # Up to a million weights are written.
+        # In a thread, since the page may have a million weights.
         page = await asyncio.to_thread(write_page, attention, text, target, KIND)
         return HTMLResponse(page, headers=self._headers)
 
 
 def drawing_policy() -> str:
-    """What the page of `dragoman attention` may do: run its own script."""
+    """Returns the content security policy of the attention page: only its own script and style."""
     script, style = inline_hashes()
     return f"default-src 'none'; script-src '{script}'; style-src '{style}'"

@@ -1,4 +1,4 @@
-"""The page's files: static, read once, sent with their hashes as entity tags."""
+"""The page's static files: read once, and sent with their hashes as entity tags."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class StaticFile:
     """A file of the page.
 
     Attributes:
-        media_type: for the header `Content-Type`.
-        content: as it is.
-        packed: the same by gzip.
-        tag: entity tag, of the content.
+        media_type: value of the header `Content-Type`.
+        content: the content.
+        packed: the content compressed with gzip.
+        tag: entity tag of the content.
     """
 
     media_type: str
@@ -39,13 +39,13 @@ class StaticFile:
     tag: str
 
     def answer(self, asked: Headers, headers: dict[str, str]) -> Response:
-        """The file, or 304 where the browser has it already.
+        """Returns the file, or 304 if the browser has it already.
 
         Args:
             asked: headers of the request.
-            headers: more of the answer.
+            headers: additional headers of the answer.
         """
-        # Browsers ask each time whether it has changed: after an upgrade, all parts fit together.
+        # Browsers revalidate each time, so that all files are of the same version after an upgrade.
         headers = {
             "ETag": self.tag,
             "Cache-Control": "no-cache",
@@ -61,7 +61,7 @@ class StaticFile:
 
 
 def read_files() -> dict[str, StaticFile]:
-    """All files of the page by their path below `static`."""
+    """Returns all files of the page by their path below `static`."""
     folder = resources.files("dragoman_gateway.page") / "static"
     return {name: _read(name, file) for name, file in sorted(_below(folder).items())}
 
@@ -78,14 +78,14 @@ def _below(folder: Traversable, prefix: str = "") -> dict[str, Traversable]:
 
 def _read(name: str, file: Traversable) -> StaticFile:
     content = file.read_bytes()
-    # Weak: it also identifies the packed form.
+    # Weak, since it also identifies the compressed form.
     tag = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
     media_type = _MEDIA_TYPES[PurePosixPath(name).suffix]
     return StaticFile(media_type, content, gzip.compress(content, mtime=0), tag)
 
 
 def _matches(header: str, tag: str) -> bool:
-    """Whether `If-None-Match` names the tag; NGINX makes tags weak, so weakness does not count."""
+    """Whether `If-None-Match` has the tag; weakness is ignored, since NGINX makes tags weak."""
     given = {one.strip().removeprefix("W/") for one in header.split(",")}
     return "*" in given or tag.removeprefix("W/") in given
 

@@ -27,8 +27,8 @@ class PageProtocol:
         """Read the files.
 
         Args:
-            gateway: that the page uses.
-            own: the protocol that the page speaks, in whose shape errors are.
+            gateway: the gateway's core.
+            own: the protocol that the page uses, which also formats errors.
         """
         self._own = own
         self._headers = page_headers()
@@ -55,7 +55,7 @@ class PageProtocol:
 
     def _sender(self, file: StaticFile) -> Callable[[GatewayRequest], Awaitable[Response]]:
         async def send(request: GatewayRequest) -> Response:
-            # Under a prefix without its slash, the page's relative addresses would miss it.
+            # Without the slash after a prefix, the page's relative URLs would not include it.
             _, _, last = request.scope.get("raw_path", b"").rpartition(b"/")
             if last and request.scope["path"] == "/":
                 return Response(status_code=308, headers={"Location": f"./{last.decode()}/"})
@@ -65,10 +65,10 @@ class PageProtocol:
 
 
 def page_headers() -> dict[str, str]:
-    """Headers of the page and its files, beside those that all answers have.
+    """Returns the headers of the page and its files, besides those of all answers.
 
-    The picture of attention is shown in a frame without an origin, whose document inherits this
-    policy. So the policy names the hashes of its script and style, and admits no others in a page.
+    The attention page is shown in a frame without an origin, whose document inherits this policy.
+    So the policy contains the hashes of its script and style, and allows no other inline ones.
     """
     script, style = inline_hashes()
     policy = (

@@ -1,8 +1,7 @@
 """Messages of NVIDIA Riva's translation service and of gRPC's health service.
 
-They are described here by hand, with the numbers that they have on the wire, and become classes
-when they are imported; so there is no generated code. What a call of Riva's has for speech is left
-out.
+They are defined here by hand, with their field numbers, and become classes at import time, so there
+is no generated code. Riva's messages for speech are not included.
 
 Source: https://docs.nvidia.com/deeplearning/riva/user-guide/docs/reference/protos/riva_nmt.proto.html
 and https://github.com/grpc/grpc/blob/master/doc/health-checking.md
@@ -47,11 +46,11 @@ _MESSAGES: dict[str, dict[str, dict[str, tuple[int, str]]]] = {
         "HealthCheckResponse": {"status": (1, "enum")},
     },
 }
-"""Fields by package and message: the number and the type of each; no type is a string."""
+"""Fields by package and message, with number and type; an empty type is a string."""
 
 
 def _described() -> descriptor_pool.DescriptorPool:
-    pool = descriptor_pool.DescriptorPool()  # of its own, beside what others may have registered
+    pool = descriptor_pool.DescriptorPool()  # separate: names may be taken
     for package, messages in _MESSAGES.items():
         file = descriptor_pb2.FileDescriptorProto(
             name=f"dragoman/{package}.proto", package=package, syntax="proto3"

@@ -1,4 +1,4 @@
-"""Phrases that Riva's clients want kept, or translated in a given way."""
+"""Phrases in Riva's protocol that must be kept, or translated in a given way."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _BEGIN, _END = "<dnt>", "</dnt>"
 
 
 def read_phrases(written: Iterable[str]) -> dict[str, str]:
-    """The field `dnt_phrases` as a glossary.
+    """Parse the field `dnt_phrases` as a glossary.
 
-    NVIDIA's client joins all phrases into one string, `phrase##translation,phrase##`, though the
-    field is repeated; both ways are read. A phrase without a translation stays as it is.
+    NVIDIA's client joins all phrases into one string, `phrase##translation,phrase##`, although the
+    field is repeated; both forms are accepted. A phrase without a translation is kept.
     """
     found = {}
     for part in ",".join(written).split(","):
@@ -22,9 +22,9 @@ def read_phrases(written: Iterable[str]) -> dict[str, str]:
 
 
 def take_marks(texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Texts without the marks `<dnt>` and `</dnt>`, and a glossary that keeps what is in them.
+    """Remove the tags `<dnt>` and `</dnt>` from texts, and make a glossary of their content.
 
-    A mark that has no other one stays. It takes one pass over a text, whatever is in it.
+    An unmatched tag is not removed. The time is linear in the length of a text.
     """
     found: dict[str, str] = {}
     return [_without_marks(text, found) for text in texts], found

@@ -1,4 +1,4 @@
-"""The port of Riva's protocol: opened with the gateway, drained with it."""
+"""The gRPC server for Riva's protocol; it starts and shuts down with the gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.request_spans import RequestSpans
 
 _CALLS = 1000
-"""Most calls at once; more get RESOURCE_EXHAUSTED."""
+"""Maximum number of concurrent calls; others get RESOURCE_EXHAUSTED."""
 _IDLE_MS = 60_000
 
 
@@ -22,7 +22,7 @@ class RivaServer:
     """A gRPC server in the gateway's event loop.
 
     Attributes:
-        port: that it listens on.
+        port: the port that it listens on.
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class RivaServer:
         """Prepare.
 
         Args:
-            gateway: whose core translates.
-            log: gets a line for each call; None: there is no log.
-            spans: makes spans of calls; None: nothing is traced.
+            gateway: the gateway's core.
+            log: gets a line for each call; None: no log.
+            spans: makes spans of calls; None: no tracing.
         """
         self._gateway, self._log = gateway, log
         self._service = RivaService(gateway, self._observe, spans)
@@ -59,7 +59,7 @@ class RivaServer:
         await self._server.start()
 
     async def close(self, drain_s: float) -> None:
-        """Take no more calls; those in flight may finish within a time."""
+        """Accept no more calls, and let those in flight finish within a time."""
         await self._server.stop(drain_s)
 
     def _observe(self, began: float, call: str, record: RequestRecord) -> None:

@@ -1,4 +1,4 @@
-"""NVIDIA Riva's calls over gRPC, in the gateway's event loop, and gRPC's own health service."""
+"""The gRPC calls of NVIDIA Riva and gRPC's health service, in the gateway's event loop."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from dragoman_gateway.web.request_spans import RequestSpans
 _LOG = logging.getLogger(__name__)
 NAME = "riva"
 MODEL = "dragoman"
-"""Name of the one model that translates between all languages, or begin of those for each source
-language, if not every direction is served."""
+"""Name of the model for all directions; if not every direction is served, prefix of the names of
+the models for each source language."""
 _MOST_VARIATION = 256
 _HEALTH_S = 1.0
-"""Time between two checks of the health for a call of Watch; all calls share one request."""
+"""Time between two health checks for a call of Watch; all calls share one request."""
 _MOST_WATCHERS = 100
 _UNSERVED = ("StreamingTranslateSpeechToText", "StreamingTranslateSpeechToSpeech")
 _CODES = {
@@ -53,25 +53,25 @@ _Answer = Callable[[Any, Any], Awaitable[Any]]
 
 
 class RivaService:
-    """Answers the calls."""
+    """Answers the calls of Riva's protocol."""
 
     def __init__(
         self, gateway: Gateway, observe: _Observe, spans: RequestSpans | None = None
     ) -> None:
-        """Begin.
+        """Store the parts.
 
         Args:
-            gateway: whose core translates.
-            observe: takes what is to be counted and logged of a call: when it began, its name, and
-                its record, with the HTTP status that corresponds to its end.
-            spans: makes the spans of calls; None: nothing is traced.
+            gateway: the gateway's core.
+            observe: counts and logs a call, from the result of `Metrics.begin`, its name, and its
+                record with the corresponding HTTP status.
+            spans: makes the spans of calls; None: no tracing.
         """
         self._gateway, self._observe, self._spans = gateway, observe, spans
         self._watchers = 0
 
     @property
     def handlers(self) -> list[Any]:
-        """Of gRPC, for a server."""
+        """The handlers for a gRPC server."""
         translation = {
             "TranslateText": self._unary(self._translate, messages.TranslateTextRequest),
             "ListSupportedLanguagePairs": self._unary(
@@ -91,7 +91,7 @@ class RivaService:
         ]
 
     def _unary(self, answer: _Answer, request_type: Any) -> Any:
-        """A handler that counts, traces, and writes errors as gRPC does."""
+        """Returns a handler that counts and traces calls, and converts errors to gRPC's."""
         call = answer.__name__.strip("_")
 
         async def respond(received: bytes, context: Any, record: RequestRecord) -> Any:
@@ -146,7 +146,7 @@ class RivaService:
             )
         if ids := Fields(_metadata(context)).listed("glossary-ids"):
             options["glossary_ids"] = ids
-        # Callers above their limits cost no work, not even the parsing of marks.
+        # Admit before any work: a caller above its limits must not cause even the parsing of tags.
         async with self._gateway.access.admitted(caller, sum(map(len, request.texts))):
             texts, kept = take_marks(request.texts)
             if phrases := {**read_phrases(request.dnt_phrases), **kept}:
@@ -189,7 +189,7 @@ class RivaService:
 
     async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
         if self._watchers >= _MOST_WATCHERS:
-            message = f"{_MOST_WATCHERS} watch already: call Check"
+            message = f"{_MOST_WATCHERS} clients watch already: call Check"
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
         self._watchers += 1
         try:
@@ -217,11 +217,11 @@ def _parsed(request_type: Any, received: bytes) -> Any:
         return request_type.FromString(received)
     except DecodeError as error:
         name = request_type.DESCRIPTOR.name
-        raise InvalidInput(f"the request is no {name} of Riva's") from error
+        raise InvalidInput(f"the request is not a {name} of Riva") from error
 
 
 def _models(languages: Languages) -> dict[str, tuple[list[str], list[str]]]:
-    """Source and target languages by model: a model translates any of the ones into the others."""
+    """Returns source and target languages by model; a model supports all their combinations."""
     sources, targets = languages.sources, languages.targets
     pairs = {(src, tgt) for src in sources for tgt in targets if src != tgt}
     if pairs == languages.directions:
@@ -235,7 +235,7 @@ def _check_model(model: str, languages: Languages) -> None:
 
 
 def _check_variation(written: str) -> None:
-    """It cannot shorten anything here: the engine's own bound is longer than it can be."""
+    """Validate the field; it has no effect, since the engine's own limit is always larger."""
     if written and not (
         written.isascii() and written.isdigit() and int(written) <= _MOST_VARIATION
     ):
@@ -258,12 +258,12 @@ async def _abort(context: Any, error: GatewayError) -> None:
 
 
 def _metadata(context: Any) -> dict[str, str]:
-    """What a call brings beside its message."""
+    """Returns the metadata of a call."""
     return {name: str(value) for name, value in context.invocation_metadata() or ()}
 
 
 def _address(peer: str) -> str:
-    """The network address in gRPC's name of a client, such as `ipv4:127.0.0.1:4321`."""
+    """Returns the network address in gRPC's name of a client, such as `ipv4:127.0.0.1:4321`."""
     kind, _, rest = peer.partition(":")
     if kind == "ipv4":
         return rest.rpartition(":")[0]

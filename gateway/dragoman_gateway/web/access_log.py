@@ -1,6 +1,6 @@
-"""The access log: one JSON object a line, without texts, queries, addresses and secrets.
+"""The access log: one JSON object per line, without texts, queries, addresses and secrets.
 
-A slow reader of the log never blocks a request: lines that it does not take are dropped, and
+A slow reader of the log never blocks a request: lines that it does not read in time are dropped and
 counted.
 """
 
@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 _WAITING = 10_000
-"""Lines that may wait for the reader."""
+"""Maximum number of waiting lines."""
 _LAST_S = 2.0
 _STDERR = 2
 
@@ -23,7 +23,7 @@ class AccessLog:
     """Writes a line for each request, in a separate thread."""
 
     def __init__(self, out: int = _STDERR) -> None:
-        """Begin.
+        """Start the thread.
 
         Args:
             out: file descriptor to write to.
@@ -46,18 +46,18 @@ class AccessLog:
         characters: int,
         key_id: str | None,
     ) -> None:
-        """Write of a request.
+        """Log a request.
 
         Args:
-            request_id: as its answer has it.
-            trace_id: of its trace; None: it is not traced.
+            request_id: id of the request, as in its answer.
+            trace_id: id of its trace; None: not traced.
             protocol: name of the protocol.
-            method: of HTTP, or of gRPC.
+            method: HTTP method, or gRPC.
             endpoint: path with the names of its parameters, never their values.
-            status: of HTTP, or of gRPC.
-            took_s: how long it took.
-            characters: of source text that were admitted.
-            key_id: of its key; None: anonymous.
+            status: HTTP status.
+            took_s: duration of the request.
+            characters: number of admitted characters of source text.
+            key_id: id of its key; None: anonymous.
         """
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = msgspec.json.encode(
@@ -80,7 +80,7 @@ class AccessLog:
             self._dropped += 1
 
     def close(self) -> None:
-        """Write what still waits."""
+        """Write the waiting lines."""
         try:
             self._lines.put(None, timeout=_LAST_S)
         except queue.Full:

@@ -1,4 +1,4 @@
-"""Limits of connections, below ASGI: of time, size and number."""
+"""Limits of connections below ASGI: time, size and number."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from dragoman_gateway.core.errors import (
 
 HEAD_BYTES = 64 << 10
 STALLED_S = 60.0
-"""For which a client may read nothing of an answer."""
+"""How long a client may stop reading an answer."""
 _RETRY_S = 1.0
 _BEGIN_BYTES = 4096
 _LINE = re.compile(rb"([A-Za-z][A-Za-z-]{0,19}) (/[^ ?\r\n]*)[^ \r\n]*[ \r\n]")
 
 Refusal = Callable[[str, str, GatewayError | None], Response]
-"""Makes an answer of the method and the path of a request, and what is wrong with it."""
+"""Makes an answer from the method and path of a request, and its error."""
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """A connection that ends when its client is too slow, sends a huge head, or is one too many.
+    """A connection with limits: slow clients, large heads and too many connections are refused.
 
-    uvicorn itself waits without end for a head and for a reader.
+    uvicorn itself has no timeout for the head of a request, or for a client that does not read.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class BoundedConnection(HttpToolsProtocol):
         most: int,
         head_s: float,
     ) -> None:
-        """Begin, in the head of the first request.
+        """Start in the head of the first request.
 
         Args:
-            config: of uvicorn, and so on.
-            server_state: its connections.
-            app_state: of the application.
+            config: uvicorn's configuration.
+            server_state: uvicorn's state, with its connections.
+            app_state: state of the application.
             _loop: the event loop.
-            refusal: makes the answer to what cannot be read.
-            most: connections at once.
-            head_s: for a request's head to arrive, from its first byte or the start of the
+            refusal: makes the answer to an unreadable request.
+            most: maximum number of connections.
+            head_s: timeout for the head of a request, from its first byte or the start of the
                 connection, and for the rest of a request that was refused early.
         """
         super().__init__(config, server_state, app_state, _loop)
@@ -89,7 +89,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
-        """See `asyncio.Protocol`: the transport closes, and an answer could not be written."""
+        """See `asyncio.Protocol`; after this, the transport closes and no answer can be sent."""
         self._end_answers()
         super().eof_received()
 
@@ -110,10 +110,10 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """See httptools."""
         self._in_head, self._head_bytes = False, 0
-        # A head that came whole, or behind another request, was not counted.
+        # A head that arrived completely, or after another request, was not counted.
         if self._line_bytes() > HEAD_BYTES:
             self._is_head_long = True
-            raise ValueError  # which ends the parsing: `send_400_response` is called
+            raise ValueError  # ends the parsing, and `send_400_response` is called
         self._expect_no_more()
         super().on_headers_complete()
         going = [one for one in self._unanswered if not one.response_complete]
@@ -125,22 +125,22 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Called by uvicorn at the end of an answer."""
+        """Handle the end of an answer; called by uvicorn."""
         super().on_response_complete()
         if not self._in_head:
             self._expect_more()  # the rest of a request that was refused early
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP; called by uvicorn."""
+        """Refuse a request that is not HTTP; called by uvicorn."""
         if self._is_head_long:
             self._refuse_long_head()
         elif isinstance(sys.exc_info()[1], HttpParserInvalidMethodError) and self._line():
             self._refuse(None)
         else:
-            self._refuse(InvalidInput("this is no HTTP request that is understood here"))
+            self._refuse(InvalidInput("this is not a valid HTTP request"))
 
     def pause_writing(self) -> None:
-        """See `asyncio.Protocol`: the client reads more slowly than the answer is made."""
+        """See `asyncio.Protocol`; the client reads more slowly than the answer is produced."""
         super().pause_writing()
         if self._sending is None:
             self._sending = self.loop.call_later(STALLED_S, self.transport.abort)
@@ -174,7 +174,7 @@ class BoundedConnection(HttpToolsProtocol):
     def _end_answers(self) -> bool:
         """Mark all requests in flight as disconnected; returns whether there are any.
 
-        uvicorn marks only the last of several requests that came at once (pipelining).
+        With pipelining, uvicorn marks only the last of several requests.
         """
         going = [one for one in self._unanswered if not one.response_complete]
         for one in going:
@@ -183,21 +183,21 @@ class BoundedConnection(HttpToolsProtocol):
         return bool(going)
 
     def _line_bytes(self) -> int:
-        """Bytes of the head that was parsed: its lines, and the empty one at its end."""
+        """Returns the size of the parsed head, including the empty line at its end."""
         first = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
         return first + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
     def _line(self) -> re.Match[bytes] | None:
-        """The method and the path of the request, if they came at the begin of a packet."""
+        """Matches method and path of the request, if they are at the beginning of a packet."""
         return _LINE.match(self._begin)
 
     def _refuse_long_head(self) -> None:
         self._refuse(HeadTooLarge(f"the head of the request has more than {HEAD_BYTES:,} bytes"))
 
     def _refuse(self, error: GatewayError | None) -> None:
-        """Answer instead of the application, and close; None: the method is none of HTTP."""
+        """Answer instead of the application, and close; None: the HTTP method is unknown."""
         if self._end_answers():
-            # An earlier request of this connection was being answered: nothing fits in between.
+            # An earlier request is being answered; no other answer can be sent now.
             self.transport.close()
             return
         line = self._line()

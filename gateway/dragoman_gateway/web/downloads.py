@@ -1,4 +1,4 @@
-"""Files as answers."""
+"""File downloads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CHUNK_BYTES = 64 << 10
 async def file_response(
     path: Path, name: str, before_end: Callable[[], Awaitable[None]] | None = None
 ) -> Response:
-    """A file to be kept under a name: a browser shows nothing in this origin that was uploaded.
+    """Returns a file as an attachment, so that browsers do not display uploads in this origin.
 
     Args:
-        path: of the file, which may be removed once this has returned.
-        name: for the client.
-        before_end: is called before the last bytes are sent: a client that has them all sees what
-            it did.
+        path: path of the file, which may be removed after this has returned.
+        name: file name for the client.
+        before_end: called before the last bytes are sent, so that a client that has them all sees
+            its effect.
 
     Raises:
         NotFound: the file has just been removed.

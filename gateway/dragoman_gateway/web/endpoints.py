@@ -35,9 +35,9 @@ from dragoman_gateway.web.requests import (
 Handler = Callable[[GatewayRequest], Awaitable[Response]]
 _LOG = logging.getLogger(__name__)
 _HELD_BYTES = 256 << 20
-"""Of the bodies of all requests at once."""
+"""Maximum memory of the bodies of all requests."""
 _KEYLESS_BYTES = 64 << 10
-"""Of a body before which no key has come although one is needed."""
+"""Maximum size of a body without a preceding key, if a key is required."""
 _NO_KEY = "a key is required: send it as Authorization: Bearer KEY"
 
 
@@ -46,10 +46,10 @@ class Endpoint:
     """A path with a method.
 
     Attributes:
-        method: of HTTP.
-        path: with parameters in braces, as Starlette has them; they are in `request.path_params`.
+        method: HTTP method.
+        path: path with parameters in braces, as in Starlette; they are in `request.path_params`.
         handle: answers a request.
-        reads_body: whether the handler reads the body by itself, as it arrives: for files.
+        reads_body: whether the handler reads the body itself as it arrives, for files.
     """
 
     method: str
@@ -59,20 +59,20 @@ class Endpoint:
 
 
 class ProtocolPackage(Protocol):
-    """What a protocol consists of."""
+    """The interface of a protocol."""
 
     @property
     def name(self) -> str:
-        """For metrics and logs."""
+        """Name for metrics and logs."""
         ...
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
-        """Its paths."""
+        """The endpoints of the protocol."""
         ...
 
     def is_for(self, path: str) -> bool:
-        """Whether a path belongs to it, so that a wrong one is refused in its shape."""
+        """Whether a path belongs to the protocol, so that errors have its format."""
         ...
 
     @property
@@ -81,16 +81,16 @@ class ProtocolPackage(Protocol):
         ...
 
     def key_of(self, request: GatewayRequest) -> str | None:
-        """The key in the headers or the query of a request; None: there is none."""
+        """Returns the key in the headers or the query of a request, or None."""
         ...
 
     def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
-        """An error in its shape."""
+        """Returns an error in the protocol's format."""
         ...
 
 
 class Dispatcher:
-    """An ASGI application: finds the endpoint, reads the body, answers errors.
+    """An ASGI application that finds the endpoint, reads the body and answers errors.
 
     When a client disconnects, the handler of its request is cancelled.
     """
@@ -98,13 +98,13 @@ class Dispatcher:
     def __init__(
         self, protocols: Sequence[ProtocolPackage], access: Access, settings: GatewaySettings
     ) -> None:
-        """Begin.
+        """Build the table of endpoints.
 
         Args:
-            protocols: in the order in which they are asked whether a path is theirs; the last one
-                takes every path.
-            access: whom a body is taken from.
-            settings: bounds of bodies.
+            protocols: the protocols, asked in this order whether a path is theirs; the last one
+                accepts every path.
+            access: checks keys before a body is read.
+            settings: settings with the limits of bodies.
         """
         self._protocols, self._access, self._settings = protocols, access, settings
         most_bytes = max(_HELD_BYTES, settings.body_bytes, settings.file_bytes)
@@ -134,12 +134,12 @@ class Dispatcher:
             body.let_go()
 
     def refuse(self, method: str, path: str, error: GatewayError | None) -> Response:
-        """The answer to what came but cannot be read, in the shape of the path's protocol.
+        """Returns the answer to an unreadable request, in the format of the path's protocol.
 
         Args:
-            method: as far as it is known.
-            path: likewise; another one is "/".
-            error: what is wrong; None: there is no such method in HTTP.
+            method: method of the request, if known.
+            path: path of the request, or "/" if unknown.
+            error: the error; None: the HTTP method is unknown.
         """
         scope: Scope = {
             **{"type": "http", "method": method, "path": path},
@@ -150,14 +150,14 @@ class Dispatcher:
                 self._find(path, scope)
             except GatewayError as unknown:
                 error = unknown
-        error = error or InvalidInput(f"{method} is no method of HTTP")
+        error = error or InvalidInput(f"{method} is not an HTTP method")
         return self._protocol_of(path).refuse(GatewayRequest(scope), error)
 
     def _protocol_of(self, path: str) -> ProtocolPackage:
         return next(one for one in self._protocols if one.is_for(path))
 
     async def _response(self, request: GatewayRequest, body: BoundedBody) -> Response | None:
-        """The answer to a request; None: its client has gone."""
+        """Answer a request; None: its client has disconnected."""
         scope = request.scope
         protocol = self._protocol_of(scope["path"])
         scope["protocol"] = protocol.name
@@ -186,10 +186,10 @@ class Dispatcher:
         protocol: ProtocolPackage,
         endpoint: Endpoint,
     ) -> None:
-        """Decide how much of a body is read, before any of it is.
+        """Set the maximum size of a body before it is read.
 
         Raises:
-            GatewayError: nothing, since its key is refused.
+            GatewayError: the key is refused.
         """
         if endpoint.reads_body:
             body.bound(self._settings.file_bytes)
@@ -200,11 +200,11 @@ class Dispatcher:
             body.bound(_KEYLESS_BYTES, KeyMissing(_NO_KEY))
 
     def _find(self, path: str, scope: Scope) -> tuple[ProtocolPackage, Endpoint]:
-        """The endpoint of a path and a method.
+        """Find the endpoint of a path and a method.
 
         Raises:
             NotFound: no protocol has the path.
-            WrongMethod: it has other methods.
+            WrongMethod: the path has only other methods.
         """
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         methods = self._exact.get(path, {})

@@ -1,4 +1,4 @@
-"""Fields of a request, read by name and type, whether they came as JSON or as a form."""
+"""Typed access to the fields of a request, from JSON or a form."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _MOST_SHOWN = 40
 
 
 class Fields:
-    """Values by name, of which a form has texts alone.
+    """Values by name; from a form, all values are texts.
 
-    Each method raises `InvalidInput` for a value of another type, or for one that a form has twice.
+    Each method raises `InvalidInput` for a value of the wrong type, or a repeated field of a form.
     A field that is absent or `null` counts as not given.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Keep the values."""
+        """Store the values."""
         self._values = values
 
     def get(self, name: str) -> Any:
-        """The value as it came; None: not given."""
+        """Returns the unchanged value; None: not given."""
         return self._values.get(name)
 
     def text(self, name: str) -> str | None:
-        """A text; None: not given."""
+        """Returns a text; None: not given."""
         value = self.get(name)
         if value is None:
             return value
@@ -39,7 +39,7 @@ class Fields:
         raise InvalidInput(f"{name}: give a text, not {_kind(value)}")
 
     def texts(self, name: str) -> list[str] | None:
-        """One text or several, as a list; None: not given."""
+        """Returns one text or several, as a list; None: not given."""
         value = self.get(name)
         if value is None:
             return None
@@ -51,12 +51,12 @@ class Fields:
         return values
 
     def listed(self, name: str) -> list[str]:
-        """Words, as a list or with commas between them."""
+        """Returns words, given as a list or separated by commas."""
         texts = self.texts(name) or ()
         return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
     def whole_number(self, name: str) -> int | None:
-        """A whole number; None: not given."""
+        """Returns an integer; None: not given."""
         value = self.get(name)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
@@ -66,7 +66,7 @@ class Fields:
         raise InvalidInput(f"{name}: give a whole number, not {_shown(value)}")
 
     def switch(self, name: str) -> bool | None:
-        """`true` or `false`, or 1 or 0; None: not given."""
+        """Returns a bool, given as `true` or `false`, or as 1 or 0; None: not given."""
         value = self.get(name)
         if value is None or isinstance(value, bool):
             return value
@@ -76,7 +76,7 @@ class Fields:
         raise InvalidInput(f"{name}: give true or false, not {_shown(value)}")
 
     def file(self, name: str) -> UploadFile | None:
-        """A file of a form; None: not given."""
+        """Returns a file of a form; None: not given."""
         value = self.get(name)
         if value is None or isinstance(value, UploadFile):
             return value
@@ -85,7 +85,7 @@ class Fields:
         )
 
     def sections(self, name: str) -> Sequence[Fields] | None:
-        """Objects in a list: `[{"a": ..}]` in JSON, `name[0].a=..` in a form; None: not given."""
+        """Returns a list of objects: `[{"a": ..}]` in JSON, `name[0].a=..` in a form, or None."""
         value = self.get(name)
         if value is None:
             value = self._dotted(name)
@@ -96,7 +96,7 @@ class Fields:
         return [Fields(one) for one in value]
 
     def _dotted(self, name: str) -> list[dict[str, Any]] | None:
-        """Of the fields `name[0].a`, `name[0].b`, `name[1].a`, one object for each number."""
+        """Collects fields such as `name[0].a` and `name[0].b` into an object for each number."""
         found: dict[str, dict[str, Any]] = {}
         for key, value in self._values.items():
             if key.startswith(f"{name}[") and "]." in key:
@@ -106,15 +106,15 @@ class Fields:
 
 
 def _unicode(name: str, text: str) -> str:
-    """The text, which can be written as UTF-8.
+    """Returns a text that can be encoded in UTF-8.
 
     Raises:
-        InvalidInput: it has half of a surrogate pair.
+        InvalidInput: the text has a lone surrogate.
     """
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(f"{name}: has half of a surrogate pair, which is no character") from None
+        raise InvalidInput(f"{name}: has a lone surrogate, which is not a character") from None
     return text
 
 

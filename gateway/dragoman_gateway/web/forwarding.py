@@ -1,4 +1,4 @@
-"""Forwarding headers of proxies; only those of trusted proxies are used."""
+"""Forwarding headers of proxies; only trusted proxies may set them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 FORWARDED = frozenset(
     (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
 )
-"""That only proxies send."""
+"""Headers that only proxies send."""
 _MOST_HOPS = 20
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)+")
 _HOST = re.compile(rb"[A-Za-z0-9._-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
 
 
 class Networks:
-    """Networks of IP addresses; what reaches an IPv6 socket by IPv4 counts as IPv4."""
+    """Networks of IP addresses; IPv4 clients of an IPv6 socket count as IPv4."""
 
     def __init__(self, setting: str, written: Sequence[str]) -> None:
-        """Read them.
+        """Parse the networks.
 
         Args:
-            setting: in which they are.
-            written: such as `10.0.0.0/8`.
+            setting: name of the setting, for messages.
+            written: networks such as `10.0.0.0/8`.
 
         Raises:
-            UsageError: one is no network.
+            UsageError: a network is not valid.
         """
         self._networks: list[Network] = []
         for one in written:
@@ -40,11 +40,11 @@ class Networks:
                 self._networks.append(ipaddress.ip_network(one, strict=False))
             except ValueError as error:
                 raise UsageError(
-                    f"{setting}: {one!r} is no network: give one such as 10.0.0.0/8"
+                    f"{setting}: {one!r} is not a network: give one such as 10.0.0.0/8"
                 ) from error
 
     def have(self, address: str) -> bool:
-        """Whether an address is in one of them."""
+        """Whether an address is in one of the networks."""
         try:
             found = ipaddress.ip_address(address)
         except ValueError:
@@ -58,30 +58,30 @@ class Forwarding:
     """Reads the headers of trusted proxies."""
 
     def __init__(self, trusted: tuple[str, ...]) -> None:
-        """Begin.
+        """Parse the networks.
 
         Args:
-            trusted: networks of proxies.
+            trusted: networks of trusted proxies.
 
         Raises:
-            UsageError: one is no network.
+            UsageError: a network is not valid.
         """
         networks = Networks("trusted_proxies", trusted)
         self._trusts = functools.lru_cache(4096)(networks.have)
         self._are_any = bool(trusted)
 
     def trusts(self, address: str) -> bool:
-        """Whether an address is a trusted proxy's."""
+        """Whether an address belongs to a trusted proxy."""
         return self._are_any and self._trusts(address)
 
     def apply(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
-        """Put what a trusted proxy says into a request: client, scheme, host, path's prefix.
+        """Set client, scheme, host and path prefix of a request from a trusted proxy's headers.
 
-        What is malformed is left out.
+        Malformed headers are ignored.
 
         Args:
-            scope: of a request that came from a trusted proxy.
-            headers: by name; what is repeated is joined by commas.
+            scope: scope of a request from a trusted proxy.
+            headers: headers by name; repeated ones are joined by commas.
         """
         if value := headers.get(b"x-forwarded-for"):
             scope["client"] = (self._client(value, scope["client"][0]), 0)
@@ -94,7 +94,7 @@ class Forwarding:
             scope["root_path"] = prefix
 
     def _client(self, value: bytes, proxy: str) -> str:
-        """The nearest address that is no trusted proxy: those farther away can be made up."""
+        """Returns the nearest address that is not a trusted proxy; farther ones can be forged."""
         found = proxy
         for part in reversed(value.decode("latin-1").split(",")[-_MOST_HOPS:]):
             address = _address(part.strip())
@@ -107,18 +107,18 @@ class Forwarding:
 
 
 def replace_host(scope: Scope, host: bytes) -> None:
-    """Let a request have another Host header."""
+    """Replace the Host header of a request."""
     others = [pair for pair in scope["headers"] if pair[0] != b"host"]
     scope["headers"] = [(b"host", host), *others]
 
 
 def _last(headers: Mapping[bytes, bytes], name: bytes) -> bytes:
-    """The value that the nearest proxy gave."""
+    """Returns the value set by the nearest proxy."""
     return headers.get(name, b"").rpartition(b",")[2].strip()
 
 
 def _address(written: str) -> str | None:
-    """An IP address without its port; None: it is none."""
+    """Returns an IP address without its port; None: not an IP address."""
     if written.startswith("["):
         written = written[1:].partition("]")[0]
     elif written.count(":") == 1:

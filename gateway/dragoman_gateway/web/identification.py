@@ -1,4 +1,4 @@
-"""Who sends an HTTP request."""
+"""Identifies the sender of an HTTP request."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dragoman_gateway.web.requests import GatewayRequest
 async def identify(
     access: Access, request: GatewayRequest, secret: str | None, protocol: str
 ) -> Caller:
-    """Who sends a request, and whether the cache may have its translations.
+    """Identify the sender of a request, and whether the cache may be used.
 
     Args:
-        access: knows the keys.
-        request: with its headers.
-        secret: the key as the protocol carries it; None or empty: there is none.
-        protocol: its name.
+        access: access control with the keys.
+        request: the request.
+        secret: the key in the request; None or empty: no key.
+        protocol: name of the protocol.
 
     Raises:
         KeyMissing: a key is required.
-        KeyRefused: the key is not good for this.
+        KeyRefused: the key is not valid for this.
     """
     caller = await access.caller(secret, protocol, request.address)
     return caller.obeying(request.headers.get("cache-control", ""))

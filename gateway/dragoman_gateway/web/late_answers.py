@@ -1,4 +1,4 @@
-"""Answers in JSON that may take longer than clients wait for a first byte."""
+"""JSON answers that may take longer than clients wait for the first byte."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _LOG = logging.getLogger(__name__)
 _AT_ONCE = {"X-Accel-Buffering": "no"}
 """For NGINX, which would otherwise buffer the spaces until there are 4 KiB."""
 FIRST_S, EACH_S = 5.0, 4.0
-"""After which the answer begins, and between two spaces of it."""
+"""Time until the answer begins, and time between two spaces."""
 
 
 async def late_answer(answer: Coroutine[Any, Any, Response]) -> Response:
-    """An answer that begins with spaces if it takes long, which JSON allows.
+    """Returns an answer that begins with spaces, which JSON allows, if it takes long.
 
-    DeepL's clients time out after 10 s without a byte and send the request again, up to six times.
-    An error after the first space closes the connection, since the status is sent.
+    DeepL's clients time out after 10 s without a byte and retry up to six times. An error after the
+    first space closes the connection, since the status has already been sent.
 
     Args:
-        answer: in JSON; it is cancelled when the client leaves.
+        answer: makes a JSON answer; cancelled when the client disconnects.
 
     Raises:
-        GatewayError: the answer failed before it began.
+        GatewayError: the answer failed before the first byte.
     """
     task = asyncio.create_task(answer)
     try:
@@ -49,7 +49,7 @@ async def _spaced(task: asyncio.Task[Response]) -> AsyncGenerator[bytes, None]:
             await asyncio.wait([task], timeout=EACH_S)
         yield bytes(task.result().body)
     except GatewayError as error:
-        # The server logs this one, so it must not quote a text.
+        # The server logs this exception, so it must not quote texts.
         raise ConnectionAbortedError(f"an answer failed late: {error.code}") from None
     except Exception as error:
         log_fault(_LOG, "an answer failed late", error)

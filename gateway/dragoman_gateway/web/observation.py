@@ -1,4 +1,4 @@
-"""Metrics and the access log of HTTP requests, around everything else."""
+"""Outermost middleware: metrics and the access log of HTTP requests."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _OPERATIONS = "operations"
 
 
 class Observed:
-    """An ASGI application that counts what another one answers."""
+    """ASGI middleware that counts and logs requests."""
 
     def __init__(self, application: ASGIApp, metrics: Metrics, log: AccessLog | None) -> None:
-        """Begin.
+        """Wrap an application.
 
         Args:
-            application: that answers.
-            metrics: count.
-            log: gets a line for each request but those of probes; None: there is no log.
+            application: the application that answers.
+            metrics: count the requests.
+            log: gets a line for each request except probes; None: no log.
         """
         self._application, self._metrics, self._log = application, metrics, log
 

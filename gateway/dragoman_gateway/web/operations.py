@@ -24,10 +24,10 @@ class Operations:
     takes_keys_in_bodies = False
 
     def __init__(self, gateway: Gateway) -> None:
-        """Begin.
+        """Make the endpoints.
 
         Raises:
-            UsageError: one of the networks that may read metrics is none.
+            UsageError: a network in `metrics_networks` is not valid.
         """
         self._gateway = gateway
         self._networks = Networks("metrics_networks", gateway.settings.metrics_networks)
@@ -57,17 +57,17 @@ class Operations:
         if self._gateway.stopping:
             return _not_ready("stopping")
         if not await self._gateway.translations.is_ready():
-            return _not_ready("the server behind is not ready")
+            return _not_ready("the translation server is not ready")
         return json_response({"status": "ok"})
 
     async def _metrics(self, request: GatewayRequest) -> Response:
-        # Behind a proxy that is not named in the settings, every address is the proxy's.
+        # Behind a proxy that is not in the settings, every address is the proxy's.
         is_forwarded = any(name in request.headers for name in _FORWARDED)
         if not self._networks.have(request.address) or (
             is_forwarded and not self._gateway.settings.trusted_proxies
         ):
             raise KeyRefused(
-                "metrics are for this machine alone: name more networks with --metrics-networks"
+                "metrics are only for this machine: allow more networks with --metrics-networks"
             )
         return Response(self._gateway.metrics.text(), media_type=CONTENT_TYPE)
 

@@ -1,16 +1,16 @@
-"""Which web pages may call the gateway, and by which names.
+"""Protection against requests from foreign web pages, and CORS.
 
 A page of any site can make the browsers of its visitors send requests to loopback and to private
-networks. Where a request needs no key, two checks keep such pages out:
+networks. If a request needs no key, two checks stop such pages:
 
-- The Host header must be one of the gateway's names. A site that lets its own name point to
-  127.0.0.1 (DNS rebinding) would otherwise have the gateway's origin and could read its answers.
-- A request of another origin's page is refused, by its headers Origin and Sec-Fetch-Site, which
-  pages cannot change. A form or a script could otherwise send texts, or change glossaries and
-  documents, without reading an answer. Links to the page of the gateway work.
+- The Host header must be one of the gateway's names. A site that points its own name to 127.0.0.1
+  (DNS rebinding) would otherwise have the gateway's origin and could read its answers.
+- A request from a page of another origin is refused, according to its headers Origin and
+  Sec-Fetch-Site, which pages cannot change. A form or a script could otherwise send texts, or
+  change glossaries and documents, without reading an answer. Links to the gateway's page work.
 
-Where a key is needed neither is: a page of another site has none. Then CORS alone decides what
-pages may read.
+If a key is required, these checks are not needed, since a page of another site has no key. Then
+only CORS decides what pages may read.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from dragoman_gateway.web.forwarding import FORWARDED
 
 ANY = "*"
 _EXTENSION = re.compile(rb"(?:chrome|moz|safari-web|safari)-extension://")
-"""Origins of browser extensions: their users have installed them."""
+"""Origins of browser extensions, which are allowed because their users installed them."""
 _HOST = re.compile(rb"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?")
 _NAVIGATIONS = frozenset(("GET", "HEAD"))
 
 
 class Origins:
-    """Decides on requests by their headers Host and Origin."""
+    """Allows or refuses requests by their headers Host and Origin."""
 
     def __init__(self, settings: GatewaySettings) -> None:
-        """Begin.
+        """Read the settings.
 
         Raises:
-            UsageError: an allowed origin or host is none.
+            UsageError: an allowed origin or host is not valid.
         """
         self._hosts = {host.lower().encode() for host in settings.allowed_hosts}
         self._hosts.add(settings.address.lower().encode())
@@ -52,11 +52,11 @@ class Origins:
         self._is_checked = bool(settings.allowed_hosts)
 
     def allows(self, origin: bytes) -> bool:
-        """Whether the settings name an origin."""
+        """Whether the settings allow an origin."""
         return self._allows_all or origin in self._allowed
 
     def answer_headers(self, origin: bytes | None) -> list[tuple[bytes, bytes]]:
-        """What lets a browser show an answer to an allowed page, or keeps it from others."""
+        """Returns the CORS headers of an answer."""
         if self._allows_all:
             return _READABLE_BY_ALL
         if origin is not None and origin in self._allowed:
@@ -70,12 +70,12 @@ class Origins:
     def refusal(
         self, method: str, headers: Mapping[bytes, bytes], needs_no_key: bool, is_open: bool
     ) -> GatewayError | None:
-        """Why a request is refused; None: it is not.
+        """Returns the error for a request that is not allowed, or None.
 
         Args:
-            method: of the request.
-            headers: by name.
-            needs_no_key: whether it would be answered without a key.
+            method: method of the request.
+            headers: headers by name.
+            needs_no_key: whether the request is answered without a key.
             is_open: whether everybody may use the gateway without limits.
         """
         host = headers.get(b"host", b"")
@@ -86,8 +86,8 @@ class Origins:
             )
         if is_open and not FORWARDED.isdisjoint(headers):
             return Forbidden(
-                "a proxy forwards to this gateway, which is open to all that reach it: make a key "
-                "with dragoman keys add, or name the proxy in trusted_proxies"
+                "a proxy forwards to this gateway, which is open to everybody: create a key with "
+                "dragoman keys add, or name the proxy in trusted_proxies"
             )
         if needs_no_key and self._is_of_another_page(method, headers, host):
             return Forbidden(
@@ -97,9 +97,9 @@ class Origins:
         return None
 
     def _is_ours(self, host: bytes) -> bool:
-        """Whether a Host header names this gateway; no page can rebind an IP address."""
+        """Whether a Host header names this gateway; IP addresses cannot be rebound by DNS."""
         found = _HOST.fullmatch(host.lower())
-        if found is None:  # also two of them, joined
+        if found is None:  # also for two joined headers
             return False
         name = (found[1] or found[2]).rstrip(b".")
         if name == b"localhost" or name in self._hosts or name.endswith(b".localhost"):
@@ -118,7 +118,7 @@ class Origins:
         if origin is not None:
             is_own = origin.partition(b"://")[2].lower() == host.lower()
             return not (is_own or self.allows(origin) or _EXTENSION.match(origin))
-        if site is None:  # no browser, or an old one with a request that changes nothing
+        if site is None:  # not a browser, or a request of an old one that changes nothing
             return False
         is_link = headers.get(b"sec-fetch-mode") == b"navigate" and method in _NAVIGATIONS
         return not (is_link or self._allows_all)
@@ -131,10 +131,10 @@ _READABLE_BY_ALL = [
 
 
 def _origin(written: str) -> bytes:
-    """An origin as browsers send it."""
+    """Returns an origin in the form that browsers send."""
     parts = urlsplit(written)
     if not parts.scheme or not parts.netloc or parts.path not in ("", "/") or parts.query:
         raise UsageError(
-            f"allowed_origins: {written!r} is no origin: give one such as https://example.com"
+            f"allowed_origins: {written!r} is not an origin: give one such as https://example.com"
         )
     return f"{parts.scheme}://{parts.netloc}".lower().encode()

@@ -1,10 +1,10 @@
-"""What every HTTP request passes first, and what every answer gets last.
+"""Middleware for all HTTP requests and answers.
 
-Requests: headers of proxies, the path's prefix, an id, checks of host and origin. Answers: headers
-for safety, for other origins, and of limits.
+Requests: headers of proxies, path prefix, request id, checks of host and origin. Answers: security
+headers, CORS headers and rate-limit headers.
 
-A refusal is left in the scope as `refusal`, so that the dispatcher answers it in the shape of the
-protocol that the path belongs to.
+An error is stored in the scope as `refusal`, so that the dispatcher answers it in the format of the
+path's protocol.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ _UNLESS_GIVEN = [
     (b"content-security-policy", b"default-src 'none'; base-uri 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-"""Answers are data about texts: nobody on the way may keep them, no page may show or embed them."""
+"""Answers contain private texts: no cache may store them, and no other page may embed them."""
 _PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (b"access-control-allow-headers", b"Authorization, *"),  # the star does not stand for it
+    (b"access-control-allow-headers", b"Authorization, *"),  # "*" does not include it
     (b"access-control-allow-private-network", b"true"),
     (b"access-control-max-age", b"600"),
 ]
 
 
 class Protection:
-    """An ASGI application around another one."""
+    """ASGI middleware; see the module."""
 
     def __init__(self, application: ASGIApp, access: Access, settings: GatewaySettings) -> None:
-        """Begin.
+        """Wrap an application.
 
         Raises:
-            UsageError: a setting is not what it should be.
+            UsageError: a setting is not valid.
         """
         self._application, self._access = application, access
         self._forwarding = Forwarding(settings.trusted_proxies)
@@ -96,11 +96,11 @@ class Protection:
         await self._application(scope, receive, answer)
 
     def without_prefix(self, path: str) -> str:
-        """A path as endpoints have it, of one that came without a proxy's headers."""
+        """Returns a path as in endpoints, for a request without a proxy's headers."""
         return _without(self._prefix, path)
 
     def _begin(self, scope: Scope, headers: dict[bytes, bytes]) -> bytes:
-        """Apply the proxy's headers and the prefix to the scope; returns the request's id."""
+        """Apply proxy headers and the prefix to the scope; returns the request's id."""
         request_id = b""
         client = scope.get("client")
         scope["root_path"] = self._prefix
@@ -113,7 +113,7 @@ class Protection:
         return request_id
 
     async def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> GatewayError | None:
-        if scope["path"] in OPERATIONS:  # whatever the store does
+        if scope["path"] in OPERATIONS:  # even if the store fails
             return self._origins.refusal(scope["method"], headers, self._may_need_no_key, False)
         try:
             is_open = await self._access.is_open()
@@ -137,7 +137,7 @@ class Protection:
 
 
 def _without(prefix: str, path: str) -> str:
-    """A path without a prefix of whole segments, if it has it."""
+    """Removes a prefix of whole segments from a path, if it has it."""
     if prefix and path.startswith(prefix) and path[len(prefix) :][:1] in ("", "/"):
         return path[len(prefix) :] or "/"
     return path

@@ -1,4 +1,4 @@
-"""How people reach the gateway: what URLs in answers begin with."""
+"""Public URLs of the gateway, for links in answers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dragoman_gateway.web.requests import GatewayRequest
 
 
 def public_url(request: GatewayRequest, settings: GatewaySettings) -> str:
-    """The URL of the gateway, without a slash at its end: that of the settings, or as requested."""
+    """Returns the gateway's URL without a trailing slash, from the settings or the request."""
     return (settings.public_url or str(request.base_url)).rstrip("/")
 
 
 def public_path(request: GatewayRequest, settings: GatewaySettings) -> str:
-    """The path of a request, as its client has it: behind the prefix, wherever that is from."""
+    """Returns the path of a request as its client sees it, including the prefix."""
     path: str = request.scope["path"]
     return urlsplit(public_url(request, settings)).path + path

@@ -1,7 +1,7 @@
-"""Response headers with the limits of a caller and what is left of them.
+"""Response headers with the rate limits of a caller and the remaining quota.
 
-Source: draft-ietf-httpapi-ratelimit-headers-11. The draft registers the units of requests, bytes
-and concurrent requests; that of characters is ours.
+Source: draft-ietf-httpapi-ratelimit-headers-11. The draft registers the units requests, bytes and
+concurrent requests; the unit characters is our own.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ _MONTH_S = 31 * 24 * 3600
 
 
 def rate_headers(status: LimitStatus, month_left_s: float) -> list[tuple[bytes, bytes]]:
-    """`RateLimit-Policy` and `RateLimit`; none without limits.
+    """Returns `RateLimit-Policy` and `RateLimit`; no headers without limits.
 
     Args:
-        status: after the request.
+        status: status after the request.
         month_left_s: seconds until the next month.
     """
     limits, policies, left = status.limits, [], []
@@ -40,6 +40,6 @@ def rate_headers(status: LimitStatus, month_left_s: float) -> list[tuple[bytes, 
 
 
 def _left(name: str, limit: int, used: float) -> str:
-    """What is left of a bucket, and the time until it is full."""
+    """Returns the rest of a bucket, and the time until it is full."""
     time_s = int(used * MINUTE_S / limit) + 1 if limit else int(MINUTE_S)
     return f'"{name}";r={max(0, int(limit - used))};t={time_s}'

@@ -1,4 +1,4 @@
-"""A span for each request that is traced; what the server behind does is below it."""
+"""OpenTelemetry spans of traced requests; the spans of the server behind are their children."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _FAULT = 500
 
 
 class RequestSpans:
-    """Makes the spans.
+    """Makes the spans of requests.
 
-    A trace context is continued if it comes from a network that may bring one: strangers could else
-    have all their requests traced.
+    A trace context is only accepted from trusted networks; otherwise any client could have all its
+    requests traced.
     """
 
     def __init__(self, tracing: Tracing, networks: Sequence[str]) -> None:
-        """Begin.
+        """Prepare.
 
         Args:
             tracing: makes spans.
-            networks: that may bring a trace context.
+            networks: networks whose trace context is accepted.
 
         Raises:
-            UsageError: one is no network.
+            UsageError: a network is not valid.
         """
         self._tracing = tracing
         self._trusts = functools.lru_cache(4096)(Networks("trace_networks", networks).have)
@@ -45,13 +45,13 @@ class RequestSpans:
     def span(
         self, name: str, protocol: str, carrier: Mapping[str, str], address: str
     ) -> AbstractContextManager[Span | None]:
-        """The span around what answers a request; None: it is not traced.
+        """Returns the span around the handling of a request; None: it is not traced.
 
         Args:
-            name: of it.
+            name: name of the span.
             protocol: name of the protocol.
-            carrier: headers, of which those of a trace context are read.
-            address: of the client.
+            carrier: headers, which may have a trace context.
+            address: address of the client.
         """
         if TRACEPARENT in carrier and self._trusts(address):
             context = sampled_context(carrier)
@@ -85,13 +85,13 @@ class RequestSpans:
 
 
 class Traced:
-    """An ASGI application around another one."""
+    """ASGI middleware that traces requests."""
 
     def __init__(self, application: ASGIApp, spans: RequestSpans) -> None:
-        """Begin.
+        """Wrap an application.
 
         Args:
-            application: that answers.
+            application: the application that answers.
             spans: makes the spans of its requests.
         """
         self._application, self._spans = application, spans
@@ -115,7 +115,7 @@ class Traced:
 
 
 def _describe(span: Span, scope: Scope) -> None:
-    """Give a span what is known of its request at the end."""
+    """Add the attributes of a request to its span, at the end."""
     span.set_attributes(
         {
             "http.request.method": scope["method"],

@@ -1,4 +1,4 @@
-"""A request as handlers see it: its body is whole, bounded and in time."""
+"""HTTP requests, with limits on the size and the time of their bodies."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _Shape = TypeVar("_Shape")
 _Result = TypeVar("_Result")
 _AGAIN_S = 1.0
 _LEAST_BYTES_PER_S = 64 << 10
-"""Speed at which a body may arrive for as long as it takes."""
+"""At this speed, a body of any length arrives in time."""
 _MOST_FIELDS = 10_000
-"""Of a form."""
+"""Maximum number of fields in a form."""
 _MOST_FILES = 10
 _MOST_PART_BYTES = 8 << 20
-"""Of a field that is no file."""
+"""Maximum size of a field that is not a file."""
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
 
 
 class GatewayRequest(Request):
-    """A request with its whole body.
+    """A request with its body.
 
     Attributes:
-        content: the body; empty where the endpoint reads it by itself.
+        content: the body; empty if the endpoint reads it itself.
     """
 
     content: bytes = b""
@@ -59,38 +59,38 @@ class GatewayRequest(Request):
 
     @property
     def request_id(self) -> str:
-        """As the header X-Request-ID of its answer has it."""
+        """The id of the request, as in the header `X-Request-ID` of its answer."""
         found: str = self.scope["request_id"]
         return found
 
     @property
     def has_body(self) -> bool:
-        """Whether a body comes, of any length."""
+        """Whether the request has a body."""
         return self.headers.get("content-length", "0") != "0" or "transfer-encoding" in self.headers
 
     @property
     def bearer(self) -> str | None:
-        """The token of the header `Authorization: Bearer`; None: there is none."""
+        """The token of the header `Authorization: Bearer`, or None."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return token.strip() or None if scheme.lower() == "bearer" else None
 
     def read_json(self, shape: type[_Shape]) -> _Shape:
-        """The body as a shape of msgspec.
+        """Parse the body as a msgspec type.
 
         Raises:
-            InvalidInput: it is not JSON, or not of the shape; the message names the field.
+            InvalidInput: it is not JSON, or does not have the type; the message names the field.
         """
         try:
             return msgspec.json.decode(self.content, type=shape)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput(f"the body is not what it should be: {error}") from error
+            raise InvalidInput(f"the body is not valid: {error}") from error
 
     async def read_fields(self) -> dict[str, Any]:
-        """The fields of the query and of the body, which is a JSON object or a form.
+        """Read the fields of the query and of the body, which is a JSON object or a form.
 
         Returns:
-            Values by name: of JSON any, of a form a text or a file, or a list of these where a name
-            occurs more than once. The body's value comes before the query's.
+            Values by name. A value from JSON has any type. A value from a form is a text or a file,
+            or a list of these if the name is repeated. The body takes precedence over the query.
 
         Raises:
             InvalidInput: the body is malformed.
@@ -105,7 +105,7 @@ class GatewayRequest(Request):
             return fields | self.read_json(dict[str, Any])
         if self.media_type not in ("", FORM):
             raise WrongMediaType(
-                f"content type {self.media_type[:60]!r} is not read here: send {JSON} or {FORM}"
+                f"content type {self.media_type[:60]!r} is not supported: send {JSON} or {FORM}"
             )
         return fields | _collected(_form_pairs(self.content))
 
@@ -120,40 +120,40 @@ class GatewayRequest(Request):
             )
         except (MultiPartException, UnicodeDecodeError) as error:
             raise InvalidInput(f"the form cannot be read: {error}") from error
-        except HTTPException as error:  # what Starlette makes of it
+        except HTTPException as error:  # Starlette converts the exceptions above
             raise InvalidInput(f"the form cannot be read: {error.detail}") from error
         return _collected(form.multi_items())
 
 
 class BodiesInFlight:
-    """Counts the bytes of all bodies that are held at once."""
+    """Counts the memory of all request bodies."""
 
     def __init__(self, most_bytes: int) -> None:
-        """Begin with none."""
+        """Start without bodies."""
         self._most_bytes, self._bytes = most_bytes, 0
 
     def hold(self, size: int) -> None:
-        """Count bytes that have arrived.
+        """Count received bytes.
 
         Raises:
-            Unavailable: there are too many; these are not counted.
+            Unavailable: the maximum is exceeded; these bytes are not counted.
         """
         if self._bytes + size > self._most_bytes:
             raise Unavailable(
-                "the gateway holds as many bodies of requests as it may: try again soon", _AGAIN_S
+                "the gateway has reached its limit of request bodies: try again soon", _AGAIN_S
             )
         self._bytes += size
 
     def let_go(self, size: int) -> None:
-        """Count bytes no longer."""
+        """Release bytes."""
         self._bytes -= size
 
 
 class BoundedBody:
-    """ASGI's `receive`, which refuses a body that is too large, too slow, or one too many.
+    """ASGI's `receive` with limits on the size and speed of a body, and on all bodies together.
 
     Attributes:
-        held: bytes that have arrived, and that count until `let_go`.
+        held: received bytes, which count until `let_go`.
     """
 
     def __init__(
@@ -163,13 +163,13 @@ class BoundedBody:
         timeout_s: float,
         bodies: BodiesInFlight,
     ) -> None:
-        """Begin; the time runs from here to the end of the body, and grows with what arrives.
+        """Start the timeout, which is extended as the body arrives.
 
         Args:
-            receive: of ASGI.
-            most_bytes: of the body.
-            timeout_s: for it to arrive; a large one has more.
-            bodies: that are held at once.
+            receive: ASGI's function.
+            most_bytes: maximum size of the body.
+            timeout_s: timeout of the body; a large one has more.
+            bodies: counts all bodies.
         """
         self._receive, self._most_bytes, self._timeout_s = receive, most_bytes, timeout_s
         self._bodies, self.held = bodies, 0
@@ -178,21 +178,21 @@ class BoundedBody:
         self._size, self._is_whole = 0, False
 
     def bound(self, most_bytes: int, too_large: GatewayError | None = None) -> None:
-        """Set another bound.
+        """Set another size limit.
 
         Args:
-            most_bytes: of the body.
-            too_large: is raised for a larger body; None: `TooLarge`.
+            most_bytes: maximum size of the body.
+            too_large: error for a larger body; None: `TooLarge`.
         """
         self._most_bytes, self._too_large = most_bytes, too_large
 
     async def __call__(self) -> Message:
-        """The next message.
+        """Receive the next message.
 
         Raises:
-            TooLarge: the body is larger; or the error that was given for this.
-            SlowUpload: it did not arrive in time.
-            Unavailable: too many bodies are held already.
+            TooLarge: the body is too large; or the error set for this.
+            SlowUpload: the body did not arrive in time.
+            Unavailable: all bodies together are too large.
         """
         if self._is_whole:
             return await self._receive()
@@ -217,16 +217,16 @@ class BoundedBody:
         return message
 
     def let_go(self) -> None:
-        """Say that what has arrived is no longer held."""
+        """Release the received bytes."""
         self._bodies.let_go(self.held)
         self.held = 0
 
 
 async def while_connected(receive: Receive, work: Awaitable[_Result]) -> _Result:
-    """Do something for a client whose body has arrived; cancel it when the client leaves.
+    """Await work for a client whose body has arrived; cancel it when the client disconnects.
 
     Raises:
-        ClientDisconnect: it has left.
+        ClientDisconnect: the client has disconnected.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -235,7 +235,7 @@ async def while_connected(receive: Receive, work: Awaitable[_Result]) -> _Result
         result = await work
     except asyncio.CancelledError:
         if not left.done():
-            raise  # the gateway stops
+            raise  # the gateway shuts down
     finally:
         left.cancel()
     if left.done() and not left.cancelled():
@@ -258,12 +258,12 @@ def _form_pairs(body: bytes) -> list[tuple[str, str]]:
             max_num_fields=_MOST_FIELDS,
             errors="strict",
         )
-    except ValueError as error:  # of UTF-8 too
+    except ValueError as error:  # including errors of UTF-8
         raise InvalidInput(f"the form cannot be read: {error}") from error
 
 
 def _collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Values by name; a list where a name occurs more than once."""
+    """Returns values by name; a list if a name is repeated."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name not in found:

@@ -1,4 +1,4 @@
-"""Answers in JSON."""
+"""JSON answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dragoman_gateway.web.requests import JSON
 def json_response(
     body: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """An answer in JSON, as UTF-8."""
+    """Returns an answer with a JSON body."""
     return Response(msgspec.json.encode(body), status, headers, JSON)
 
 
 def error_headers(error: GatewayError) -> dict[str, str]:
-    """Headers that go with an error whatever its shape: when to try again, allowed methods."""
+    """Returns the headers of an error in any protocol: when to retry, and allowed methods."""
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))

@@ -10,6 +10,6 @@ _CHUNK_BYTES = 64 << 10
 
 
 async def content_of(file: UploadFile) -> AsyncGenerator[bytes, None]:
-    """The content of an uploaded file, in chunks."""
+    """Yields the content of an uploaded file in chunks."""
     while chunk := await file.read(_CHUNK_BYTES):
         yield chunk

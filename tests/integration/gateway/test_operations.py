@@ -199,7 +199,7 @@ def test_a_head_has_as_many_bytes_as_it_may(
         (b"BREW /translate", 405, {"error": "/translate takes POST, not BREW"}),
         (b"BREW /v2/nothing", 404, {"message": "there is no /v2/nothing"}),
         (b"BREW /api/v1/translate", 405, {"error": {"code": "wrong_method"}}),
-        (b"GET /v2/usage HTTP/x\r\n\r\n", 400, {"message": "this is no HTTP request"}),
+        (b"GET /v2/usage HTTP/x\r\n\r\n", 400, {"message": "this is not a valid HTTP request"}),
         (b"GET /v2/usage HTTP/1.1\r\nX" + 100_000 * b"x", 431, {"message": "the head of the"}),
         (b"POST /v2/translate HTTP/1.1\r\nX", 408, {"message": "the head of the request did"}),
     ],

@@ -153,7 +153,7 @@ def test_labels_are_one_line(keys: Command) -> None:
 def test_a_damaged_state_is_one_line(keys: Command) -> None:
     keys.folder.mkdir(mode=0o700)
     (keys.folder / FILE_NAME).write_text("text" * 1000)
-    assert "is damaged or no SQLite file" in keys("list", code=1 + 1)
+    assert "is damaged or not a SQLite file" in keys("list", code=1 + 1)
 
 
 def test_a_state_that_another_process_holds_is_one_line(

@@ -127,7 +127,7 @@ def test_anonymous_use_has_limits_for_each_address() -> None:
         for caller in (one, other):
             await use(access, caller, 1)
             await use(access, caller, 1)
-            with pytest.raises(TooManyRequests, match="2 requests a minute"):
+            with pytest.raises(TooManyRequests, match="2 requests per minute"):
                 await use(access, caller, 1)
         # A key that exists comes with its own; one that does not is refused.
         secret = await new_key(store)
@@ -212,7 +212,7 @@ def test_slots_are_free_again_however_requests_end() -> None:
         for _ in range(3):
             task = asyncio.create_task(use(access, caller, 1, 100))
             await asyncio.sleep(0)
-            with pytest.raises(TooManyRequests, match="1 requests at once"):
+            with pytest.raises(TooManyRequests, match="1 concurrent requests"):
                 await use(access, caller, 1)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -233,9 +233,9 @@ def test_requests_of_forgotten_addresses_end_where_they_began(
 
 
 def test_requests_that_could_never_fit_are_told_so() -> None:
-    with pytest.raises(TooLarge, match="11 characters, a request at most 10"):
+    with pytest.raises(TooLarge, match="11 characters, but a request may have at most 10"):
         check_size(Limits(characters_per_request=10), 11)
-    with pytest.raises(TooLarge, match="10 may be used in a minute"):
+    with pytest.raises(TooLarge, match="limit per minute is 10"):
         check_size(Limits(characters_per_minute=10), 11)
     check_size(Limits(characters_per_minute=10, characters_per_request=10), 10)
     check_size(Limits(), 10**9)

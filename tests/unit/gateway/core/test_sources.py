@@ -50,7 +50,7 @@ def test_a_text_without_letters_has_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "named", "target", "message"),
     [
-        (FRENCH, None, "de", "text 0 is in 'fr', as it seems, which is not translated into de"),
+        (FRENCH, None, "de", "text 0 seems to be in 'fr', which is not translated into de"),
         (SPANISH, None, "de", "text 0 is in 'es'"),
         ("Доброе утро", None, "de", "text 0 is in 'ru'"),
         (FRENCH, "fr", "de", "fr is not translated into de: give en"),

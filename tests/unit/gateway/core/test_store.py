@@ -63,7 +63,7 @@ def test_a_restored_file_is_closed_to_others_again(tmp_path: Path) -> None:
 
 def test_a_folder_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    with pytest.raises(UsageError, match="every user may write there"):
+    with pytest.raises(UsageError, match="every user can write there"):
         open_database(tmp_path)
 
 
@@ -77,7 +77,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"this is no database, it is text " * 100, b"\0" * 4096])
 def test_a_file_that_is_no_database_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
-    with pytest.raises(UsageError, match="is damaged or no SQLite file") as caught:
+    with pytest.raises(UsageError, match="is damaged or not a SQLite file") as caught:
         open_database(tmp_path)
     assert "\n" not in str(caught.value)
     assert (tmp_path / FILE_NAME).read_bytes() == content

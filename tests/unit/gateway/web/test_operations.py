@@ -26,7 +26,7 @@ def test_networks() -> None:
 
 
 def test_a_wrong_network_is_named() -> None:
-    with pytest.raises(UsageError, match="metrics_networks: 'x' is no network"):
+    with pytest.raises(UsageError, match="metrics_networks: 'x' is not a network"):
         GatewayApplication(Gateway(GatewaySettings(metrics_networks=("x",))))
 
 

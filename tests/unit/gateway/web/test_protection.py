@@ -292,7 +292,7 @@ def test_only_named_proxies_are_believed() -> None:
     assert not forwarding.trusts("127.0.0.1")
     assert not forwarding.trusts("testclient")
     assert not Forwarding(()).trusts("127.0.0.1")
-    with pytest.raises(UsageError, match="'proxy' is no network"):
+    with pytest.raises(UsageError, match="'proxy' is not a network"):
         Forwarding(("proxy",))
 
 

@@ -133,7 +133,7 @@ def test_a_fault_is_the_spans_too() -> None:
 
 
 def test_a_network_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="trace_networks: 'here' is no network"):
+    with pytest.raises(UsageError, match="trace_networks: 'here' is not a network"):
         Spans(1).of("here")
 
 
