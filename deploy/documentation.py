@@ -97,8 +97,8 @@ def command_line_page() -> str:
         "# Command line",
         "",
         "`dragoman COMMAND --help` prints the same. Exit codes: 0 done; 1 a check or",
-        "the work failed; 2 a wrong option, file or value. Results go to stdout, progress and errors to stderr;",
-        "`--quiet` before the command turns progress off.",
+        "the work failed; 2 a wrong option, file or value. Results go to stdout, progress and",
+        "errors to stderr; `--quiet` before the command turns progress off.",
         "",
     ]
     for name in cli.COMMANDS:

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.kernel.errors import UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 
 if TYPE_CHECKING:
-    from dragoman_client import Translator
+    from dragoman_client import TranslationError, Translator
 
 DEFAULT_URL = "grpc://localhost:8001"
 
@@ -51,6 +51,27 @@ def configure_retries(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="retries of a request that fails because no server is available (default: 5)",
     )
+
+
+def server_error(
+    url: str, error: TranslationError, after: str = "", more: str = ""
+) -> DragomanError:
+    """Returns a command's error for a request that failed.
+
+    Args:
+        url: address of the server.
+        error: the client's error.
+        after: what was done before it, for the message.
+        more: end of the message, such as how to continue.
+    """
+    from dragoman_client import InvalidRequest, ServerUnavailable
+
+    message = one_line(error)
+    if isinstance(error, ServerUnavailable) and message.endswith("Connection refused"):
+        fix = "start one with `dragoman serve`, or give another --url"
+        return DragomanError(f"no Dragoman server at {url}{after}: {fix}{more}")
+    kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
+    return kind(f"{url}{after}: {message}{more}")
 
 
 def open_translator(arguments: argparse.Namespace, retries: int | None = None) -> Translator:

@@ -8,10 +8,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.asking import configure_server, one_line, open_translator, server_error
 from dragoman.commands.folders import configure_force
 from dragoman.commands.options import configure_options, flag, given_options
-from dragoman.kernel.errors import DragomanError, UsageError, writing
+from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.replacement import check_file
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _by_bundle(arguments: argparse.Namespace) -> tuple[Attention, str]:
 
 
 def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
-    from dragoman_client import InvalidRequest, TranslationError
+    from dragoman_client import TranslationError
 
     from dragoman.kernel.attention_maps import Attention
 
@@ -246,8 +246,7 @@ def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
                 told = translator.translate(arguments.text, **options)
                 found, translation = told, told.text
     except TranslationError as error:
-        kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-        raise kind(f"{arguments.url}: {one_line(error)}") from error
+        raise server_error(arguments.url, error) from error
     except ValueError as error:
         raise UsageError(one_line(error)) from error
     seen = found.attention

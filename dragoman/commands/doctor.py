@@ -17,8 +17,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--ports",
         type=int,
         nargs="*",
-        default=[8000, 8001, 8002],
-        help="ports to check (default: 8000 8001 8002)",
+        default=[8000, 8001, 8002, 5000],
+        help="ports to check (default: 8000 8001 8002 5000)",
     )
 
 
@@ -30,4 +30,4 @@ def run(arguments: argparse.Namespace) -> int:
     for finding in findings:
         mend = f": {finding.mend}" if finding.mend else ""
         print(f"{finding.severity:7}  {finding.text}{mend}")
-    return int(any(finding.severity == "missing" for finding in findings))
+    return int(any(finding.severity in ("busy", "missing") for finding in findings))

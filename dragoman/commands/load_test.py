@@ -13,7 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.commands.asking import configure_server, one_line, open_translator, read_secret
+from dragoman.commands.asking import (
+    configure_server,
+    one_line,
+    open_translator,
+    read_secret,
+    server_error,
+)
 from dragoman.commands.demo import SENTENCES
 from dragoman.commands.load_test_flags import configure_load_test, read_rate
 from dragoman.commands.options import configure_options, flag, given_options
@@ -48,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _test(arguments: argparse.Namespace) -> int:
-    from dragoman_client import InvalidRequest, TranslationError
+    from dragoman_client import TranslationError
     from dragoman_load_test.objectives import Objective
     from dragoman_load_test.table import HEAD, conclusion_lines
 
@@ -66,8 +72,7 @@ def _test(arguments: argparse.Namespace) -> int:
         try:
             await test.ask_once()
         except TranslationError as error:
-            kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-            raise kind(f"{arguments.url}: {one_line(error)}") from error
+            raise server_error(arguments.url, error) from error
         print(HEAD, flush=True)
         if not arguments.find_capacity:
             return await test.sweep(loads, objectives)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dragoman.commands.asking import configure_server, one_line, open_translator
+from dragoman.commands.asking import configure_server, one_line, open_translator, server_error
 from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import DragomanError, UsageError
 
@@ -177,7 +177,7 @@ def _requested(options: ScoringArguments, found: Assessment, bundle: str) -> dic
 
 
 def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
-    from dragoman_client import InvalidRequest, TranslationError
+    from dragoman_client import TranslationError
     from dragoman_client.line_formats import requested_as_json
 
     options = _options(arguments)
@@ -187,8 +187,7 @@ def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]
         try:
             found = translator.score(sources, targets, **options)
         except TranslationError as error:
-            kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-            raise kind(f"{arguments.url}: {one_line(error)}") from error
+            raise server_error(arguments.url, error) from error
         except ValueError as error:
             raise UsageError(one_line(error)) from error
         return [

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dragoman.commands.asking import configure_retries, configure_server, one_line, open_translator
+from dragoman.commands.asking import (
+    configure_retries,
+    configure_server,
+    one_line,
+    open_translator,
+    server_error,
+)
 from dragoman.commands.folders import configure_force
 from dragoman.commands.line_progress import line_progress
 from dragoman.commands.options import configure_options, given_options, outputs_given
@@ -86,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Translate, and print or write the translations."""
-    from dragoman_client import Document, InvalidRequest, TranslationError
+    from dragoman_client import Document, TranslationError
     from dragoman_options.table import check
 
     options = given_options(arguments)
@@ -113,9 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
             else:
                 work.to_file()
     except TranslationError as error:
-        kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-        where = f" after {work.unit} {work.lines}" if work.lines else ""
-        raise kind(f"{arguments.url}{where}: {one_line(error)}{work.mend}") from error
+        after = f" after {work.unit} {work.lines}" if work.lines else ""
+        raise server_error(arguments.url, error, after, work.mend) from error
     except ValueError as error:
         raise UsageError(f"{one_line(error)}{work.mend}") from error
     except KeyboardInterrupt:

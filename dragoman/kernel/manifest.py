@@ -339,6 +339,11 @@ class Manifest:
                 that leaves the bundle.
         """
         path = bundle / FILE_NAME
+        if not path.exists() and (bundle / "model.safetensors").exists():
+            raise UsageError(
+                f"{bundle} is a checkpoint, not a bundle: run "
+                f"`dragoman export onnx {bundle} --out BUNDLE` first"
+            )
         values = read_json(path)
         version = values.get("format_version") if isinstance(values, dict) else None
         if version != FORMAT_VERSION:

@@ -167,7 +167,7 @@ def test_given_translations_are_scored(shipped: Served, protocol: Protocol) -> N
     [
         (["a", "b"], ["a", " "], {}, "target 1 is empty, but its text is not"),
         (["a", ""], ["a", "b"], {}, "text 1 is empty, but its target is not"),
-        (["a"], ["a " * 500], {}, "target 0 has 501 tokens, more than 320: shorten it"),
+        (["a"], ["a " * 500], {}, "target 0 has 500 tokens, more than 319: shorten it"),
         (["a"], ["a"], {"target_language": "xx"}, "target_language 'xx' is unknown"),
     ],
 )

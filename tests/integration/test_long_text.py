@@ -100,7 +100,7 @@ def test_shorter_pieces_on_request(shipped: Served) -> None:
         (
             LONG,
             {"split_sentences": False},
-            "tokens, more than 256: shorten it, or set split_sentences",
+            "tokens, more than 254: shorten it, or set split_sentences",
         ),
         ("x" * 100_001, {}, "more than 100000: send it in parts, as `dragoman translate --format"),
         (

@@ -1,4 +1,4 @@
-"""The examples of the README and of the pages, run against the shipped model as they stand there."""
+"""The examples of the README and of other pages, run against the shipped model unchanged."""
 
 from __future__ import annotations
 

@@ -251,7 +251,8 @@ class AsyncioConnections(HttpConnections):
             raise AccessDenied(f"{self.authority}: TLS: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
             http_wire.check_protocol(self._address, error)
-            raise ServerUnavailable(f"{self.authority}: {error}") from error
+            reason = http_wire.failure_reason(error)
+            raise ServerUnavailable(f"{self.authority}: {reason}") from error
 
     def _open_session(self) -> Any:
         import aiohttp

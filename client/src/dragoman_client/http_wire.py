@@ -8,8 +8,10 @@ Source: https://github.com/triton-inference-server/server/blob/main/docs/protoco
 
 from __future__ import annotations
 
+import errno
 import http
 import json
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -58,6 +60,13 @@ def check_protocol(address: Address, error: Exception) -> None:
         raise ServerError(
             f"{address.authority} speaks gRPC, not HTTP: write {address.url('grpc')}"
         ) from error
+
+
+def failure_reason(error: Exception) -> str:
+    """Returns why a connection failed, in the system's words if the server refused it."""
+    if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
+        return os.strerror(errno.ECONNREFUSED)
+    return str(error) or repr(error)
 
 
 def read_answer(

@@ -264,7 +264,7 @@ def _http_failures(address: Address) -> Iterator[None]:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             raise NotSent("too many connections are open") from error
         http_wire.check_protocol(address, error)
-        raise ServerUnavailable(str(error) or repr(error)) from error
+        raise ServerUnavailable(http_wire.failure_reason(error)) from error
     except ValueError as error:
         raise ServerError(str(error)) from error
 

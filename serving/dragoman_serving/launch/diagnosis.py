@@ -22,9 +22,9 @@ _PYTHONS = ((3, 11), (3, 12))
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; "missing" prevents the start of a server, "slow" does not."""
+    """One line of the report; "missing" and "busy" prevent the start of a server."""
 
-    severity: Literal["ok", "slow", "missing"]
+    severity: Literal["ok", "slow", "busy", "missing"]
     text: str
     mend: str = ""
 
@@ -45,8 +45,8 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
         if port_is_free(address, port):
             yield Finding("ok", f"port {port} is free")
         else:
-            mend = "stop the program that uses it, or serve with other --http-port, --grpc-port"
-            yield Finding("missing", f"port {port} is in use on {address}", mend)
+            mend = "stop the program that uses it, or serve on other ports"
+            yield Finding("busy", f"port {port} is in use on {address}", mend)
     yield _native()
     yield _gpu(gpu_obstacle(), cuda_provider_obstacle())
 

@@ -165,7 +165,7 @@ class SourceTexts:
         plan: SearchPlan,
         marked: MarkedText | None,
     ) -> list[Piece]:
-        most = self._limits.max_source_tokens
+        most, others = self._limits.max_source_tokens, self._tokenizer.tags + 1
         splits = plan.most_sentence_tokens is not None
         pieces: list[Piece] = []
         all_marked = iter(marked.sentences if marked else ())
@@ -176,7 +176,8 @@ class SourceTexts:
             if len(src_ids) > most:
                 or_else = "" if "attention" in plan.outputs else ", or set split_sentences"
                 raise InvalidRequest(
-                    f"text {index} has {len(src_ids)} tokens, more than {most}: shorten it{or_else}"
+                    f"text {index} has {len(src_ids) - others} tokens, more than {most - others}: "
+                    f"shorten it{or_else}"
                 )
             of_sentence = tags.marked if tags else next(all_marked, None)
             line = tags.text if tags else line_breaks.line
@@ -220,9 +221,10 @@ class SourceTexts:
         for what, other in (("text", "target"), ("target", "text")):
             if is_empty[what]:
                 raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
+        others = self._tokenizer.tags + 1  # which users do not count
         for what, tokens, most in (
-            ("text", len(src_ids), self._limits.max_source_tokens),
-            ("target", len(tgt_ids) + 1, self._limits.max_target_tokens),
+            ("text", len(src_ids) - others, self._limits.max_source_tokens - others),
+            ("target", len(tgt_ids), self._limits.max_target_tokens - 1),
         ):
             if tokens > most:
                 raise InvalidRequest(

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import shutil
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -335,6 +336,30 @@ def test_a_misspelt_word_is_named_with_what_was_meant(
 ) -> None:
     assert main(words) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.parametrize("scheme", ["", "http://", "grpc://"])
+@pytest.mark.parametrize("command", ["translate", "load-test"])
+def test_a_server_that_is_not_there_is_named_with_what_to_do(
+    command: str, scheme: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
+    words = {"translate": ["x", "--retries", "0"], "load-test": ["--target-language", "de"]}
+    assert main([command, *words[command], "--url", url]) == 1
+    message = f"dragoman {command}: no Dragoman server at {url}: start one with `dragoman serve`"
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["publish"], ["export", "tensorrt"]])
+def test_a_checkpoint_in_the_place_of_a_bundle_is_told_from_it(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.safetensors").touch()
+    rest = ["--to", str(tmp_path / "out")] if words == ["publish"] else []
+    assert main([*words, str(tmp_path), *rest]) == 2
+    message = f"{tmp_path} is a checkpoint, not a bundle: run `dragoman export onnx {tmp_path}"
+    assert message in capsys.readouterr().err
 
 
 def test_the_help_lists_every_command_by_group(capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,7 +152,7 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
     ("words", "message"),
     [
         (("",), "the text is empty: give a sentence"),
-        (("red " * 400,), "more than 256: shorten it\n"),
+        (("red " * 400,), "more than 254: shorten it\n"),
         (("red", "--target-language", "xx"), "target_language 'xx' is unknown; known: en, de"),
         (("red", "--source-language", "xx"), "source_language 'xx' is unknown"),
         (("red", "--translation", " "), "target 0 is empty, but its text is not"),

@@ -85,5 +85,5 @@ def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str])
         port = str(taken.getsockname()[1])
         assert main(["doctor", "--ports", port]) == 1
     printed = capsys.readouterr().out
-    assert f"missing  port {port} is in use on 127.0.0.1: stop the program" in printed
+    assert f"busy     port {port} is in use on 127.0.0.1: stop the program" in printed
     assert len(printed.splitlines()) == 8

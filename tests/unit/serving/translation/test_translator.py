@@ -63,7 +63,7 @@ def test_a_large_request_is_translated_in_parts_as_a_whole(translator: Translato
 
 def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator) -> None:
     texts = [*TEXTS * 1000, "red " * 300, "pink"]
-    with pytest.raises(InvalidRequest, match="text 4000 has 302 tokens"):
+    with pytest.raises(InvalidRequest, match="text 4000 has 300 tokens"):
         translate(translator, texts, split_sentences=False)
     wait_until_idle(translator)
     assert translate(translator, TEXTS)
@@ -71,7 +71,7 @@ def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator
 
 def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> None:
     for _ in range(5):
-        with pytest.raises(InvalidRequest, match="text 14999 has 302 tokens"):
+        with pytest.raises(InvalidRequest, match="text 14999 has 300 tokens"):
             translate(
                 translator,
                 [*["red"] * 14_999, "red " * 300],
@@ -103,7 +103,7 @@ def test_a_busy_engine_refuses_before_it_tokenizes(random_bundle: Path) -> None:
         for future in first:
             future.cancel()
         wait_until_idle(busy)
-        with pytest.raises(InvalidRequest, match="text 0 has 302 tokens"):
+        with pytest.raises(InvalidRequest, match="text 0 has 300 tokens"):
             busy.submit(["red " * 300] * 10, {"split_sentences": False})
     finally:
         busy.close()
@@ -177,7 +177,7 @@ def test_split_sentences_are_translated_one_by_one(translator: Translator) -> No
 def test_long_texts_are_refused_where_they_are_not_split(translator: Translator) -> None:
     text = "red blue green. " * 100
     for options in ({"split_sentences": False}, {"prefix": "pink"}, {"return_scores": True}):
-        with pytest.raises(InvalidRequest, match=r"text 1 has \d+ tokens, more than 256"):
+        with pytest.raises(InvalidRequest, match=r"text 1 has \d+ tokens, more than 254"):
             translate(translator, ["red", text], **options)
     assert translate(translator, [text], max_tokens=5)
 
@@ -320,7 +320,7 @@ def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
     assert found.text.endswith(" ")
     assert found.text.count("\n\n  ") == 1
     assert not found.complete  # several pieces were cut, and not the last one alone
-    with pytest.raises(InvalidRequest, match=r"tokens, more than 256: .*or set split_sentences"):
+    with pytest.raises(InvalidRequest, match=r"tokens, more than 254: .*or set split_sentences"):
         translator.translate([text], OptionArguments(split_sentences=False))
 
 
