@@ -1,4 +1,4 @@
-"""The README's examples, run against the shipped model as they stand there."""
+"""The README's examples, run unchanged against the shipped model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def blocks(language: str, word: str) -> list[str]:
-    """Code blocks of a language that hold a word."""
+    """Code blocks of a language that contain a word."""
     text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     found = [code for kind, code in BLOCK.findall(text) if kind == language and word in code]
     assert found, f"the README has no {language} block with {word!r}"
@@ -35,7 +35,7 @@ def blocks(language: str, word: str) -> list[str]:
 
 
 def here(code: str, served: Served) -> str:
-    """An example with this server's ports in the place of the usual ones."""
+    """An example with this server's ports instead of the usual ones."""
     ports = served.server.ports
     return code.replace("localhost:8000", f"localhost:{ports.http}").replace(
         "localhost:8001", f"localhost:{ports.grpc}"
@@ -175,14 +175,14 @@ def test_load_test(shipped: Served, tmp_path: Path) -> None:
     briefly = "--warm-up-s 0.1 --window-s 0.2 --windows 2 --metrics-url none"
     script = f"cd {tmp_path}\n{code.strip()} {briefly} --slo p99=60s"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    script = script.replace("--slo p99=100ms", "")  # which is the machine's affair
+    script = script.replace("--slo p99=100ms", "")  # it depends on the machine
     printed = run(["bash", "-ec", script], PATH=path, DRAGOMAN_URL=shipped.server.grpc_url)
     assert printed.count("at once: met") == 6
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
-    """By the program where it is installed, else by its message alone."""
+    """By the program if it is installed, else only by its message."""
     text = (REPOSITORY / "client" / "README.md").read_text(encoding="utf-8")
     (code,) = [code for _, code in BLOCK.findall(text) if "grpcurl" in code]
     if shutil.which("grpcurl"):
