@@ -19,7 +19,7 @@ from stand_ins import ENDLESS, HEADERS, KINDS, LATE, TIMEOUT_S, TlsFiles, transl
 
 
 def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any) -> Any:
-    """What comes of using a translator in an event loop of its own."""
+    """Use a translator in a new event loop, and return the result."""
 
     async def main() -> Any:
         async with AsyncTranslator(url, **more) as translator:
@@ -160,7 +160,7 @@ def test_five_thousand_at_once_are_answered_each(url: str) -> None:
 
 
 def test_cancelling_leaves_the_connection_usable(url: str) -> None:
-    """The answer that nobody waits for is nobody's."""
+    """The answer to a cancelled request is not used for another one."""
 
     async def use(translator: AsyncTranslator) -> None:
         task = asyncio.create_task(translator.translate(LATE))
