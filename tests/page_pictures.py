@@ -1,4 +1,4 @@
-"""Draws pages as PNG, in a headless Chromium: those of the documentation, for example.
+"""Renders pages as PNG, in a headless Chromium: those of the documentation, for example.
 
 python -m tests.page_pictures docs/images examples/documents/library.html ...
 """
@@ -13,11 +13,11 @@ from pathlib import Path
 from tests.browser import browsing, find_chromium
 
 _WIDTH = 660
-"""Of a page, in CSS pixels."""
+"""Width of a page, in CSS pixels."""
 
 
 def draw(pages: list[Path], folder: Path) -> list[Path]:
-    """Draw each page, all of its height.
+    """Render each page at its full height.
 
     Raises:
         FileNotFoundError: there is no Chromium.

@@ -1,4 +1,4 @@
-"""What of the relay's side of the frames only tests of the engine's process need."""
+"""Parts of the relay's side of the frames that only tests of the engine's process need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _U8, _U32, _DOUBLE = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<d
 
 
 def unpack_figures(body: bytes) -> list[Figure]:
-    """From a frame without its head."""
+    """Parse a frame without its header."""
     reading = Reading(body)
     return [_figure(reading) for _ in range(reading.number(_U32))]
 

@@ -1,4 +1,4 @@
-"""Bundles as a server holds them: the memory that some of them take, and their replacement."""
+"""Bundles in a server: the memory that some of them take, and their replacement."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dragoman_serving.models.routes import read_bundles
 
 
 def bound_for(folders: Sequence[Path], count: int, own_bytes: int) -> int:
-    """Memory for some bundles of those at once, and the settings that it leads to."""
+    """Memory for some bundles at once, and the settings that give it."""
     settings = EngineSettings()
     most = 0
-    for _ in range(8):  # what they take depends on the bound
+    for _ in range(8):  # their memory depends on the limit
         takes = [
             measure(one.folder, one.manifest, bounded(settings, one.manifest, most))
             for one in read_bundles(folders)
@@ -26,7 +26,7 @@ def bound_for(folders: Sequence[Path], count: int, own_bytes: int) -> int:
 
 
 def swap(link: Path, folder: Path) -> None:
-    """Let a link name another folder, at once."""
+    """Point a link to another folder, atomically."""
     new = link.with_name("new")
     new.symlink_to(folder)
     os.replace(new, link)

@@ -1,4 +1,4 @@
-"""Bundles of small random models, each between languages of its own."""
+"""Bundles of small random models, each with its own languages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LANGUAGES = ("en", "de", "fr")
 
 
 def make_bundles(folder: Path, directions: Mapping[str, str]) -> list[Path]:
-    """Make a bundle for each name, of another model each, for directions such as `en-de de-en`."""
+    """Make a bundle for each name, each with another model, for directions such as `en-de
+    de-en`."""
     tokenizer = folder / "tokenizer.model"
     texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
     train_vocabulary(texts, LANGUAGES, VocabularyConfig(size=VOCAB_SIZE), tokenizer)
@@ -37,7 +38,7 @@ def make_bundles(folder: Path, directions: Mapping[str, str]) -> list[Path]:
 
 
 def limit_directions(bundle: Path, directions: str) -> None:
-    """Let a bundle translate only so."""
+    """Restrict a bundle to these directions."""
     pairs = tuple(tuple(direction.split("-")) for direction in directions.split())
     languages = tuple(dict.fromkeys(language for pair in pairs for language in pair))
     replace(Manifest.read(bundle), languages=languages, directions=pairs).write(bundle)

@@ -1,4 +1,4 @@
-"""The toy task that tests train on: the target is the source's words in reverse."""
+"""The toy task that tests train on: the target is the source's words in reverse order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-ins for servers, while a test or all of them run."""
+"""Fixtures with fake servers."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def gateway_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def authority() -> trustme.CA:
-    """Vouches for the servers with TLS below, and for their clients."""
+    """The certificate authority of the TLS servers below, and of their clients."""
     return trustme.CA()
 
 
 @pytest.fixture(scope="session")
 def client_files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
-    """Of a client that the servers trust."""
+    """The certificate files of a client that the servers trust."""
     folder = tmp_path_factory.mktemp("tls")
     files = TlsFiles(folder / "ca.pem", folder / "certificate.pem", folder / "key.pem")
     own = authority.issue_cert("client@example.com")
@@ -67,7 +67,7 @@ def client_files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def grpcs_url(authority: trustme.CA) -> Iterator[str]:
-    """A gRPC server with TLS, which wants certificates of its clients."""
+    """A gRPC server with TLS, which requires client certificates."""
     own = authority.issue_cert("localhost")
     credentials = grpc.ssl_server_credentials(
         [(own.private_key_pem.bytes(), own.cert_chain_pems[0].bytes())],
@@ -84,7 +84,7 @@ def grpcs_url(authority: trustme.CA) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def https_url(authority: trustme.CA) -> Iterator[str]:
-    """An HTTP server with TLS, which wants certificates of its clients."""
+    """An HTTP server with TLS, which requires client certificates."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(context)
     authority.configure_trust(context)
@@ -112,13 +112,13 @@ def url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=["grpc", "http"])
 def triton_url(request: pytest.FixtureRequest) -> str:
-    """Each of those that speak Triton's protocols."""
+    """Each of the servers with Triton's protocols in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture
 def http_connections(http_url: str) -> set[Any]:
-    """Addresses from which the HTTP server was asked to translate since the test began."""
+    """Client addresses of the translation requests to the HTTP server since the test began."""
     WrongHandler.connections.clear()
     return WrongHandler.connections
 
@@ -141,6 +141,6 @@ def silent_address() -> Iterator[str]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Trees of documents, as html5lib and lxml find them, in forms that can be compared."""
+"""Trees of documents, parsed by html5lib and lxml, in forms that can be compared."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def xml_tree(document: bytes) -> Any:
 
 
 def ordered(root: Any, change: Change = str) -> list[Any]:
-    """All of a tree, in its order, where white space is or is not.
+    """A whole tree in order, with marks for white space.
 
-    That of a page with a table is left out: where it stands there depends on the text beside it.
+    White space of a page with a table is ignored: its position depends on the text next to it.
 
     Args:
         root: of the tree.
@@ -90,7 +90,7 @@ def html_texts(root: Any) -> list[tuple[str, bool]]:
 def unordered(
     root: Any, change: Change = str, blocks: Collection[str] = ()
 ) -> tuple[int, list[Label]]:
-    """A tree without the order of what is in an element: its digest, and its blocks in order.
+    """A tree without the order of children: its digest, and its blocks in order.
 
     Args:
         root: of the tree.

@@ -1,4 +1,4 @@
-"""Servers that go wrong as they are told: slow, broken off, half, nonsense."""
+"""Servers with configurable faults: slow, interrupted, incomplete or malformed answers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Fault = Callable[[socket.socket, bytes], None]
 
 
 def strings(values: list[bytes]) -> bytes:
-    """A tensor of strings, raw."""
+    """The raw bytes of a tensor of strings."""
     return b"".join(struct.pack("<I", len(value)) + value for value in values)
 
 
 def tensors(texts: list[str]) -> dict[str, tuple[str, bytes]]:
-    """What a whole answer holds."""
+    """The tensors of a complete answer."""
     return {
         "text_output": ("BYTES", strings([f"<{text}>".encode() for text in texts])),
         "output_tokens": ("INT32", struct.pack(f"<{len(texts)}i", *map(len, texts))),
@@ -54,14 +54,14 @@ def http_answer(texts: list[str], status: str = "200 OK") -> bytes:
 
 
 def reset(connection: socket.socket) -> None:
-    """End a connection as a machine does that dies."""
+    """Reset a connection, as a crashing machine does."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
 @contextmanager
 def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[str, list[str]]]:
-    """A server that asks for each request what to do wrong; None: nothing.
+    """A server that asks for the fault of each request; None: no fault.
 
     Yields:
         Its URL, and the texts that it answered rightly.
@@ -73,14 +73,14 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
             try:
                 with connection, connection.makefile("rb") as incoming:
                     while (texts := _read_request(incoming)) is not None:
-                        if not texts:  # what a client asks beside its requests
+                        if not texts:  # other requests of a client
                             connection.sendall(
                                 b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
                             )
                             continue
                         fault = behave(texts)
                         if fault is None:
-                            answered.extend(texts)  # before the client can be done
+                            answered.extend(texts)  # before the client can finish
                             connection.sendall(http_answer(texts))
                         else:
                             fault(connection, http_answer(texts))
@@ -101,7 +101,7 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
 
 
 def _read_request(incoming: Any) -> list[str] | None:
-    """The texts of a request, none of what is no request to translate; None: there is no more."""
+    """The texts of a request, empty for other requests; None: the connection is closed."""
     line = incoming.readline()
     if not line:
         return None
@@ -117,7 +117,7 @@ def _read_request(incoming: Any) -> list[str] | None:
 
 
 class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
-    """Triton's gRPC service, which asks for each request what to do wrong."""
+    """Triton's gRPC service, which asks for the fault of each request."""
 
     def __init__(self, behave: Callable[[list[str], Any, Any], Any]) -> None:
         """Ask `behave` with the texts, the right response, and the call's context."""
@@ -125,7 +125,7 @@ class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         self.answered: list[str] = []
 
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """An answer, unless it is to go wrong."""
+        """An answer, unless there is a fault."""
         raw = request.raw_input_contents[0]
         texts = [text.decode() for text in deserialize_bytes_tensor(raw)]
         response = service_pb2.ModelInferResponse(model_name="translate")
@@ -138,7 +138,7 @@ class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         return found
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        """One part, and then what goes wrong."""
+        """One part, and then the fault."""
         for request in requests:
             raw = request.raw_input_contents[0]
             texts = [text.decode() for text in deserialize_bytes_tensor(raw)]
@@ -154,7 +154,7 @@ class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
 
 
 class SlowGrpc(GrpcService):
-    """Keeps answers back until `go_on` is set, and notes whether their client cancelled."""
+    """Delays answers until `go_on` is set, and records whether the client cancelled."""
 
     def __init__(self) -> None:
         """Nothing has come."""
@@ -189,7 +189,7 @@ class SlowGrpc(GrpcService):
 def grpc_server(
     behave: Callable[[list[str], Any, Any], Any],
 ) -> Iterator[tuple[str, list[str]]]:
-    """As `http_server`, over gRPC."""
+    """`http_server` over gRPC."""
     service = FaultyGrpc(behave)
     with grpc_service(service) as url:
         yield url, service.answered
@@ -209,7 +209,7 @@ def grpc_service(service: Any) -> Iterator[str]:
 
 
 def dribble(connection: socket.socket, answer: bytes) -> None:
-    """Byte by byte, for a minute."""
+    """Send single bytes for a minute."""
     for byte in answer:
         connection.sendall(bytes([byte]))
         time.sleep(60 / len(answer))

@@ -1,4 +1,4 @@
-"""HTML for tests: soup of tags and texts, as no one writes it, and real pages that are damaged."""
+"""HTML for tests: random sequences of tags and texts, and damaged real pages."""
 
 from __future__ import annotations
 

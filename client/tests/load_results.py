@@ -1,4 +1,4 @@
-"""Results of load tests that were never made."""
+"""Made-up results of load tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Attacks the readers of documents for some time: `markup_attack.py [--seconds S] [--seed N]`.
 
-Each document is checked by the laws in `markup_laws`. Prints JSON: how many of each kind were
-checked, and of what broke a law the smallest document that shows it.
+Each document is checked against the properties in `markup_laws`. Prints JSON: how many documents of
+each kind were checked, and for each broken property the smallest document that shows it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What always holds of documents that are translated, whatever a translator returns."""
+"""Properties of translated documents that hold for any output of a translator."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_xml(document: bytes, noise: str, random: Random) -> None:
 
 
 def check_bilingual(document: bytes, noise: str, random: Random) -> None:
-    """Check a document that has translations beside its texts; see `check_html`."""
+    """Check a bilingual document; see `check_html`."""
 
     def open_reader() -> XmlReader:
         return XmlReader(target_language="de")
@@ -119,7 +119,7 @@ def _content(element: Any, change: Change) -> int:
 
 
 def check_document(open_reader: Callable[[], Reader], document: bytes, random: Random) -> None:
-    """What holds of all documents: nothing is lost, and chunks change nothing."""
+    """Check that nothing is lost, and that chunks change nothing."""
     assert original(open_reader(), document) == document
     assert written(open_reader(), document, identity) == document
     _check_chunks(open_reader, document, random)

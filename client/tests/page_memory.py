@@ -1,7 +1,7 @@
-"""Translates a long document that is made as it is read, and prints JSON: `KIND BYTES`.
+"""Translates a long document that is generated while it is read, and prints JSON: `KIND BYTES`.
 
-What is printed: by how many KiB memory grew, and how many bytes were read before the first ones
-were written. Runs in a process of its own, because the largest use of memory is one of a process.
+Prints by how many KiB memory grew, and how many bytes were read before the first bytes were
+written. Runs in a separate process, because peak memory is measured per process.
 """
 
 from __future__ import annotations

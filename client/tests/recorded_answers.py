@@ -1,8 +1,8 @@
-"""Requests to a server, and what is compared of the answers.
+"""Requests to a server, and the parts of the answers that are compared.
 
-`recorded_answers.json` holds the answers of Dragoman behind Triton. A test in tests/integration
-compares it with the real server, and writes it anew with `DRAGOMAN_RECORD=1`; a test here compares
-it with the stand-in.
+`recorded_answers.json` has the answers of Dragoman on Triton. A test in tests/integration compares
+it with the real server, and rewrites it with `DRAGOMAN_RECORD=1`; a test here compares it with the
+fake server.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _VARYING = re.compile(r"(?<=the deadline passed) .*")
 
 @dataclass(frozen=True)
 class Case:
-    """A request, and by which error a stand-in refuses it; None: by itself, or not at all."""
+    """A request, and the error that the fake's function raises; None: it raises none."""
 
     name: str
     model: str = "translate"
@@ -175,7 +175,7 @@ def _name(tensor: Any) -> str:
 
 
 def _distinct(parts: Any) -> list[Any]:
-    """Parts that differ from the one before; how many there are is a matter of time."""
+    """The parts that differ from the previous one; the number of all parts depends on timing."""
     return [part for part, _ in itertools.groupby(parts)]
 
 

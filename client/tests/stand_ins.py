@@ -1,4 +1,4 @@
-"""The public stand-ins, and what goes wrong with them when a text says so."""
+"""The public fakes, with faults for certain texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS: list[tuple[str, type[Exception]]] = [
     ("!internal", ServerError),
     ("!cancelled", DeadlineExceeded),
 ]
-"""Texts that the stand-ins refuse, and what that is to a client."""
+"""Texts that the fakes refuse, and the client's errors."""
 
 SECRET_ONLY = "x-secret-only"
 """A header by which a request asks the servers to want a token."""
@@ -47,7 +47,7 @@ LATE = "!late"
 
 
 def translate(text: str) -> str | Translation:
-    """What the tests' stand-ins translate a text into."""
+    """The translations of the tests' fakes."""
     for refused, kind in KINDS:
         if text == refused:
             raise kind(f"refused: {text}")
@@ -57,7 +57,7 @@ def translate(text: str) -> str | Translation:
 
 
 class FakeTransport(testing.FakeTransport):
-    """Answers after a random delay, and counts how many requests are under way."""
+    """Answers after a random delay, and counts the requests in flight."""
 
     def __init__(self, longest_delay_s: float = 0.0) -> None:
         """A transport whose delays are the same in every run."""
@@ -102,7 +102,7 @@ class WrongAnswers(Answers):
 
 
 class WrongHandler(HttpHandler):
-    """What only HTTP gets wrong: a proxy, another server, a connection that is dropped."""
+    """Faults that only HTTP has: a proxy, another server, a dropped connection."""
 
     connections: ClassVar[set[Any]] = set()
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
 
 
 def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any) -> Any:
-    """What comes of using a translator in an event loop of its own."""
+    """Use a translator in a new event loop, and return the result."""
 
     async def main() -> Any:
         async with AsyncTranslator(url, **more) as translator:
@@ -162,7 +162,7 @@ def test_five_thousand_at_once_are_answered_each(url: str) -> None:
 
 
 def test_cancelling_leaves_the_connection_usable(url: str) -> None:
-    """The answer that nobody waits for is nobody's."""
+    """The answer to a cancelled request is not used for another one."""
 
     async def use(translator: AsyncTranslator) -> None:
         task = asyncio.create_task(translator.translate(LATE))

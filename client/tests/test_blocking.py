@@ -9,7 +9,7 @@ from stand_ins import FakeTransport, translated
 
 
 def test_what_suspends_is_refused() -> None:
-    """Nobody would ever resume it."""
+    """Nothing could resume it."""
 
     async def suspend() -> None:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What a client learns of a server, and how it talks to it: health, languages, compression."""
+"""Information about a server, and compression of requests."""
 
 import asyncio
 import json
@@ -112,13 +112,13 @@ def test_requests_are_packed(grpc_url: str, compression: Any) -> None:
 
 @pytest.mark.parametrize("client", [Translator, AsyncTranslator])
 def test_compression_is_refused_over_http(client: type) -> None:
-    """Triton takes no packed JSON."""
+    """Triton does not accept compressed JSON."""
     with pytest.raises(ValueError, match="compression is 'gzip': only grpc"):
         client("http://localhost", compression="gzip")
 
 
 def test_nothing_is_packed_unless_asked_for(http_url: str) -> None:
-    """aiohttp and http.client would ask for packed answers by themselves."""
+    """aiohttp and http.client would otherwise request compressed answers."""
     HEADERS.clear()
 
     async def ask() -> None:
@@ -139,7 +139,7 @@ def test_another_compression_is_refused(compression: Any) -> None:
 
 
 def test_translations_tell_how_long_they_took(url: str) -> None:
-    """Parts of a stream one after the other; who compares translations does not care."""
+    """In streams for each part; the time is ignored when translations are compared."""
     with Translator(url) as translator:
         one, other = translator.translate("abc"), translator.translate("abc")
         assert one == other
@@ -150,7 +150,7 @@ def test_translations_tell_how_long_they_took(url: str) -> None:
 
 
 def test_a_server_that_is_away_has_no_languages(free_port: int) -> None:
-    """Nobody can be asked."""
+    """There is no server to ask."""
     for scheme in ("grpc", "http"):
         with (
             Translator(f"{scheme}://127.0.0.1:{free_port}") as translator,

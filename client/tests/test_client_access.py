@@ -26,7 +26,7 @@ def test_token_headers_and_deadline_go_with_every_request(triton_url: str) -> No
 
 
 def test_a_missing_token_is_an_error_of_its_own(url: str) -> None:
-    """Which trying again does not mend."""
+    """Which a retry does not fix."""
     with (
         Translator(url, token="guess", headers={SECRET_ONLY: "yes"}) as translator,
         pytest.raises(AccessDenied),
@@ -49,7 +49,7 @@ def test_tls_with_a_certificate_of_the_client(tls_url: str, client_files: TlsFil
 def test_a_server_that_nobody_vouches_for_is_not_spoken_to(
     tls_url: str, client_files: TlsFiles
 ) -> None:
-    """The system knows nothing of the tests' authority."""
+    """The system does not trust the tests' certificate authority."""
     with (
         Translator(
             tls_url, certificate_file=client_files.certificate, key_file=client_files.key
@@ -110,7 +110,7 @@ def test_files_that_hold_something_else_are_named(
 
 
 def test_certificates_want_tls(client_files: TlsFiles) -> None:
-    """Else they would do nothing, and nobody would know."""
+    """Otherwise they would silently have no effect."""
     with pytest.raises(ValueError, match="certificates are for grpcs:// and https://"):
         Translator("grpc://localhost", ca_file=client_files.ca)
 

@@ -1,4 +1,4 @@
-"""What the model thinks of translations, as answers and as objects."""
+"""Scores, alignments and attention of translations: answers and objects."""
 
 import asyncio
 import json

@@ -57,7 +57,7 @@ def test_every_http_status_has_its_error(status: str | None, kind: type) -> None
 
 
 def test_a_call_that_was_not_written_can_be_sent_again() -> None:
-    """The status of the server, such as that it has no streams, is lost: the next try tells it."""
+    """The server's own status is lost then; the retry gets it."""
     metadata = grpc.aio.Metadata()
     internal = grpc.StatusCode.INTERNAL
     for details, kind in (

@@ -36,7 +36,7 @@ def outputs(*texts: str, **replaced: Any) -> dict[str, Any]:
     ],
 )
 def test_an_option_of_another_type_is_refused_by_name(name: str, value: Any) -> None:
-    """Above all, True is no number and 1 no truth."""
+    """In particular, True is not a number and 1 is not a bool."""
     with pytest.raises(TypeError, match=name):
         check({name: value})
 
@@ -60,7 +60,7 @@ def test_an_option_out_of_range_is_refused_by_name(name: str, value: Any) -> Non
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:
-    """A typing error is not swallowed."""
+    """A typing error is not ignored."""
     with pytest.raises(TypeError, match="beam_widht"):
         check({"beam_widht": 4})
 

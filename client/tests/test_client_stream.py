@@ -107,7 +107,7 @@ def test_what_is_no_text_is_refused_at_once() -> None:
 
 
 def test_only_what_has_not_begun_is_tried_again() -> None:
-    """Else a reader would see the beginning twice."""
+    """Otherwise a reader would get the beginning twice."""
 
     class Breaking(FakeTransport):
         """Breaks after the first part with text."""

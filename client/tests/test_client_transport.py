@@ -130,7 +130,7 @@ def test_an_address_of_ipv6_reaches_its_server_over_grpc(asynchronously: bool) -
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_grpc_sends_an_authority_with_brackets(asynchronously: bool) -> None:
-    """The pseudo-header, which gRPC's servers do not hand on: read from the connection."""
+    """The pseudo-header is read from the connection, since gRPC servers do not expose it."""
     sent = bytearray()
 
     def serve(listener: socket.socket) -> None:
@@ -172,7 +172,7 @@ def test_texts_go_there_and_back(url: str) -> None:
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """And the connection goes on to serve."""
+    """And the connection can still be used."""
     with Translator(url) as translator:
         with pytest.raises(kind) as caught:
             translator.translate(text)
@@ -182,7 +182,7 @@ def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Except
 
 
 def test_a_late_answer_is_not_taken_for_the_next(url: str) -> None:
-    """The answer that comes after the timeout belongs to nobody."""
+    """An answer that arrives after the timeout is discarded."""
     with Translator(url, timeout_s=TIMEOUT_S) as translator:
         with pytest.raises(DeadlineExceeded):
             translator.translate(LATE)
@@ -215,7 +215,7 @@ def test_a_refused_connection_is_unavailable(scheme: str, free_port: int) -> Non
 
 
 def test_grpc_soon_looks_again_for_a_server_that_is_away() -> None:
-    """Three times in a second or so; gRPC's own patience begins at a second and grows to 120."""
+    """About three times in a second; by default gRPC's backoff is 1 to 120 s."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.05)
         url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
@@ -284,7 +284,7 @@ def test_http_outlives_a_connection_that_the_server_dropped(
 
 
 def test_http_gives_up_on_a_server_that_always_hangs_up() -> None:
-    """A dropped connection is tried anew once, and not for ever."""
+    """The request on a dropped connection is retried once, not forever."""
     accepted: list[socket.socket] = []
 
     def serve(listener: socket.socket) -> None:
@@ -332,6 +332,6 @@ def test_a_translator_serves_many_short_threads(url: str) -> None:
                 thread.start()
             for thread in threads:
                 thread.join()
-        # At most a connection for each that was under way at once, at both of its ends.
+        # At most one connection for each concurrent request, counted at both ends.
         assert len(list(Path("/proc/self/fd").iterdir())) <= files + 2 * 4
     assert not wrong

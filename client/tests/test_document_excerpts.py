@@ -1,4 +1,4 @@
-"""Documents in excerpts, which bound what is held while translations are awaited."""
+"""Excerpts of documents, which limit memory while translations are awaited."""
 
 from __future__ import annotations
 

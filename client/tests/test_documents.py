@@ -1,4 +1,4 @@
-"""Running text in paragraphs, and files of it."""
+"""Running text, split into paragraphs, and its files."""
 
 import io
 import json
@@ -108,7 +108,7 @@ def test_a_document_keeps_its_layout(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_document_goes_on(tmp_path: Path) -> None:
-    """Also where more was written than noted."""
+    """Also if more was written than recorded."""
     source, target = tmp_path / "source", tmp_path / "target"
     text = "".join(f"Paragraph {n}.\n It has lines.\n\n" for n in range(50))
     source.write_text(text)

@@ -1,4 +1,4 @@
-"""The client against servers that go wrong: nothing hangs, nothing is lost, doubled or moved."""
+"""The client with faulty servers: nothing hangs, and no text is lost, doubled or reordered."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ GRACE_S = 5.0
 
 
 def ask(url: str, asynchronously: bool, streamed: bool = False, **more: Any) -> list[str]:
-    """What one request ends in."""
+    """The error of one request."""
     more = {"timeout_s": TIMEOUT_S, **more}
     if not asynchronously:
         with Translator(url, **more) as translator:
@@ -49,23 +49,23 @@ def ask(url: str, asynchronously: bool, streamed: bool = False, **more: Any) -> 
 
 
 def silence(connection: socket.socket, answer: bytes) -> None:
-    """Nothing, for longer than anybody waits."""
+    """Send nothing, for longer than any timeout."""
     time.sleep(60)
 
 
 def half_then_silence(connection: socket.socket, answer: bytes) -> None:
-    """The rest does not come."""
+    """Send the first half, and then nothing."""
     connection.sendall(answer[: len(answer) // 2])
     time.sleep(60)
 
 
 def half_then_gone(connection: socket.socket, answer: bytes) -> None:
-    """The connection is closed in an orderly way."""
+    """Send the first half, and close the connection."""
     connection.sendall(answer[: len(answer) // 2])
 
 
 def half_then_reset(connection: socket.socket, answer: bytes) -> None:
-    """The connection is broken."""
+    """Send the first half, and reset the connection."""
     connection.sendall(answer[: len(answer) // 2])
     reset(connection)
 
@@ -149,14 +149,14 @@ def test_broken_answers_over_http(
     with http_server(lambda texts: fault) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(kinds):
-            ask(url, asynchronously, retries=0)  # a try late in a busy time meets the deadline
+            ask(url, asynchronously, retries=0)  # a late retry could exceed the deadline
         assert time.monotonic() - begin_s < TIMEOUT_S + GRACE_S
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("what", NONSENSE)
 def test_nonsense_over_http(what: str, asynchronously: bool) -> None:
-    """Is a fault of the server's, and no exception of somebody else's."""
+    """Raises `ServerError`, not an exception of a library."""
     with (
         http_server(lambda texts: NONSENSE[what]) as (url, _),
         pytest.raises((ServerError, ServerUnavailable)),
@@ -165,7 +165,7 @@ def test_nonsense_over_http(what: str, asynchronously: bool) -> None:
 
 
 def test_a_slow_dribble_ends_with_the_deadline() -> None:
-    """Under asyncio; without it the deadline is for each wait, as its description says."""
+    """Only under asyncio; the blocking client's timeout applies to each wait, as documented."""
     with http_server(lambda texts: dribble) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(DeadlineExceeded):
@@ -207,7 +207,7 @@ def chunk(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_long_events_are_read(asynchronously: bool) -> None:
-    """Longer than what aiohttp takes for a line, in a chunk of its own or cut anywhere."""
+    """Longer than aiohttp's limit of a line, in one chunk or split anywhere."""
     texts = ["a" * 12_000_000, "a" * 13_000_000]
     events = event(texts[0], "") + event(texts[1], "stop")
 
@@ -240,7 +240,7 @@ def test_an_event_without_an_end_is_an_error(
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_answer_that_breaks_off_is_told_as_that(streamed: bool) -> None:
-    """And not as one that is no HTTP."""
+    """And not as an answer that is not HTTP."""
 
     def send(connection: socket.socket, answer: bytes) -> None:
         connection.sendall(EVENT_STREAM + b"20\r\ndata: ")
@@ -317,7 +317,7 @@ def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: boo
 def test_many_texts_survive_a_server_that_is_often_away(
     protocol: str, asynchronously: bool, seed: int
 ) -> None:
-    """Every third request fails as one may that is tried again; all are answered, in order."""
+    """Every third request fails with an error that is retried; all are answered, in order."""
     generator, lock = random.Random(seed), threading.Lock()
 
     def draw() -> float:

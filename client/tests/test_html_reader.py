@@ -1,4 +1,4 @@
-"""HTML as segments in place: the tree that browsers make outside texts never changes."""
+"""The reader of HTML: the tree outside texts never changes, as browsers build it."""
 
 from __future__ import annotations
 

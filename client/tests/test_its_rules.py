@@ -1,4 +1,4 @@
-"""What documents say of their translation: ITS rules, and the languages of elements."""
+"""Translation rules in documents: ITS rules, and the languages of elements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def translate_rule(selector: str, value: str = "no") -> str:
 
 
 def found(rules: str, content: str, attributes: str = "") -> list[str]:
-    """Texts, those of attributes before the one that they are in."""
+    """Texts; those of attributes come before the text that contains them."""
     xml = document(rules, content, attributes)
     assert written(XmlReader(), xml, identity) == xml
     parts = read(XmlReader(), xml)

@@ -1,4 +1,4 @@
-"""Requests over gRPC that are left early: only large ones are cancelled."""
+"""gRPC requests that are abandoned early: only large ones are cancelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 0.2
 
 @pytest.mark.parametrize(("text", "is_cancelled"), [("abc", False), ("abc " * 6000, True)])
 def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancelled: bool) -> None:
-    """It ends at once; the end of the translator waits for the end of what was not cancelled."""
+    """It ends at once; closing the translator waits for requests that were not cancelled."""
     url, service = slow
 
     async def main() -> None:
@@ -56,7 +56,7 @@ def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc], text: str) -> Non
 
 
 def test_a_timeout_of_the_blocking_client_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
-    """A server that answers only then is waited for."""
+    """It waits for a server that answers only then."""
     url, service = slow
     threading.Timer(TIMEOUT_S + 0.5, service.go_on.set).start()
     with Translator(url, timeout_s=TIMEOUT_S, retries=0) as translator:

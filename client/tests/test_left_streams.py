@@ -1,4 +1,4 @@
-"""Streams over gRPC that are left early: none is cancelled."""
+"""gRPC streams that are abandoned early: none is cancelled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_S = 0.2
 
 
 def check_whole(service: SlowGrpc) -> None:
-    """A call came to its end on the server."""
+    """Check that a call ended regularly on the server."""
     assert service.over.wait(WAIT_S)
     assert service.was_cancelled is False
 
@@ -66,7 +66,7 @@ def test_the_end_of_the_process_does_not_cancel(slow: tuple[str, SlowGrpc]) -> N
 
 
 def test_a_cancelled_task_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
-    """It ends at once; the translator's end waits for the end of the stream."""
+    """It ends at once; closing the translator waits for the end of the stream."""
     url, service = slow
 
     async def main() -> bool:

@@ -1,4 +1,4 @@
-"""Files that are translated line by line, and how an interrupted one goes on."""
+"""Line-by-line translation of files, and resuming it."""
 
 import asyncio
 import itertools
@@ -80,7 +80,7 @@ def test_an_interrupted_file_goes_on(tmp_path: Path) -> None:
     partial = tmp_path / "target.partial"
     assert partial.read_text().splitlines() == [translated(text) for text in texts[:written]]
     with partial.open("a") as file:
-        file.write("half a li")  # as a machine that loses its power leaves it
+        file.write("half a li")  # as after a power failure
     transport = FakeTransport()
     with Translator(transport=transport) as translator:
         done = translator.translate_file(source, target, resume=True)
@@ -145,7 +145,7 @@ def test_a_file_that_is_there_is_replaced_by_force_alone(tmp_path: Path, resume:
     interrupt(source, target, force=True)
     assert target.read_text() == "precious\n"
     with Translator(transport=FakeTransport()) as translator:
-        if resume:  # what was begun by force goes on by force
+        if resume:  # a run begun with `force` can be resumed
             done = translator.translate_file(source, target, resume=True)
         else:
             done = translator.translate_file(source, target, force=True)
@@ -209,7 +209,7 @@ def test_files_that_cannot_be_had(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_translated_is_told_before_a_request(tmp_path: Path) -> None:
-    """However far behind it stands: what has begun could not be mended any more."""
+    """Wherever it is: the source could not be corrected after the translation has begun."""
     source, target = tmp_path / "source", tmp_path / "target"
     transport = FakeTransport()
     with Translator(transport=transport) as translator:
@@ -228,7 +228,7 @@ def test_what_cannot_be_translated_is_told_before_a_request(tmp_path: Path) -> N
 
 
 def test_what_is_no_file_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
-    """A pipe can be read once only; and nothing is read and written at once."""
+    """A pipe can only be read once; and input and output must differ."""
     source, pipe = tmp_path / "source", tmp_path / "pipe"
     source.write_text("a\n")
     os.mkfifo(pipe)
@@ -248,7 +248,7 @@ def test_what_is_no_file_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
 
 
 def test_a_source_that_changes_is_noticed(tmp_path: Path) -> None:
-    """Before the result gets its name."""
+    """Before the output is renamed."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("a\nb\n")
 

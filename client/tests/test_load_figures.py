@@ -135,7 +135,7 @@ def test_objectives_are_judged() -> None:
 
 
 def test_a_request_without_an_answer_is_slow() -> None:
-    """Else a server could drop what it does not get done."""
+    """Otherwise a server could drop requests to meet its objective."""
     load = point(window(latencies_ms=[1] * 98, errors={"DeadlineExceeded": 2}))
     found = Objective.parse("p99=300ms").judge(load)
     assert not found.met
@@ -149,7 +149,7 @@ Holds = Callable[[float], bool]
 
 
 def search(start: float, holds: Holds, confirms: Holds | None = None) -> Capacity:
-    """What the search finds where these rates hold."""
+    """The result of the search if these rates meet the objectives."""
 
     async def briefly(rate: float) -> str:
         return "" if holds(rate) else "too slow"
@@ -182,7 +182,7 @@ def test_what_is_found_was_confirmed() -> None:
 
 @pytest.mark.parametrize("start", [0, 100])
 def test_a_server_that_holds_nothing_has_no_capacity(start: float) -> None:
-    """And the search comes to its end."""
+    """And the search ends."""
     found = search(start, lambda rate: False)
     assert found.sentences_per_s == 0
     assert len(found.trials) < 20

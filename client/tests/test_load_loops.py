@@ -99,7 +99,7 @@ def test_errors_are_counted_by_kind_and_not_as_answers() -> None:
 
 
 def test_what_nobody_foresaw_is_raised() -> None:
-    """A fault of the generator's own is no figure."""
+    """A bug in the generator must not become a measurement."""
 
     async def broken() -> Answered:
         raise RuntimeError("a fault")
@@ -126,7 +126,7 @@ async def _open(
 
 
 def test_an_open_loop_hides_no_stall() -> None:
-    """Who comes while the server stands still waits from when it came."""
+    """The latency of a request during a stall counts from its scheduled time."""
     stall_until_s = time.perf_counter() + 0.3
 
     async def stalling() -> Answered:
@@ -142,10 +142,10 @@ def test_an_open_loop_hides_no_stall() -> None:
 
 
 def test_a_late_generator_counts_its_own_delay() -> None:
-    """Requests are late from when they should have been sent."""
+    """Latency counts from the scheduled time."""
 
     async def answered() -> Answered:
-        time.sleep(0.02)  # the event loop stands still, as on a machine that is too busy
+        time.sleep(0.02)  # blocks the event loop, as on an overloaded machine
         return Answered(1, 1)
 
     ledger, _ = asyncio.run(_open([answered], rate=100, unsent=True))
@@ -169,7 +169,7 @@ def test_there_is_a_bound_to_what_is_under_way(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_should_have_been_sent_is_counted() -> None:
-    """A generator that is behind at the end has not offered its rate."""
+    """A generator that is late at the end has not sent its rate."""
 
     async def blocking() -> Answered:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""A server under one load: windows that count, loads that are given up, what is noted."""
+"""Measurement of one load: counted windows, loads that are stopped early, and notes."""
 
 import asyncio
 import contextlib
@@ -106,7 +106,7 @@ def test_a_load_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_hopeless_load_is_given_up(
     monkeypatch: pytest.MonkeyPatch, url: str, waits: bool
 ) -> None:
-    """Over HTTP what is under way is waited for: the server would go on with it."""
+    """Over HTTP it waits for requests in flight, since the server would continue them."""
 
     async def slow() -> Answered:
         await asyncio.sleep(1.0)
@@ -120,7 +120,7 @@ def test_a_hopeless_load_is_given_up(
 
 
 def test_long_answers_are_not_hopeless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many are under way then, but not ever more."""
+    """Many requests are in flight, but their number does not grow."""
 
     async def slow() -> Answered:
         await asyncio.sleep(0.3)

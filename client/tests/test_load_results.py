@@ -1,4 +1,4 @@
-"""What load tests leave: files, pages, pictures, comparisons."""
+"""Results of load tests: files, pages, charts, comparisons."""
 
 import csv
 import dataclasses

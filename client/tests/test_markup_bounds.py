@@ -1,4 +1,4 @@
-"""Readers of documents need little memory and linear time, whatever they read."""
+"""Readers of documents need little memory and linear time for any input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server over HTTP turns out to be, and what a gateway's answers mean."""
+"""Detection of the kind of an HTTP server, and the answers of a gateway."""
 
 from __future__ import annotations
 

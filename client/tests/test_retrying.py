@@ -1,4 +1,4 @@
-"""What is tried again, how often and when."""
+"""Retries: for which errors, how often and when."""
 
 import time
 from typing import Any
@@ -57,7 +57,7 @@ def test_one_that_stays_away_is_given_up() -> None:
 
 @pytest.mark.parametrize("kind", [InvalidRequest, AccessDenied, DeadlineExceeded, ServerError])
 def test_nothing_else_is_tried_again(kind: type[Exception]) -> None:
-    """It would end the same way, or cost the server the same once more."""
+    """A retry would fail again, or cost the server the same work again."""
     transport = Failing(1, kind("no"))
     with Translator(transport=transport, retries=5) as translator, pytest.raises(kind):
         translator.translate("a")
@@ -96,7 +96,7 @@ def test_default_retries_outlast_a_restart() -> None:
 
 
 def test_the_server_says_how_long_to_wait() -> None:
-    """At least so long, a little longer than others, and only where the request's time allows."""
+    """Waits at least this long, plus a random time, and only if the request's timeout allows it."""
     busy = ServerUnavailable("busy", retry_after_s=20.0)
     pauses = pauses_of(busy, 30.0, 3)
     assert len(pauses) == 3  # no time passed

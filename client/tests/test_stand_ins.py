@@ -1,4 +1,4 @@
-"""The public stand-ins: they answer as the recorded server, and remember what came."""
+"""The public fakes: they answer like the recorded server, and record their requests."""
 
 import asyncio
 import json

@@ -52,7 +52,7 @@ def test_streams_carry_it_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None
         name = f"dragoman_client.{module}.trace_headers"
         monkeypatch.setattr(name, lambda: seen.append(1) or {"traceparent": "x"})
     with Translator(url) as translator:
-        translator.translate("a")  # asks first what the server is
+        translator.translate("a")  # the first request also asks for the kind of the server
         seen.clear()
         assert list(translator.translate_stream("a"))
     assert seen == [1]

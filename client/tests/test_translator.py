@@ -104,7 +104,7 @@ def test_batches_run_at_once_but_not_more_than_asked() -> None:
 
 
 def test_batches_read_only_a_little_ahead() -> None:
-    """An endless input is no trouble."""
+    """An endless input is possible."""
     read = 0
 
     def endless() -> Iterator[str]:
@@ -240,7 +240,7 @@ def test_the_examples_of_the_readme_run(
 
 
 def test_texts_in_batches_have_one_prefix(tmp_path: Path) -> None:
-    """A list would begin anew with each batch."""
+    """A list of prefixes would restart with each batch."""
     wrong = "prefix has 2 values: texts in batches have one"
     options: Any = {"prefix": ["One", "Two"], "batch_size": 2}
     (tmp_path / "in").write_text("a\nb\nc\n")

@@ -1,4 +1,4 @@
-"""XML as segments in place: what is outside texts never changes, whatever a translator returns."""
+"""The reader of XML: bytes outside texts never change, whatever a translator returns."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_what_is_translated_in_what_is_not() -> None:
 
 @pytest.mark.parametrize("element", ["svg", "code", "footnote"])
 def test_a_long_element_in_a_text_is_not_held(element: str) -> None:
-    """It parts the text, and comes out as it is read."""
+    """It splits the text, and is returned while it is read."""
     profile = "html" if element != "footnote" else "article"
     begin = f"<{profile}><p>Before <{element}>".encode()
     document = begin + b"<g>x y</g>" * 300_000 + f"</{element}> after</p></{profile}>".encode()

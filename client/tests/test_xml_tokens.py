@@ -1,4 +1,4 @@
-"""XML as tokens: the bytes are the document's, the rest is what expat says."""
+"""XML tokens: their bytes are the document's, their contents are expat's."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_fragments(fragment: bytes, kinds: list[str] | None) -> None:
     ],
 )
 def test_fragments_cannot_leave_their_place(fragment: bytes, message: str) -> None:
-    """What stands around a fragment is not closed by it; positions are its own."""
+    """A fragment cannot close the elements around it; positions are relative to the fragment."""
     with pytest.raises(ValueError) as error:  # noqa: PT011  its begin is compared
         tokens_of(fragment, is_fragment=True)
     assert str(error.value).startswith(message)

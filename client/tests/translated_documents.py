@@ -1,4 +1,4 @@
-"""Documents read and written with made-up translators."""
+"""Documents translated by artificial translators."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def identity(segment: Segment) -> tuple[str, PlacedCodes]:
 
 
 def hostile(noise: str) -> Translator:
-    """A translator that adds text, without regard to what it means in markup."""
+    """A translator that adds text which looks like markup."""
 
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         shifted = tuple((begin + len(noise), end + len(noise)) for begin, end in spans(segment))
@@ -74,7 +74,7 @@ SWAPPED = str.maketrans(
 
 
 def swapped(segment: Segment) -> tuple[str, PlacedCodes]:
-    """Small letters for large ones, and the reverse; all else is as it was."""
+    """A translator that swaps upper and lower case, and keeps everything else."""
     return segment.text.translate(SWAPPED), PlacedCodes(spans(segment))
 
 

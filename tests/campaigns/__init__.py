@@ -1,1 +1,1 @@
-"""Attacks, faults and overload against a server of the campaign: `python -m tests.campaigns`."""
+"""Attacks, faults and overload against a test server: `python -m tests.campaigns`."""

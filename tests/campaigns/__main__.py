@@ -35,7 +35,7 @@ SUBJECTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run subjects and print what they found.
+    """Run subjects and print their results.
 
     Returns:
         0 if every bound holds, else 1. In the short form, bounds that depend on time do not count.
@@ -66,7 +66,7 @@ def _run(name: str, plan: Plan) -> Outcome:
     try:
         outcome = run(plan)
     except (OSError, BrokenExecutor, subprocess.SubprocessError) as error:
-        # The server does not come back: the other subjects are still worth running.
+        # The server does not come back; the other subjects are still worth running.
         outcome = Outcome(name, crashes=1, figures={"ended early": str(error)})
     outcome.took_s = time.monotonic() - start
     return outcome

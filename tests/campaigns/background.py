@@ -1,4 +1,4 @@
-"""What goes on in a thread of its own while a context is entered."""
+"""A background thread that runs while a context is open."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Self
 
 
 class Background(ABC):
-    """Use it as a context; leaving it waits for the end."""
+    """Use it as a context; leaving the context waits for the thread's end."""
 
     def __init__(self) -> None:
-        """Prepare; entering the context begins."""
+        """Prepare; entering the context starts the thread."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Start."""
         self._thread.start()
         return self
 
@@ -27,9 +27,9 @@ class Background(ABC):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it goes on."""
+        """Whether the thread runs."""
         return self._thread.is_alive()
 
     @abstractmethod
     def _run(self) -> None:
-        """What it does, until `_stopping` is set."""
+        """The thread's work, until `_stopping` is set."""

@@ -1,6 +1,6 @@
 """Two servers behind the chart's Envoy; one is drained, ended, killed and hung under load.
 
-A drain is what Kubernetes does: the server leaves the name, and gets SIGTERM some seconds later.
+A drain works as in Kubernetes: the server is removed from DNS, and gets SIGTERM some seconds later.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from tests.campaigns.plan import Plan
 from tests.campaigns.traffic import CUT, WITHOUT_RETRIES, WRONG, Sent, Traffic
 
 _LEAVE_S = 4.0
-"""From leaving the name to SIGTERM: twice the time after which Envoy asks for it again."""
+"""Time from the removal from DNS to SIGTERM: twice the interval of Envoy's DNS queries."""
 _HANG_S = 15.0
-"""Longer than Envoy's pings need to notice it. Then it is killed, as by a liveness probe: only that
-ends requests over HTTP."""
+"""How long a server hangs: longer than Envoy's pings need to notice it. Then it is killed, as by a
+liveness probe; only that ends requests over HTTP."""
 _SLOW_START_S = 12.0
-"""After a start a server gets few requests for 10 s."""
+"""After a start, a server gets few requests for 10 s."""
 _UNEVEN = 0.15
-"""By how much a server may get more requests than the mean."""
+"""Allowed excess of a server's requests over the mean."""
 _VICTIM, _OTHER = ADDRESSES
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What happened when, and how many requests Envoy has sent again meanwhile."""
+    """Times of the events, and how many requests Envoy has retried meanwhile."""
 
     name: str
     begin_s: float
@@ -39,7 +39,7 @@ class Phase:
 
 
 def run(plan: Plan) -> Outcome:
-    """Do harm to one of two servers in every way; the other one serves."""
+    """Harm one of two servers in every way while the other one serves."""
     outcome = Outcome("balancing")
     seconds = float(plan.of(15, 4))
     with running() as cluster:
@@ -87,11 +87,11 @@ _HARM: Mapping[str, Callable[[Cluster], None]] = {
     "SIGSTOP": _hang,
 }
 _BREAKS = ("SIGKILL", "SIGSTOP")
-"""Which harm breaks a stream off whose text has begun, which nobody can send again."""
+"""Which kinds of harm break off a stream whose text has begun, which cannot be retried."""
 
 
 def _phase(cluster: Cluster, name: str, harm: Callable[[Cluster], None], seconds: float) -> Phase:
-    """Do harm, wait, and bring a server back; the phase ends when it serves again."""
+    """Harm a server, wait, and bring it back; the phase ends when it serves again."""
     begin_s, retried = time.monotonic(), cluster.balancer.counter("upstream_rq_retry")
     harm(cluster)
     time.sleep(seconds)
@@ -102,7 +102,7 @@ def _phase(cluster: Cluster, name: str, harm: Callable[[Cluster], None], seconds
 
 
 def _spread(outcome: Outcome, cluster: Cluster, seconds: float) -> Bound:
-    """How unevenly requests are spread once a restarted server has started slowly."""
+    """How uneven the distribution of requests is once a restarted server has warmed up."""
     time.sleep(_SLOW_START_S)
     before = cluster.balancer.requests()
     time.sleep(seconds)

@@ -1,7 +1,8 @@
-"""Two servers under one name, the chart's Envoy before them, and a gateway before that.
+"""Two servers under one DNS name, the chart's Envoy in front of them, and a gateway in front of
+that.
 
-Each server has an address of loopback of its own, with the same ports, as pods have. A DNS server
-stands for the cluster's: a pod that is to end leaves the name first.
+Each server has its own loopback address, with the same ports, like pods. A DNS server replaces the
+cluster's: a pod that is about to end is removed from DNS first.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _CARES = "type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.Car
 
 
 class Member:
-    """One `dragoman serve`, as in a pod of its own."""
+    """One `dragoman serve`, as in its own pod."""
 
     def __init__(self, address: str, ports: Ports) -> None:
         """Start it; `wait_until_ready` waits."""
@@ -81,7 +82,7 @@ class Member:
         self._process.wait(_START_S)
 
     def end(self) -> None:
-        """End it, whatever it is doing."""
+        """Kill it, whatever it is doing."""
         self.signal(signal.SIGKILL)
         self.wait()
         self._log.close()
@@ -102,8 +103,8 @@ class Names(contextlib.AbstractContextManager["Names"]):
         threading.Thread(target=self._answer, daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
-        """Listen no more."""
-        with contextlib.suppress(OSError):  # it is connected to nobody; this wakes the thread
+        """Stop listening."""
+        with contextlib.suppress(OSError):  # it is not connected; this only wakes the thread
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -120,7 +121,7 @@ class Names(contextlib.AbstractContextManager["Names"]):
         (kind,) = struct.unpack_from(">H", query, question_end - 4)
         found = self.addresses if kind == 1 else ()
         head = query[:2] + struct.pack(">HHHHH", 0x8180, 1, len(found), 0, 0)
-        # Each names the question by a pointer; an IPv4 address of the Internet, kept for 0 s.
+        # Each answer refers to the question by a pointer; an IPv4 address (IN), TTL 0 s.
         records = (
             struct.pack(">HHHIH", 0xC00C, 1, 1, 0, 4) + socket.inet_aton(one) for one in found
         )
@@ -137,16 +138,16 @@ class Balancer:
 
     @property
     def grpc_url(self) -> str:
-        """For clients over gRPC."""
+        """Port for clients over gRPC."""
         return f"grpc://127.0.0.1:{self.grpc_port}"
 
     @property
     def http_url(self) -> str:
-        """For clients over HTTP."""
+        """Port for clients over HTTP."""
         return f"http://127.0.0.1:{self.http_port}"
 
     def requests(self) -> dict[str, int]:
-        """How many each server got, by its address, over all protocols."""
+        """Number of requests that each server got, by its address, over all protocols."""
         found = dict.fromkeys(ADDRESSES, 0)
         for address, host in self._hosts():
             if address in found:
@@ -183,7 +184,7 @@ class Balancer:
 
 @dataclass
 class Cluster:
-    """What runs; `members` are by address."""
+    """The running cluster; `members` are by address."""
 
     ports: Ports
     names: Names
@@ -192,18 +193,18 @@ class Cluster:
     members: dict[str, Member] = field(default_factory=dict)
 
     def start(self, address: str) -> None:
-        """Start a server, wait until it is ready, and give it the name, as Kubernetes does."""
+        """Start a server, wait until it is ready, and add it to DNS, as Kubernetes does."""
         self.members[address] = Member(address, self.ports)
         self.members[address].wait_until_ready()
         self.names.addresses = (*self.names.addresses, address)
         _wait_for(lambda: address in self.balancer.healthy())
 
     def leave(self, address: str) -> None:
-        """Take the name from a server, which goes on."""
+        """Remove a server from DNS; it keeps running."""
         self.names.addresses = tuple(one for one in self.names.addresses if one != address)
 
     def restart(self, address: str) -> None:
-        """End what is left of a server, and start it again."""
+        """Stop the remaining processes of a server, and start it again."""
         self.leave(address)
         self.members.pop(address).end()
         self.start(address)
@@ -211,7 +212,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def running() -> Iterator[Cluster]:
-    """The cluster, as soon as both servers get requests."""
+    """Start the cluster, and wait until both servers get requests."""
     ports = Ports(*steady_ports(3))
     with (
         Names() as names,

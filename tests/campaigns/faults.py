@@ -28,12 +28,12 @@ from tests.campaigns.server import CampaignServer
 _CLIENTS = 24
 _DEADLINE_S = 3.0
 _LEAD_S = 1.5
-"""Of the load before the fault."""
+"""Duration of the load before the fault."""
 _BACK_S = 30.0
 _MOST_OUTAGE_S = 1.0
 _STOP_ENGINE_S, _STOP_TRITON_S = 12.0, 4.0
-"""The engine stands still for longer than a request may hang, Triton for less: what Triton does not
-read, no one else can answer."""
+"""How long the engine and Triton are stopped. The engine is stopped for longer than a request may
+hang, Triton for less: nothing else can answer requests that Triton does not read."""
 _SLOW_READERS = 40
 _SLOW_S = 6.0
 _KILLED_CLIENTS, _CLIENT_LIFE_S = 3, 2.5
@@ -50,7 +50,7 @@ Fault = Callable[[CampaignServer], None]
 
 
 def run(plan: Plan) -> Outcome:
-    """Each fault in turn, the first ones in the short form."""
+    """Each fault in turn; the short form runs only the first ones."""
     outcome = Outcome("faults")
     with CampaignServer() as server, load.pool(1) as pool:
         outcome.before = server.usage()
@@ -76,7 +76,7 @@ def _suffer(
     kills: int,
     seed: int,
 ) -> None:
-    """Do a fault under load, wait until the server is back, and record what the load saw."""
+    """Cause a fault under load, wait until the server is back, and record what the clients saw."""
     crashes = server.crashes
     loads = []
     ports = Ports(server.http_port, server.grpc_port)
@@ -110,7 +110,7 @@ def _stopped(name: str, seconds: float) -> Fault:
         pid = server.pids()[name]
         server.kill(name, signal.SIGSTOP)
         time.sleep(seconds)
-        # A watchdog may have ended it meanwhile.
+        # A watchdog may have killed it meanwhile.
         if server.pids().get(name) == pid:
             server.kill(name, signal.SIGCONT)
 
@@ -118,7 +118,7 @@ def _stopped(name: str, seconds: float) -> Fault:
 
 
 def _slow_readers(server: CampaignServer) -> None:
-    """Clients that ask over both protocols and do not read what comes."""
+    """Clients that send requests over both protocols and do not read the responses."""
     window = struct.pack(">HI", 4, 0)
     message = Work(server.grpc_port, "light", _DEADLINE_S).message(range(50))
     call = http2.call((SERVICE + "ModelInfer").encode(), message, settings=window)
@@ -159,7 +159,7 @@ _FAULTS: tuple[tuple[str, Fault, int], ...] = (
     ("Triton stopped", _stopped("triton", _STOP_TRITON_S), 0),
     ("slow readers", _slow_readers, 0),
 )
-"""Each with the restarts that it causes; the short form takes the first of them."""
+"""Faults with the restarts that they cause; the short form takes the first ones."""
 _SHORT = 4
 
 
@@ -222,7 +222,8 @@ def _full_shared_memory(outcome: Outcome) -> None:
 
 
 def _few_descriptors(outcome: Outcome) -> None:
-    """More idle connections than the soft limit of open files: service goes on, the log is calm."""
+    """More idle connections than the soft limit of open files: requests still work, the log is
+    quiet."""
     limit = ["sh", "-c", f'ulimit -Sn {_DESCRIPTORS}; exec "$@"', "sh"]
     with CampaignServer(limit) as server, contextlib.ExitStack() as stack:
         for _ in range(_IDLE):
@@ -244,6 +245,6 @@ def _few_descriptors(outcome: Outcome) -> None:
 
 
 def _own_mounts() -> tuple[str, ...] | None:
-    """A command before a command that gives it mounts of its own; None if there is no way."""
+    """A prefix command that runs another command with its own mounts; None if there is none."""
     usable = shutil.which("unshare") and subprocess.run([*_OWN_MOUNTS, "true"]).returncode == 0
     return _OWN_MOUNTS if usable else None

@@ -1,7 +1,7 @@
-"""The compiled code under address and undefined-behaviour sanitizers, without a server.
+"""The compiled code with address and undefined-behaviour sanitizers, without a server.
 
-The relay gets damaged frames from a fuzzer in C, with an imitation of Triton around it. The native
-library runs its unit tests in a copy of the source tree.
+A fuzzer in C sends damaged frames to the relay, within an imitation of Triton. The native library
+runs its unit tests in a copy of the source tree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TESTS = (
     "tests/unit/serving/service/test_frames.py",
 )
 _ROOTS = ("", "client/src", "export", "serving", "training")
-"""Folders in which packages begin."""
+"""Folders that contain the packages."""
 _LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
 _MOST_S = 300
 _MARKS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:")

@@ -1,4 +1,4 @@
-"""Damaged requests in batches of a hundred; after each a good sentence must come back right."""
+"""Damaged requests in batches of a hundred; after each batch a good sentence must be correct."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Ended(Enum):
 def fuzz(
     outcome: Outcome, server: CampaignServer, send: Callable[[Random], Ended], count: int, seed: int
 ) -> None:
-    """Send damaged requests and record what becomes of them and of the server.
+    """Send damaged requests and record their results and the server's state.
 
     Args:
-        outcome: what is found goes here.
+        outcome: collects the results.
         server: the server under attack.
         send: makes a request from a random generator, sends it, and waits for its end.
-        count: how many requests, a multiple of `BATCH`.
-        seed: request number n is made from `seed` and n alone.
+        count: number of requests, a multiple of `BATCH`.
+        seed: request number n depends only on `seed` and n.
     """
     outcome.before = server.usage()
     ends: Counter[Ended] = Counter()

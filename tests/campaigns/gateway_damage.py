@@ -1,7 +1,7 @@
-"""Damaged requests to the gateway, of all its protocols, as steps for a raw socket.
+"""Damaged requests to the gateway, for all its protocols, as steps for a raw socket.
 
-A request is first made right, by its shape: JSON, a form, a multipart form or a query. Then some of
-its values, names, bytes or headers are damaged.
+First a valid request is built in one of four forms: JSON, a form, a multipart form or a query. Then
+some of its values, names, bytes or headers are damaged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEXT = "Good morning."
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a protocol as it should be.
+    """A valid call of a protocol.
 
     Attributes:
         method: of HTTP.
@@ -195,7 +195,7 @@ def _sent(
         lines.append(b"Content-Type: " + media_type.encode("latin-1"))
     raw = path.encode("latin-1", errors="replace").replace(b" ", b"%20")
     written = request("PATH", body, lines, method=call.method.encode())
-    # The host that the gateway goes by, unless a header is to name another.
+    # The gateway's allowed host, unless a header is to name another.
     host = b"" if any(one.startswith("Host") for one in headers) else b"Host: localhost\r\n"
     return [written.replace(b"PATH", raw, 1).replace(b"Host: x\r\n", host, 1)]
 

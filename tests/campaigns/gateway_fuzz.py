@@ -1,4 +1,4 @@
-"""Damaged requests to the gateway, over all its protocols: none is answered with 500."""
+"""Damaged requests to the gateway, over all its protocols: none may be answered with 500."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def is_right(port: int) -> bool:
-    """Whether a sentence comes back right over each of the protocols, without the cache's help."""
+    """Whether a sentence is translated correctly over each protocol, without the cache."""
     bodies = {
         "/api/v1/translate": {"text": TEXT, "target_language": "de", "store": False},
         "/translate": {"q": TEXT, "source": "en", "target": "de"},
@@ -81,7 +81,7 @@ def is_right(port: int) -> bool:
 
 
 def _send(port: int, chance: Random) -> tuple[str, bool, int]:
-    """Send a request: its kind, whether an answer is owed, and the status that came."""
+    """Send a request: its kind, whether a response is required, and the status received."""
     (kind,) = chance.choices(KINDS, [one.weight for one in KINDS])
     steps = kind.make(chance)
     wait_s = _ANSWER_S if kind.is_whole else _UNOWED_S
@@ -93,7 +93,7 @@ def _send(port: int, chance: Random) -> tuple[str, bool, int]:
     except TimeoutError:
         status = _HUNG if kind.is_whole else _NO_ANSWER
     except OSError:
-        pass  # it ended the connection: there is no answer
+        pass  # it closed the connection: there is no response
     if time.monotonic() - begin_s > _ANSWER_S:
         status = _HUNG
     return kind.name, kind.is_whole, status
@@ -106,7 +106,7 @@ def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> int:
         if not play(client, steps):
             return _NO_ANSWER
     except (BrokenPipeError, ConnectionResetError):
-        pass  # it may have answered before the end
+        pass  # it may have answered before closing
     with contextlib.suppress(ConnectionResetError):
         while not is_complete(received):
             part = client.recv(65536)

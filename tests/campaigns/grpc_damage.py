@@ -27,7 +27,7 @@ CLOSED_METHODS = (
     *("RepositoryIndex", "TraceSetting", "LogSettings", "SystemSharedMemoryStatus"),
     "CudaSharedMemoryStatus",
 )
-"""Closed methods that read; the ones that change something would damage the server under test."""
+"""Closed methods that only read; those that change something would damage the server under test."""
 _OTHER_METHODS = (
     *("ModelMetadata", "ModelConfig", "ModelReady", "ModelStatistics", "ServerMetadata"),
     *("ServerReady", "RepositoryModelLoad", "RepositoryModelUnload", "Nothing", *CLOSED_METHODS),
@@ -71,7 +71,7 @@ def message(chance: Random, model: str | None = None) -> bytes:
 
     Args:
         chance: the random generator.
-        model: the model's name, which stays whole; by default one of several, known or not.
+        model: the model's name, which is not damaged; by default one of several, known or not.
     """
     request = service_pb2.ModelInferRequest(
         model_name=model or chance.choice((*["translate"] * 5, "score", "x", "")),
@@ -125,7 +125,7 @@ def _content(chance: Random, datatype: str) -> bytes:
 
 
 def connection(chance: Random, body: bytes) -> bytes:
-    """All bytes of a connection that begins like a call of `ModelInfer` and is damaged."""
+    """All bytes of a damaged connection that starts like a call of `ModelInfer`."""
     path = (SERVICE + "ModelInfer").encode()
     headers = block(call_headers(path, [chance.choice(_ODD_HEADERS)]))
     data = b"\0" + struct.pack(">I", len(body)) + body

@@ -1,4 +1,4 @@
-"""Damaged gRPC messages, damaged HTTP/2 frames, and every way to ask for a closed endpoint."""
+"""Damaged gRPC messages, damaged HTTP/2 frames, and every way to call a closed endpoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VALUES = (b"\n\n", b"", b"x", b"\n", b"\r\n\r\n", b" \n\n ", b"\n\n\0", b"%0A%0
 
 
 def run(plan: Plan) -> Outcome:
-    """Ask for the closed endpoints, then send some thousand damaged messages and connections."""
+    """Call the closed endpoints, then send some thousand damaged messages and connections."""
     outcome = Outcome("grpc")
     with CampaignServer() as server:
         opened = _opened(server.grpc_port)
@@ -42,7 +42,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def _opened(port: int) -> set[str]:
-    """Methods that should be closed and send a message back."""
+    """Methods that should be closed but send a message back."""
     return {
         method
         for method, key, value in itertools.product(CLOSED_METHODS, _KEYS, _VALUES)
@@ -89,7 +89,7 @@ class _Attack:
         return Ended.LEFT
 
     def _stream(self, chance: Random) -> Ended:
-        """A stream of one model that is read to its end; others end Triton 24.10."""
+        """A stream of one model that is read to its end; other streams crash Triton 24.10."""
         count = chance.randrange(1, 6)
         sent = [grpc_damage.message(chance, "translate_stream") for _ in range(count)]
         call = self._channel.stream_stream(SERVICE + "ModelStreamInfer")

@@ -1,7 +1,7 @@
-"""Clients of the gateway that hang up at random times, in the middle of every kind of request.
+"""Clients of the gateway that disconnect at random times, during every kind of request.
 
-What nobody waits for any more is cancelled, down to the decoder. That must not end Triton, which
-some cancelled calls can (docs/security.md), and must leave nothing behind.
+Work that nobody waits for is cancelled, down to the decoder. That must not crash Triton, which some
+cancelled calls can do (docs/security.md), and must leave nothing behind.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _WAYS: Mapping[str, tuple[Call, float]] = {
     ),
     "DeepL": (Call("POST", "/v2/translate", {"text": [_SENTENCE] * 20, "target_lang": "DE"}), 0.1),
 }
-"""Requests, and the time in which their clients hang up, about what the answer takes."""
+"""Requests, and the time within which their clients disconnect, similar to the response time."""
 
 
 def run(plan: Plan) -> Outcome:
-    """Hang up in the middle of six thousand requests."""
+    """Disconnect during six thousand requests."""
     outcome = Outcome("hang-ups", requests=plan.of(6000, 600))
     with CampaignServer(gateway=True) as server, ThreadPoolExecutor(_THREADS) as threads:
         port = server.gateway_port
@@ -78,7 +78,7 @@ def _hang_up(port: int, chance: Random) -> None:
     head = [b"Content-Type: application/json"]
     sent = request(call.path, body, head, method=call.method.encode())
     with (
-        contextlib.suppress(OSError),  # of a server that starts again; it is counted
+        contextlib.suppress(OSError),  # a server that restarts; it is counted
         socket.create_connection(("127.0.0.1", port), 10) as client,
     ):
         client.sendall(sent.replace(b"Host: x\r\n", b"Host: localhost\r\n", 1))
@@ -88,7 +88,7 @@ def _hang_up(port: int, chance: Random) -> None:
 
 
 def _in_flight(port: int) -> float:
-    """Requests that the gateway works on, beside the one for its metrics."""
+    """Requests in progress in the gateway, without the one for its metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
         metrics = answer.read().decode()
     found = re.findall(r"^dragoman_gateway_requests_in_flight\S* (\S+)", metrics, re.MULTILINE)

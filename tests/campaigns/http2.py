@@ -1,4 +1,4 @@
-"""Raw HTTP/2 frames, for what no gRPC library sends.
+"""Raw HTTP/2 frames, for requests that no gRPC library sends.
 
 Source: RFC 9113 (HTTP/2), section 4.1 and section 6; RFC 7541 (HPACK), section 6.2.2; "gRPC over
 HTTP/2" in the documentation of gRPC.
@@ -18,7 +18,7 @@ _ENOUGH_BYTES = 1 << 20
 
 
 class Type(IntEnum):
-    """Of a frame."""
+    """Types of frames."""
 
     DATA = 0
     HEADERS = 1
@@ -38,7 +38,7 @@ Header = tuple[bytes, bytes]
 def frame(
     kind: int, flags: int, stream: int, body: bytes = b"", length: int | None = None
 ) -> bytes:
-    """A frame; `length` is stated instead of the body's own."""
+    """A frame; `length` replaces the body's actual length."""
     stated = len(body) if length is None else length
     return struct.pack(">I", stated)[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + body
 
@@ -58,7 +58,7 @@ def call_headers(path: bytes, extra: Sequence[Header] = ()) -> list[Header]:
 
 
 def call(path: bytes, message: bytes, extra: Sequence[Header] = (), settings: bytes = b"") -> bytes:
-    """All bytes of a connection with one unary call on it.
+    """All bytes of a connection with one unary call.
 
     Args:
         path: of the method.
@@ -76,9 +76,9 @@ def call(path: bytes, message: bytes, extra: Sequence[Header] = (), settings: by
 
 
 def exchange(port: int, sent: bytes, wait_s: float) -> bytes:
-    """Send bytes, and return what comes until the other side closes or falls silent."""
+    """Send bytes, and return the response until the other side closes or is silent."""
     received = b""
-    # A server may refuse or reset such a connection, or say nothing: what came until then counts.
+    # A server may refuse or reset such a connection, or send nothing; keep what it sent so far.
     with (
         contextlib.suppress(OSError),
         socket.create_connection(("127.0.0.1", port), 10.0) as client,
@@ -94,7 +94,7 @@ def exchange(port: int, sent: bytes, wait_s: float) -> bytes:
 
 
 def has_message(received: bytes) -> bool:
-    """Whether a frame with data came: an error of gRPC has none."""
+    """Whether a frame with data was received; a gRPC error has none."""
     at = 0
     while at + 9 <= len(received):
         length = int.from_bytes(received[at : at + 3], "big")

@@ -1,7 +1,7 @@
 """27 kinds of damaged HTTP requests, as bytes for a raw socket.
 
-JSON tensors whose shape claims an enormous size end Triton 24.10, and so does an output of texts
-that is requested as a classification; only the subject `upstream` sends them.
+JSON tensors whose shape claims an enormous size crash Triton 24.10, and so does a text output that
+is requested as a classification; only the subject `upstream` sends them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODELS = ("translate", "translate_stream", "score", "info")
 
 
 class End(Enum):
-    """How a client leaves instead of waiting for an answer."""
+    """Ways in which a client leaves instead of waiting for a response."""
 
     HALF_CLOSE = auto()
     CLOSE = auto()
@@ -40,10 +40,9 @@ Step = bytes | float | End
 class Kind:
     """A kind of damage.
 
-    Attributes:
-        weight: how often it is sent, compared with the others.
-        make: writes one request.
-        is_whole: whether the request is whole as HTTP, so that the server owes an answer.
+    weight: relative frequency.
+    make: writes one request.
+    is_whole: whether the request is complete HTTP, so that the server must respond.
     """
 
     name: str
@@ -96,7 +95,7 @@ def request(
     version: bytes = b"HTTP/1.1",
     length: object = None,
 ) -> bytes:
-    """A request; `length` replaces the body's own, and False leaves it out."""
+    """A request; `length` replaces the body's actual length, and False omits it."""
     lines = [b"%s %s %s" % (method, path.encode(), version), b"Host: x"]
     if length is not False:
         lines.append(b"Content-Length: %s" % str(len(body) if length is None else length).encode())
@@ -184,7 +183,7 @@ def _infer_binary(chance: Random) -> list[Step]:
 
 
 def _tensors(chance: Random, binary: bool) -> tuple[bytes, bytes]:
-    """JSON of an `infer` request, and the binary data behind it."""
+    """JSON of an `infer` request, and the binary data after it."""
     names = ["text_input", *chance.sample(OPTIONS, chance.randrange(4))]
     names += ["target_input"] * (chance.random() < 0.3) + ["text_input"] * (chance.random() < 0.05)
     inputs, blobs = [], []

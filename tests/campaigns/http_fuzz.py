@@ -15,7 +15,7 @@ from tests.campaigns.server import CampaignServer
 
 _ANSWER_S = 25.0
 _UNOWED_S = 0.5
-"""For the answer to a request that is not whole, which may never come."""
+"""Timeout for the response to an incomplete request, which may never come."""
 _CONNECT_S = 10.0
 _RESET = struct.pack("ii", 1, 0)
 
@@ -50,7 +50,7 @@ def _send(port: int, chance: Random) -> Ended:
 
 
 def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> bool:
-    """Whether an answer came; a client that leaves awaits none."""
+    """Whether a response came; a client that leaves expects none."""
     client.settimeout(wait_s)
     if not play(client, steps):
         return False
@@ -64,7 +64,7 @@ def _exchange(client: socket.socket, steps: list[Step], wait_s: float) -> bool:
 
 
 def play(client: socket.socket, steps: list[Step]) -> bool:
-    """Take the steps of a request; False: the client leaves without waiting for an answer."""
+    """Perform the steps of a request; False: the client leaves without waiting for a response."""
     for step in steps:
         if isinstance(step, bytes):
             client.sendall(step)
@@ -80,7 +80,7 @@ def play(client: socket.socket, steps: list[Step]) -> bool:
 
 
 def is_complete(received: bytes) -> bool:
-    """Whether bytes hold an HTTP answer to its end."""
+    """Whether bytes contain a complete HTTP response."""
     head, end, body = received.partition(b"\r\n\r\n")
     if not end:
         return False

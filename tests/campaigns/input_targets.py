@@ -1,8 +1,8 @@
-"""Parsers of what comes from outside, fuzzed by coverage: `input_targets TARGET CORPUS ...`.
+"""Coverage-guided fuzz targets for parsers of external input: `input_targets TARGET CORPUS ...`.
 
 CORPUS is an empty folder; options of libFuzzer follow. A target takes bytes. It may raise the
-errors that it states; any other ends the fuzzer, which then writes the bytes to a file. Runs in a
-process of its own, because libFuzzer ends its process.
+errors that it documents; any other error ends the fuzzer, which then writes the bytes to a file.
+Runs in a separate process, because libFuzzer ends its process.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _frames() -> Target:
 
     def target(data: bytes) -> None:
         splitter, half = FrameSplitter(), len(data) // 2
-        with suppress(Damaged):  # the one error that it may raise
+        with suppress(Damaged):  # the only error that it may raise
             for part in (data[:half], data[half:]):
                 for _, body in splitter.feed(part):
                     _unpack(body)
@@ -66,14 +66,14 @@ def _unpack(body: bytes) -> None:
     for unpack in _UNPACK:
         try:
             unpack(body)
-        except (Damaged, UsageError):  # also a relay of another release
+        except (Damaged, UsageError):  # UsageError: a relay of another release
             continue
     with suppress(Damaged, DragomanError):
         RequestReader(RequestRules(priorities=True)).read(frames.Request.unpack(body))
 
 
 def _manifest() -> Target:
-    """A bundle's manifest, beside files that have the digests of the seed's."""
+    """A bundle's manifest, beside files with the digests of the seed's."""
     bundle = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, bundle, ignore_errors=True)
     for name in Manifest.load(_BUNDLE).files:
@@ -88,7 +88,7 @@ def _manifest() -> Target:
 
 
 def _options() -> Target:
-    """A request's options as JSON, with what reads their texts."""
+    """A request's options as JSON, and the code that parses their texts."""
     tokenizer = Tokenizer(_BUNDLE / "tokenizer.model")
     limits, vocab_size = Manifest.load(_BUNDLE).limits, tokenizer.vocab_size
 
@@ -142,7 +142,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
 
 
 def seeds(name: str) -> list[bytes]:
-    """Good inputs to begin with."""
+    """Valid inputs to start from."""
     if name == "frames":
         tensor = frames.Tensor.of("text_input", frames.DataType.BYTES, (1, 1), [b"Good morning."])
         parameters = {"beam_width": 4, "timeout": 10, "target_language": "de"}

@@ -1,6 +1,7 @@
 """Coverage-guided fuzzing of the parsers in Python, by Atheris, without a server.
 
-Only the stated errors may be raised. An input that raises another is shown, and counts as a crash.
+Only the documented errors may be raised. An input that raises another is shown, and counts as a
+crash.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _TARGETS = ("frames", "manifest", "options", "tokens")
 _AT_A_TIME = 2
 _LONGEST_BYTES = 4096
 _ONE_S = 10
-"""An input that takes longer hangs."""
+"""Time after which an input counts as hanging."""
 _MOST_MIB = 2048
 _MOST_S = 300
 
@@ -64,6 +65,6 @@ def _fuzz(outcome: Outcome, name: str, plan: Plan) -> None:
 
 
 def statistic(said: str, name: str) -> int:
-    """A figure that libFuzzer prints at its end; 0 if it did not come so far."""
+    """A statistic that libFuzzer prints at its end; 0 if it did not get there."""
     found = re.search(rf"^{re.escape(name)}:\s*(\d+)$", said, re.MULTILINE)
     return int(found[1]) if found else 0

@@ -1,7 +1,7 @@
-"""Load over gRPC from processes of its own: closed loops, an open loop, one large request.
+"""Load over gRPC from separate processes: closed loops, an open loop, one large request.
 
-Each function runs in a process by `in_process`, because a generator that shares an interpreter
-with its measurement disturbs it. Times are those of CLOCK_MONOTONIC, which all processes share.
+Each function runs in a process by `in_process`, because a generator that shares an interpreter with
+its measurement disturbs it. Times are those of CLOCK_MONOTONIC, which all processes share.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import grpc.aio
 from dragoman_load_test.messages import INFER, grpc_request
 
 LATE_S = 5.0
-"""A client waits this much longer than the deadline that it states, for the server's own answer. A
-request without one until then hangs."""
+"""How much longer a client waits than its deadline, for the server's own response. A request
+without a response until then counts as hung."""
 _CHANNELS = 4
 _PROMPT_S = 0.5
-"""A single short sentence is answered promptly within this time."""
+"""Time within which a single short sentence counts as answered promptly."""
 _PATIENCE_S = 60.0
 _UNBOUNDED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 _HEAVY = (
@@ -56,18 +56,18 @@ class Record:
 
     @property
     def is_hung(self) -> bool:
-        """Whether the server gave neither an answer nor an error."""
+        """Whether the server sent neither a response nor an error."""
         return self.status == HUNG
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server refused it for overload."""
+        """Whether the server refused it because of overload."""
         return self.status in ("UNAVAILABLE", "RESOURCE_EXHAUSTED")
 
 
 @dataclass(frozen=True)
 class Work:
-    """What to send where.
+    """What to send, and where.
 
     Attributes:
         deadline_s: stated to the server with each request.
@@ -96,12 +96,11 @@ class Work:
 class OpenLoop:
     """An open loop's result.
 
-    Attributes:
-        begin_s: when the first request was planned.
-        seconds: for how long requests were sent.
-        records: one of each request.
-        behind_s: by how much the sender fell behind its plan at worst.
-        recovery_s: from the last request until another client is answered promptly.
+    begin_s: planned time of the first request.
+    seconds: duration of sending.
+    records: one for each request.
+    behind_s: largest delay of the sender behind its plan.
+    recovery_s: from the last request until another client is answered promptly.
     """
 
     begin_s: float
@@ -112,12 +111,12 @@ class OpenLoop:
 
 
 def pool(processes: int) -> AbstractContextManager[ProcessPoolExecutor]:
-    """Processes to run load in; started afresh, since gRPC does not survive a fork."""
+    """The start method of load processes; not fork, which gRPC does not survive."""
     return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
 
 
 def errors(records: Sequence[Record]) -> dict[str, int]:
-    """How often each error came, the most frequent first."""
+    """How often each error occurred, most frequent first."""
     found = Counter(f"{one.status} {one.message[:60]}" for one in records if not one.is_ok)
     return dict(found.most_common(6))
 
@@ -127,26 +126,26 @@ def closed_loop(work: Work, clients: int, seconds: float, pause_s: float = 0.0) 
 
     Args:
         work: what to send.
-        clients: how many send at the same time.
-        seconds: for how long they send.
-        pause_s: between an answer and the next request.
+        clients: number of concurrent clients.
+        seconds: duration of sending.
+        pause_s: pause between a response and the next request.
 
     Returns:
-        A record of each request.
+        A record for each request.
     """
     return asyncio.run(_closed_loop(work, clients, seconds, pause_s))
 
 
 def open_loop(work: Work, per_second: float, seconds: float) -> OpenLoop:
-    """Single sentences at exponentially distributed intervals, whatever comes back.
+    """Single sentences at exponentially distributed intervals, whatever the responses.
 
     Args:
         work: what to send.
         per_second: mean rate.
-        seconds: for how long they are sent.
+        seconds: duration of sending.
 
     Returns:
-        What was measured, when every request has ended and the server has recovered.
+        The measurements, once every request has ended and the server has recovered.
     """
     return asyncio.run(_open_loop(work, per_second, seconds))
 

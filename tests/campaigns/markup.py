@@ -1,6 +1,6 @@
 """Documents with markup, generated, damaged and real, through hostile translators.
 
-Runs `client/tests/markup_attack.py`, which needs no server, in a process of its own.
+Runs `client/tests/markup_attack.py`, which needs no server, in a separate process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.campaigns.plan import Plan
 _ATTACK = Path(__file__).parents[2] / "client" / "tests" / "markup_attack.py"
 _FULL_S, _SHORT_S = 600, 15
 _MOST_S = 300
-"""Beyond its time, for the document that is being checked and reduced."""
+"""Extra time for the document that is being checked and reduced."""
 
 
 def run(plan: Plan) -> Outcome:

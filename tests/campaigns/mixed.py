@@ -1,7 +1,7 @@
 """A mixed load: greedy, beam, glossary and long texts over gRPC, scores, and streams over HTTP.
 
-Runs in a process of its own, like `load`. A request is answered, refused with an error, hung, or
-lost: ended with neither an answer nor an error.
+Runs in a separate process, like `load`. A request is answered, refused with an error, hung, or
+lost: it ended with neither a response nor an error.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def mixed(ports: Ports, clients: int, seconds: float, deadline_s: float, seed: i
 
     Args:
         ports: of the server.
-        clients: how many send at the same time.
-        seconds: for how long they send.
+        clients: number of concurrent clients.
+        seconds: duration of sending.
         deadline_s: of each request.
         seed: of the random choices.
 
     Returns:
-        A record of each request.
+        A record for each request.
     """
     return asyncio.run(_mixed(ports, clients, seconds, deadline_s, seed))
 
@@ -128,7 +128,7 @@ async def _score(channel: grpc.aio.Channel, deadline_s: float) -> str:
 
 
 async def _stream(port: int, deadline_s: float) -> str:
-    """A stream over HTTP, which Triton 24.10 survives when a client leaves."""
+    """A stream over HTTP; Triton 24.10 survives clients that leave it."""
     timeout_us = int(deadline_s * 1e6)
     asked = {"text_input": TEXT, "target_language": "de", "timeout": timeout_us}
     body = json.dumps(asked).encode()
@@ -144,7 +144,7 @@ async def _stream(port: int, deadline_s: float) -> str:
                 return line.decode("latin-1").strip()
             if line == b"0\r\n":
                 break
-        # A closed connection is an error that the client sees; an ended answer is not.
+        # A closed connection is an error that the client sees; a truncated response is not.
         return LOST if line == b"0\r\n" else "ConnectionClosed"
     finally:
         writer.close()

@@ -1,7 +1,7 @@
-"""Twenty models in memory for five: random load, clients that die, versions that are replaced.
+"""Twenty models with memory for five: random load, clients that die, versions that are replaced.
 
-Each answer is compared with what the version that it names translates alone. At last, requests for
-a model that stays loaded are timed, without and beside requests that let others be loaded.
+Each response is compared with what the version that it names translates alone. Finally, requests
+for a model that stays loaded are timed, without and beside requests that make others load.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.campaigns.server import CampaignServer, resident_bytes
 from tests.served_bundles import bound_for
 
 _RESIDENT = 5
-"""Models for which there is memory."""
+"""Number of models that fit the memory."""
 _OWN_BYTES = 110 << 20
-"""Of the engine's process without models, and for requests that wait."""
+"""Memory of the engine's process without models, and of waiting requests."""
 _EVERY_S = 0.05
 _CLIENTS, _DYING_CLIENTS = 8, 4
 _DEADLINE_S = 120.0
@@ -85,7 +85,7 @@ def _random_load(
     """Requests for all pairs, while clients die and versions are replaced."""
     directions = [direction for model in models for direction in model.directions]
     steady = PairLoad(_grpc(server), directions, texts(plan, _TEXTS), _DEADLINE_S)
-    # A gRPC call that is cancelled can end Triton (docs/security.md).
+    # A cancelled gRPC call can crash Triton (docs/security.md).
     dying = PairLoad(_http(server), directions, steady.texts, _DEADLINE_S)
     replaced = [model for model in models if len(model.versions) > 1]
     replacements = Replacements(
@@ -129,7 +129,7 @@ class _OneModel(Work):
     text: str = ""
 
     def message(self, numbers: Sequence[int]) -> bytes:
-        """A request with the text, as often as there are numbers."""
+        """A request with the text repeated once for each number."""
         options = Question(self.languages, 1, self.text).options(MAX_TOKENS)
         return grpc_request([self.text] * len(numbers), options, self.deadline_s)
 
@@ -177,7 +177,7 @@ def _time_resident(
 
 
 class _Sampler(Background):
-    """Looks at the memory of a process, twenty times a second."""
+    """Samples the memory of a process, twenty times a second."""
 
     def __init__(self, pid: int) -> None:
         """Prepare; entering the context begins."""
@@ -196,7 +196,7 @@ class _Sampler(Background):
 
 
 def _wrong(replies: Sequence[Reply], folders: Sequence[Path]) -> Iterator[str]:
-    """What is not what its version translates alone, or is of no version."""
+    """Responses that differ from what their version translates alone, or that name no version."""
     asked: defaultdict[str, dict[Question, set[str]]] = defaultdict(lambda: defaultdict(set))
     for reply in replies:
         if not reply.fault:
@@ -220,13 +220,13 @@ def _alone(folder: Path, questions: Iterable[Question]) -> Iterator[tuple[Questi
 
 
 def _identities(server: CampaignServer) -> dict[str, str]:
-    """Identities of the bundles that are served, by name."""
+    """Identities of the served bundles, by name."""
     with Client(_grpc(server)) as client:
         return {one["name"]: one["identity"] for one in client.info().bundles}
 
 
 def _counts(server: CampaignServer) -> dict[str, float]:
-    """What became of all models together."""
+    """The results of all models together."""
     names = ("loads_total", "load_seconds_total", "load_failures_total", "evictions_total")
     return {name: _total(server, name) for name in (*names, "requests_total")}
 

@@ -1,4 +1,4 @@
-"""What a subject of the campaign found: figures, the bounds that they must keep, a table."""
+"""Results of a subject of the campaign: figures, the bounds that they must keep, a table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Bound:
-    """A figure with its limit; a figure that is not a number breaks it.
+    """A figure with its limit; NaN breaks it.
 
     Attributes:
-        at_least: whether the limit is a least one.
+        at_least: whether the limit is a lower one.
         timed: whether other work on the machine changes the figure. The short form, which runs in
-            CI, reports such a figure and does not fail by it.
+            CI, reports such a figure but does not fail because of it.
     """
 
     name: str
@@ -45,16 +45,16 @@ class Outcome:
     """Figures of one subject.
 
     Attributes:
-        requests: how many were sent; for fuzzing without a server, how many inputs.
+        requests: number sent; for fuzzing without a server, number of inputs.
         crashes: processes that ended and were not killed by the campaign.
-        upstream_restarts: crashes by faults of Triton itself, counted apart.
-        hangs: requests that had no answer long after their deadline.
-        wrong: good sentences that did not come back right.
-        lost: requests that ended with neither an answer nor an error.
+        upstream_restarts: crashes caused by bugs of Triton itself, counted separately.
+        hangs: requests without a response long after their deadline.
+        wrong: good sentences with a wrong translation.
+        lost: requests that ended with neither a response nor an error.
         longest_outage_s: the longest time in which good sentences failed.
-        figures: what else was measured, by name.
+        figures: other measurements, by name.
         not_run: parts of the subject that this machine cannot run, and why.
-        bounds: limits beyond zero crashes, hangs, wrong answers and lost requests.
+        bounds: limits besides zero crashes, hangs, wrong responses and lost requests.
     """
 
     subject: str
@@ -94,13 +94,13 @@ class Outcome:
         return all(bound.holds for bound in self.all_bounds if timed or not bound.timed)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for machines."""
+        """All results, as JSON values."""
         bounds = [{**asdict(bound), "holds": bound.holds} for bound in self.all_bounds]
         return {**asdict(self), "bounds": bounds}
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """One row a subject in Markdown, then figures and bounds of each."""
+    """One row for each subject in Markdown, then figures and bounds of each."""
     head = (
         "subject",
         *("requests", "crashes", "upstream restarts", "hangs", "wrong", "lost"),

@@ -1,7 +1,8 @@
-"""More requests than the server can do: goodput, the time of what it accepts, recovery.
+"""More requests than the server can handle: goodput, latency of accepted requests, recovery.
 
-Goodput counts requests that were answered within their deadline, while requests were sent.
-Accepted is what was not refused as overload; one that expires counts with the time it took.
+Goodput counts requests that were answered within their deadline, while requests were sent. A
+request is accepted if it was not refused as overload; one that expires counts with the time it
+took.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def _capacity(pool: ProcessPoolExecutor, work: Work, seconds: float) -> float:
-    """Requests that a closed loop of many clients gets answered in a second."""
+    """Requests per second that a closed loop of many clients gets answered."""
     patient = Work(work.grpc_port, work.weight, deadline_s=60.0, seed=work.seed)
     pool.submit(load.closed_loop, patient, _CLIENTS, _WARM_UP_S).result()
     records = pool.submit(load.closed_loop, patient, _CLIENTS, seconds).result()
@@ -52,7 +53,7 @@ def _capacity(pool: ProcessPoolExecutor, work: Work, seconds: float) -> float:
 
 
 def goodput(found: OpenLoop, deadline_s: float) -> float:
-    """Requests a second that were answered within their deadline, while requests were sent."""
+    """Requests per second answered within their deadline, while requests were sent."""
     end = found.begin_s + found.seconds
     good = (
         one.is_ok and one.took_s <= deadline_s and one.sent_s + one.took_s <= end

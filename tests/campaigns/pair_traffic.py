@@ -1,6 +1,7 @@
-"""Requests for random pairs of languages, from processes of their own.
+"""Requests for random language pairs, from separate processes.
 
-What came back is kept whole: only later it can be compared with what each model translates alone.
+Responses are kept whole, since only later they can be compared with what each model translates
+alone.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from tests.campaigns.background import Background
 from tests.campaigns.load import HUNG, LATE_S
 
 MAX_TOKENS = 24
-"""Random models seldom end a translation by themselves."""
+"""Token limit, as random models seldom end a translation by themselves."""
 _WIDTHS = (1, 4)
 _FOREVER_S = 3600.0
 _LIFE_S = 1.0, 4.0
-"""Of clients that are killed, at least and at most."""
+"""Lifetime of clients that are killed, minimum and maximum."""
 
 
 @dataclass(frozen=True)
 class PairLoad:
-    """What to send where.
+    """What to send, and where.
 
     Attributes:
         url: of the server.
-        directions: source and target language, of which each request has one.
-        texts: of which each request has one.
+        directions: source and target language; each request has one.
+        texts: each request has one.
         max_tokens: of a translation.
         deadline_s: of a request.
     """
@@ -48,7 +49,7 @@ class PairLoad:
 
 @dataclass(frozen=True)
 class Question:
-    """What a request was for."""
+    """The content of a request."""
 
     direction: tuple[str, str]
     beam_width: int
@@ -68,7 +69,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of a request: a translation and the identity of its bundle, or a fault."""
+    """The result of a request: a translation and the identity of its bundle, or a fault."""
 
     question: Question
     took_s: float
@@ -78,7 +79,7 @@ class Reply:
 
 
 def closed_loop(load: PairLoad, clients: int, seconds: float, seed: int) -> list[Reply]:
-    """Clients that each send one request after the other, to be run in a process of its own."""
+    """Clients that each send one request after the other, to run in a separate process."""
     return asyncio.run(_closed_loop(load, clients, seconds, seed))
 
 

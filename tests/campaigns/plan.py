@@ -1,4 +1,4 @@
-"""How much a run of the campaign does."""
+"""The amount of work in a run of the campaign."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class Plan:
     seed: int = 1
 
     def of(self, full: int, short: int) -> int:
-        """One of two amounts, by the form."""
+        """One of two amounts, depending on the form."""
         return short if self.short else full

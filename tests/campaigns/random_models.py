@@ -1,4 +1,4 @@
-"""Twenty models with random weights, each between two languages of its own."""
+"""Twenty models with random weights, each for its own pair of languages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.served_bundles import swap
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pt")
 COUNT = 20
 REPLACED = 4
-"""Models of which there is a second version."""
+"""Models with a second version."""
 _OPUS = (
     BASE,
     replace(BASE, vocab_size=40_000),
@@ -33,7 +33,7 @@ _SMALL = tuple(
 
 @dataclass(frozen=True)
 class RandomModel:
-    """A model: what is served, its versions, and between which languages it translates."""
+    """A model: its link, its versions, and its two languages."""
 
     link: Path
     versions: tuple[Path, ...]
@@ -46,7 +46,8 @@ class RandomModel:
 
 
 def make_models(folder: Path, plan: Plan) -> list[RandomModel]:
-    """Make all models and their versions, each served by a symbolic link to its first one."""
+    """Make all models and their versions; each is served through a symbolic link to its first
+    one."""
     shapes = _SMALL if plan.short else _OPUS
     (folder / "served").mkdir()
     models = []

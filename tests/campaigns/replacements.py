@@ -1,4 +1,4 @@
-"""Versions of models that take each other's place while they are served, broken ones among them."""
+"""Versions of models that replace each other while they are served, some of them broken."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.campaigns.random_models import RandomModel
 from tests.served_bundles import swap
 
 _GOOD, _GOOD_EACH = "good", 4
-"""Good versions come as often as broken ones of all kinds together."""
+"""Good versions come as often as all kinds of broken ones together."""
 _TAKEN_S = 120.0
-"""A good version takes over within this time, whatever else is loaded meanwhile."""
+"""Time within which a good version must take over, whatever else is being loaded."""
 _REFUSED_S = 30.0
 _LOOK_S = 0.1
 
 
 def _truncated(bundle: Path) -> None:
-    """Cut the weights off, as a copy that stopped half way."""
+    """Truncate the weights, like a copy that stopped half way."""
     weights = bundle / Manifest.read(bundle).weights
     data = weights.read_bytes()
     weights.unlink()  # it is a link to the good version's
@@ -33,7 +33,7 @@ def _truncated(bundle: Path) -> None:
 
 
 def _misstated(bundle: Path) -> None:
-    """Cut the weights off, with a manifest that lists them so."""
+    """Truncate the weights, with a matching manifest."""
     _truncated(bundle)
     manifest = Manifest.read(bundle)
     files = {**manifest.files, **digests(bundle, [manifest.weights])}
@@ -63,10 +63,10 @@ _DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 class Replacements(Background):
-    """Replaces one model after the other, until its context is left or there were enough.
+    """Replaces one model after the other, until its context is left or the count is reached.
 
     Attributes:
-        done: how often, by what came.
+        done: number of replacements, by kind.
         late: good versions that did not take over in time, broken ones that were not refused.
     """
 
@@ -82,9 +82,9 @@ class Replacements(Background):
 
         Args:
             models: with two versions each.
-            served: gives the identities of the bundles that are served, by name.
-            refused: gives how many versions the server has refused so far.
-            count: of the replacements.
+            served: returns the identities of the served bundles, by name.
+            refused: returns how many versions the server has refused so far.
+            count: number of replacements.
             seed: of the random choices.
         """
         super().__init__()
@@ -108,7 +108,7 @@ class Replacements(Background):
             self.done[kind] += 1
 
     def _replace(self, model: RandomModel) -> None:
-        """Let the other version take over."""
+        """Replace a model by its other version."""
         other = 1 - self._current[model.link]
         identity = Manifest.read(model.versions[other]).identity
         swap(model.link, model.versions[other])
@@ -117,7 +117,7 @@ class Replacements(Background):
             self.late.append(f"{model.link.name}: a good version did not take over")
 
     def _damage(self, model: RandomModel, kind: str, number: int) -> None:
-        """Offer a broken version, and put the one back that is served."""
+        """Offer a broken version, and put back the one that is served."""
         current = model.versions[self._current[model.link]]
         broken = model.link.parent.parent / f"broken.{number}"
         shutil.copytree(
@@ -132,7 +132,7 @@ class Replacements(Background):
         shutil.rmtree(broken)
 
     def _wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait for something; whether it came."""
+        """Wait for a condition; returns whether it became true."""
         end_s = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > end_s:

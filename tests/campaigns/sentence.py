@@ -1,4 +1,4 @@
-"""A good sentence over HTTP: the check that a server still translates, and translates right."""
+"""A good sentence over HTTP: checks that a server still translates correctly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def good_answer(http_port: int, timeout_s: float = 20.0, host: str = "127.0.0.1") -> bool:
-    """Whether a good sentence comes back right."""
+    """Whether a good sentence is translated correctly."""
     return ask(http_port, timeout_s, host) == TRANSLATION
 
 
@@ -33,7 +33,7 @@ def ask(http_port: int, timeout_s: float = 20.0, host: str = "127.0.0.1") -> str
 
 
 class Prober(Background):
-    """Asks for the good sentence ten times a second, and measures for how long it fails."""
+    """Requests the good sentence ten times a second, and measures for how long it fails."""
 
     def __init__(self, http_port: int) -> None:
         """Prepare; entering the context starts it."""

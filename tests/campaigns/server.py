@@ -1,7 +1,7 @@
-"""A server under test: `dragoman serve` as a process on loopback, and what it uses.
+"""A server under test: `dragoman serve` as a process on loopback, and its resource usage.
 
-Ports lie outside the range that Linux gives to outgoing connections. A restart takes the same
-ports again, and a connection of the campaign must not hold one of them.
+Ports are outside the range that Linux uses for outgoing connections. A restart needs the same ports
+again, and no connection of the campaign may occupy one of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PROGRAMS = {
 
 @dataclass(frozen=True)
 class Usage:
-    """What the processes of a server hold, by their names, such as `engine`."""
+    """Resources of a server's processes, by their names, such as `engine`."""
 
     memory_bytes: dict[str, int] = field(default_factory=dict)
     sockets: dict[str, int] = field(default_factory=dict)
@@ -57,19 +57,19 @@ class CampaignServer:
         """Prepare; entering the context starts it.
 
         Args:
-            prefix: a command that becomes the one behind it, for limits or mounts of its own.
+            prefix: a command that executes the command after it, with limits or mounts of its own.
             gateway: whether to start the gateway too.
-            models: arguments of `dragoman serve` for other models than the shipped one, whose
-                answers are not held against its own.
+            models: arguments of `dragoman serve` for models other than the shipped one; then
+                translations are not compared with the shipped model's.
         """
         self._models = models
         self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = steady_ports(4)
         self._has_gateway = gateway
         self._state = tempfile.TemporaryDirectory()
         self.stop_s = 0.0
-        """How long the stop took."""
+        """Duration of the stop."""
         self.gave_up = 0
-        """How often the launcher ended by itself, so that `revive` started it again."""
+        """How often the launcher ended by itself, so that `revive` restarted it."""
         self._prefix = prefix
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self._seen: dict[str, set[int]] = {name: set() for name in _PROGRAMS}
@@ -89,7 +89,7 @@ class CampaignServer:
 
     @property
     def log(self) -> str:
-        """What the launcher, Triton and the engine have written."""
+        """The log of the launcher, Triton and the engine."""
         return Path(self._log.name).read_text(encoding="utf-8", errors="replace")
 
     @property
@@ -104,16 +104,17 @@ class CampaignServer:
 
     @property
     def last_words(self) -> dict[str, int]:
-        """Signals and failed assertions that Triton wrote to the log, each with its count."""
+        """Signals and failed assertions that Triton logged, each with its count."""
         return dict(Counter(re.findall(r"Signal \(\d+\)|ASSERTION FAILED.{0,60}", self.log)))
 
     def pids(self) -> dict[str, int]:
-        """Process ids of `triton`, `engine` and `gateway`, as far as they run."""
+        """Process ids of `triton`, `engine` and `gateway`, if they run."""
         found = {}
         for pid in children(self._process.pid):
             with contextlib.suppress(OSError):
                 arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-                # A child first runs the script that prepares it, with the program's name behind.
+                # A child first runs a script that prepares it; the program's name is among its
+                # arguments.
                 if "child_process" in arguments:
                     continue
                 for name, program in _PROGRAMS.items():
@@ -131,14 +132,14 @@ class CampaignServer:
         return Usage(memory_bytes, sockets)
 
     def revive(self, timeout_s: float) -> str | None:
-        """Wait until the server is back; help it if it does not come back by itself.
+        """Wait until the server is back; help it if it does not recover by itself.
 
         Args:
             timeout_s: for the server itself.
 
         Returns:
             None if it came back, `hung` if Triton had to be killed for it, `ended` if the launcher
-            had ended and was started again.
+            had ended and was restarted.
         """
         with contextlib.suppress(TimeoutError):
             self.wait_until_good(timeout_s)
@@ -165,13 +166,13 @@ class CampaignServer:
         os.kill(pid, number)
 
     def wait_until_good(self, timeout_s: float) -> float:
-        """Wait until a good sentence comes back right.
+        """Wait until a good sentence is translated correctly.
 
         Returns:
             How long that took, in seconds.
 
         Raises:
-            TimeoutError: it did not, or the server ended.
+            TimeoutError: it was not, or the server ended.
         """
         start = time.monotonic()
         while not self._translates():
@@ -186,7 +187,7 @@ class CampaignServer:
         return good_answer(self.http_port, _TRY_S)
 
     def settle(self, seconds: float) -> None:
-        """Leave time for connections to close before usage is read."""
+        """Wait for connections to close before usage is read."""
         time.sleep(seconds)
 
     def _watch(self) -> None:
@@ -217,7 +218,7 @@ class CampaignServer:
             raise
 
     def _wait_until_ready(self, ready: int) -> None:
-        """Wait for one more ready line: before it, a fault fails the launcher's start."""
+        """Wait for one more ready line: before it, a fault makes the launcher's start fail."""
         deadline_s = time.monotonic() + _START_S
         while self.log.count(_READY) <= ready:
             if time.monotonic() > deadline_s:
@@ -240,7 +241,7 @@ class CampaignServer:
 
 
 def resident_bytes(status: str) -> int:
-    """The resident memory that `/proc/PID/status` states."""
+    """The resident memory in `/proc/PID/status`."""
     found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 
@@ -253,7 +254,7 @@ def _is_socket(descriptor: Path) -> bool:
 
 
 def steady_ports(count: int) -> list[int]:
-    """Free ports that no outgoing connection takes while a server is away."""
+    """Free ports that no outgoing connection uses while a server is down."""
     candidates = iter(random.SystemRandom().sample(range(_FIRST_PORT, _LAST_PORT), 500))
     return [next(port for port in candidates if _is_free(port)) for _ in range(count)]
 

@@ -1,8 +1,8 @@
-"""Clients that leave their streams: cancelled, past their deadline, abandoned with answers unread.
+"""Clients that leave their streams: cancelled, past their deadline, abandoned with unread data.
 
-Some of it ends Triton 24.10 by faults of its own (triton-inference-server/server, issues 7368 and
-8034, and an assertion in its stream handler). Those ways run on a server of their own, and their
-crashes are counted apart: what counts there is that the server is back soon.
+Some of this crashes Triton 24.10 by its own bugs (triton-inference-server/server, issues 7368 and
+8034, and an assertion in its stream handler). Those ways run on a separate server, and their
+crashes are counted separately: there, it counts that the server is back soon.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tests.campaigns.server import CampaignServer
 _TEXT = "I would like a cup of tea, but my sister does not want to drink anything at all today."
 _DEADLINE_S = 10.0
 _SOON_S = 0.02
-"""Clients leave at a random time up to this, which is about what the first answer takes."""
+"""Clients leave at a random time up to this, about the time of the first response."""
 _THREADS = 4
 _GROUP = 10
 _SETTLE_S = 1.5
@@ -44,14 +44,14 @@ _MOST_OUTAGE_S = 1.0
 _MOST_STOP_S = 10.0
 _RETRY_S = 0.1
 _WAY_S = 20.0
-"""For all streams of one way; a server that hangs must not make the campaign hang."""
+"""Timeout for all streams of one way, so that a hung server does not stop the campaign."""
 _BACK_S = 10.0
 _RESET = struct.pack("ii", 1, 0)
 _UNREAD = 20
 
 
 class _Lost(Exception):
-    """A stream ended with neither its last answer nor an error."""
+    """A stream ended with neither its last response nor an error."""
 
 
 class _Client:
@@ -167,7 +167,7 @@ _CRASHING: Mapping[str, Way] = {
 
 
 def run(plan: Plan) -> Outcome:
-    """Leave streams in every way, first in those that Triton survives."""
+    """Leave streams in every way; first in those that Triton survives."""
     outcome = Outcome("streams")
     with CampaignServer() as server:
         outcome.before = server.usage()
@@ -194,7 +194,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def _count_upstream(outcome: Outcome, server: CampaignServer) -> None:
-    """Crashes are Triton's own faults here; a launcher that ends is ours."""
+    """Crashes here are Triton's own bugs; a launcher that ends is ours."""
     outcome.upstream_restarts += server.crashes - server.gave_up
     outcome.crashes += server.gave_up
 
@@ -209,7 +209,7 @@ def _abuse_all(
 def _abuse(
     outcome: Outcome, server: CampaignServer, name: str, way: Way, count: int, seed: int
 ) -> None:
-    """Open streams from several threads, and record how they end and what they leave."""
+    """Open streams from several threads, and record how they end and what they leave behind."""
     sockets, crashes = server.usage().sockets.get("triton", 0), server.crashes
     end_s = time.monotonic() + _WAY_S
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -249,7 +249,7 @@ def _ends(way: Way, client: _Client) -> Iterator[str]:
     except _Lost:
         yield "lost"
     except grpc.RpcError as error:
-        if error.code() is grpc.StatusCode.UNAVAILABLE:  # the server starts again
+        if error.code() is grpc.StatusCode.UNAVAILABLE:  # the server is restarting
             time.sleep(_RETRY_S)
         yield error.code().name
     except (OSError, http.client.HTTPException, StopIteration, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Steady requests of every kind through a balancer, each answer held against the right one."""
+"""Steady requests of every kind through a balancer; each response is checked."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dragoman_client import AsyncTranslator, ServerUnavailable, TranslationError
 from tests.campaigns.background import Background
 
 _CLIENTS = 2
-"""Of each kind."""
+"""Clients of each kind."""
 WITHOUT_RETRIES = ", no retries"
-"""Ends the names of kinds whose client sends a request once."""
+"""Suffix of kinds whose client does not retry."""
 CUT, WRONG = "cut", "wrong: "
-"""A fault: a stream that ended after a part of its text; the beginning of one of a wrong answer."""
+"""A fault: a stream that ended after a part of its text, or the start of a wrong response."""
 _PAUSE_S = 0.05
 _TIMEOUT_S = 20.0
 _TEXTS = [
@@ -30,7 +30,7 @@ Send = Callable[[str], Awaitable[str]]
 
 @dataclass(frozen=True)
 class Sent:
-    """One request; `fault` is empty if its answer was right."""
+    """One request; `fault` is empty if its response was correct."""
 
     kind: str
     sent_s: float
@@ -62,7 +62,7 @@ class Traffic(Background):
         self.sent: list[Sent] = []
 
     def between(self, begin_s: float, end_s: float) -> list[Sent]:
-        """The requests that were sent in a time."""
+        """The requests sent within a time range."""
         return [one for one in self.sent if begin_s <= one.sent_s < end_s]
 
     def _run(self) -> None:
@@ -96,7 +96,7 @@ class Traffic(Background):
 
 @contextlib.asynccontextmanager
 async def _kinds(gateway: str, grpc: str, http: str) -> AsyncIterator[dict[str, Send]]:
-    """What sends a text and returns its translation, by name."""
+    """Functions that send a text and return its translation, by name."""
     async with (
         AsyncTranslator(gateway, timeout_s=_TIMEOUT_S) as of_gateway,
         AsyncTranslator(gateway, timeout_s=_TIMEOUT_S, retries=0) as of_gateway_once,

@@ -1,8 +1,8 @@
-"""Requests that end Triton 24.10 by faults of its own, over HTTP.
+"""HTTP requests that crash Triton 24.10 by its own bugs.
 
-A JSON tensor that states an enormous shape: Triton reserves memory before it reads the data. An
-output of texts requested as a classification: Triton divides by the size of an element, which is 0.
-Nothing in the server can prevent it; the restart covers what reaches Triton.
+A JSON tensor that claims an enormous shape: Triton reserves memory before it reads the data. A text
+output requested as a classification: Triton divides by the size of an element, which is 0. Nothing
+in the server can prevent it; the restart handles what reaches Triton.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.campaigns.sentence import Prober
 from tests.campaigns.server import CampaignServer
 
 _ELEMENTS = 10**12
-"""Beyond any address space; fewer would be reserved in earnest and take the machine's memory."""
+"""Beyond any address space; a smaller size would really be reserved and fill the memory."""
 _MOST_OUTAGE_S = 1.0
 _PAUSE_S = 1.0
 _BACK_S = 20.0
@@ -34,7 +34,7 @@ _REQUESTS: tuple[dict[str, Any], ...] = (
 
 
 def run(plan: Plan) -> Outcome:
-    """Send the requests some times, and measure how long each restart takes."""
+    """Send the requests several times, and measure how long each restart takes."""
     outcome = Outcome("upstream")
     with CampaignServer() as server, Prober(server.http_port) as prober:
         outcome.before = server.usage()

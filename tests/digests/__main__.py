@@ -1,4 +1,4 @@
-"""Compare the digests of translations with those that are committed, or write them anew."""
+"""Compare the digests of translations with the committed ones, or write them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.digests import digests
 
 
 def main() -> int:
-    """Read the command line; 1 if a digest differs."""
+    """Run the command line; 1 if a digest differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.digests", description=__doc__)
     parser.add_argument("--sentences", type=int, help="only the first ones, a multiple of 100")
     parser.add_argument("--write", action="store_true", help="write all digests anew")

@@ -1,4 +1,4 @@
-"""Digests of the tokens and scores that the compiled engine finds with the shipped model."""
+"""Digests of the tokens and scores that the compiled engine generates with the shipped model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dragoman.kernel.text import Tokenizer
 
 BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 BLOCK = 100
-"""Sentences of a digest."""
+"""Number of sentences in a digest."""
 LENGTH_PENALTY = 1.0
 _FOLDER = Path(__file__).parent
 _DIGESTS = _FOLDER / "digests.json"
@@ -35,7 +35,7 @@ SAMPLING = Sampling((0,), temperature=1.2, top_k=100, top_p=0.95)
 
 @dataclass(frozen=True)
 class Case:
-    """How to search; `limit` is the most tokens, None: as many as the model allows.
+    """How to search; `limit` is the maximum number of tokens, None: as many as the model allows.
 
     With sampling, each sentence's index is its seed.
     """
@@ -44,9 +44,9 @@ class Case:
     limit: int | None = None
     constraints: Constraints | None = None
     details: bool = False
-    """Whether digests hold each token's log-probability and attention."""
+    """Whether digests include each token's log-probability and attention."""
     alternatives: int = 0
-    """At the second token, behind one that is given."""
+    """Alternatives at the second token, after one that is given."""
 
 
 CASES = {
@@ -69,7 +69,7 @@ CASES = {
 
 
 def read_sentences(case: Case, count: int | None = None) -> list[Sentence]:
-    """The first sentences, all by default, as the engine takes them, to German."""
+    """The first sentences (by default all) as input of the engine, into German."""
     manifest = Manifest.load(BUNDLE)
     tokenizer = Tokenizer(BUNDLE / manifest.tokenizer)
     lines = (_FOLDER / "sentences.txt").read_text(encoding="utf-8").splitlines()[:count]
@@ -93,7 +93,7 @@ def read_sentences(case: Case, count: int | None = None) -> list[Sentence]:
 
 
 def translate(sentences: Sequence[Sentence]) -> list[Hypothesis]:
-    """By the instruction set that is chosen, in two threads, all in flight."""
+    """Search with the chosen instruction set, in two threads, all sentences in flight."""
     manifest = Manifest.load(BUNDLE)
     network = NativeNetwork(BUNDLE, manifest)
     limits = BatchLimits(waiting=len(sentences))
@@ -105,7 +105,7 @@ def translate(sentences: Sequence[Sentence]) -> list[Hypothesis]:
 
 
 def digests(found: Sequence[Hypothesis]) -> list[str]:
-    """One of each block of hypotheses: of their tokens, log-probabilities and scores."""
+    """One digest for each block of hypotheses: of their tokens, log-probabilities and scores."""
     return [_digest(found[begin : begin + BLOCK]) for begin in range(0, len(found), BLOCK)]
 
 
@@ -123,11 +123,11 @@ def _digest(found: Sequence[Hypothesis]) -> str:
 
 
 def read() -> dict[str, list[str]]:
-    """Those that are committed, by case."""
+    """The committed digests, by case."""
     found: dict[str, list[str]] = json.loads(_DIGESTS.read_text(encoding="utf-8"))
     return found
 
 
 def write(found: dict[str, list[str]]) -> None:
-    """Replace those that are committed."""
+    """Replace the committed digests."""
     _DIGESTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

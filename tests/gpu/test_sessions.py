@@ -1,4 +1,4 @@
-"""The engine on a GPU: the same properties as on a CPU, over each runtime that is here."""
+"""The engine on a GPU: the same properties as on a CPU, with each available runtime."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_is_translated_together_is_what_is_translated_alone(
     sentences = asked(0, 40)
     together = [future.result(WAIT_S).ids for future in engine.submit(sentences)]
     alone = [engine.submit([sentence])[0].result(WAIT_S).ids for sentence in sentences]
-    # A GPU takes another kernel for another number of rows, which rounds otherwise.
+    # For another number of rows, a GPU uses another kernel, with other rounding.
     equal = sum(map(operator.eq, together, alone))
     assert equal >= (1.0 if precision == "fp32" else 0.9) * len(sentences)
 

@@ -65,7 +65,7 @@ class Served:
         return [json.loads(line.removeprefix("data: ")) for line in lines if line]
 
     def metric(self, name: str, bundle: str | None = None) -> float:
-        """A figure of the engine, or of a bundle, from the metrics port."""
+        """A metric of the engine, or of a bundle, from the metrics port."""
         of_bundle = "" if bundle is None else f'bundle="{bundle}",'
         labels = f'{{{of_bundle}model="translate"}}'
         found = re.search(rf"^dragoman_{name}{labels} (\S+)$", self._metrics(), re.MULTILINE)
@@ -73,7 +73,7 @@ class Served:
         return float(found[1])
 
     def buckets(self, name: str) -> dict[str, float]:
-        """Those of a histogram of the engine, by their label `le`, in the order of the bounds."""
+        """Buckets of an engine's histogram, by their label `le`, in the order of the bounds."""
         line = rf'^dragoman_{name}_bucket{{le="([^"]+)",model="translate"}} (\S+)$'
         found = re.findall(line, self._metrics(), re.MULTILINE)
         return {bound: float(value) for bound, value in sorted(found, key=lambda of: float(of[0]))}
@@ -84,7 +84,7 @@ class Served:
             return str(answer.read().decode())
 
     def cancel_under_way(self) -> None:
-        """Ask for much over gRPC, cancel it, and wait until nothing is in flight any more."""
+        """Send a large request over gRPC, cancel it, and wait until nothing is in flight."""
         ended = threading.Event()
         before = self.metric("sentences_cancelled_total")
         address = self.server.grpc_url.removeprefix("grpc://")
@@ -100,7 +100,7 @@ class Served:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + WAIT_S
     while not condition():
         assert time.monotonic() < deadline
@@ -116,7 +116,7 @@ def tensor(texts: list[str]) -> triton_grpc.InferInput:
 
 @contextlib.contextmanager
 def serving(repository: Path = REPOSITORY / "model_repository") -> Iterator[Served]:
-    """A repository, by default that of the shipped model, served on free ports."""
+    """A repository, by default the shipped model's, served on free ports."""
     options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
     with (
         TritonServer(options) as server,
@@ -128,6 +128,6 @@ def serving(repository: Path = REPOSITORY / "model_repository") -> Iterator[Serv
 
 @pytest.fixture(scope="session")
 def shipped() -> Iterator[Served]:
-    """The shipped model, served as it is by default."""
+    """The shipped model, served with default options."""
     with serving() as served:
         yield served

@@ -1,4 +1,4 @@
-"""Requests in raw HTTP/2 frames that the libraries refuse to send."""
+"""Requests as raw HTTP/2 frames that the libraries refuse to send."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def request_frames(
     scheme: bytes = b"http",
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """A connection's begin, and the header frame of a gRPC request as stream 1.
+    """The start of a connection, and the header frame of a gRPC request as stream 1.
 
     Args:
         path: of the method.

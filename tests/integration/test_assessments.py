@@ -1,4 +1,4 @@
-"""What the model thinks of its translations, served over both protocols."""
+"""The model's assessments of its translations, served over both protocols."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_greedy_search_is_scored_on_request(shipped: Served) -> None:
     assert found.text == plain.text
     assert found.score is not None
     assert beam.score is not None
-    # int8 and fp32 differ by little.
+    # int8 and fp32 differ slightly.
     assert found.score <= beam.score + 0.1
 
 

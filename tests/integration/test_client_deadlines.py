@@ -1,4 +1,4 @@
-"""A deadline that the server notices, as the client tells it: `DeadlineExceeded`, not a refusal."""
+"""A deadline that the server notices; the client raises `DeadlineExceeded`, not a refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRANSLATION = "Ich möchte eine Tasse Kaffee."
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server whose engine may be stopped for a while. Nothing watches it here."""
+    """A server whose engine may be stopped for a while. Nothing monitors it here."""
     with serving() as one:
         yield one
 
@@ -37,7 +37,7 @@ def engine(request: pytest.FixtureRequest, served: Served) -> Iterator[str]:
 
 
 def ask(url: str, method: str, asynchronously: bool) -> None:
-    """Wait for the whole of an answer, for longer than the server does."""
+    """Wait for the complete response, for longer than the server does."""
     texts = (TEXT, TRANSLATION) if method == "score" else (TEXT,)
 
     async def run() -> None:

@@ -1,6 +1,7 @@
-"""What could load code, stop a model or write files is closed, however the request is spelled.
+"""Endpoints that could load code, stop a model or write files are closed, however spelled.
 
-gRPC requests are written as raw HTTP/2 frames, since the libraries refuse what an attacker sends.
+gRPC requests are written as raw HTTP/2 frames, since the libraries refuse what an attacker can
+send.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.integration.http2_frames import end_of_stream, literal, message_frame
 
 _TIMEOUT_S = 10
 _PREFIX = b"triton-grpc-protocol-"
-"""Triton puts it before the name of the header that opens gRPC endpoints."""
+"""Prefix that Triton puts before the name of the header that opens gRPC endpoints."""
 _VALUES = (b"\n\n", b"", b"x", b"\r\n\r\n")
 _SPELLINGS = [
     *((_PREFIX + b"dragoman-closed", value) for value in _VALUES),
@@ -61,7 +62,7 @@ def call(port: int, method: str, message: Message, header: bytes) -> bytes:
 
 
 def load_request(marker: Path) -> service_pb2.RepositoryModelLoadRequest:
-    """To load a Python model that the request itself brings, and that writes a file."""
+    """A request to load a Python model that it contains, and that writes a file."""
     request = service_pb2.RepositoryModelLoadRequest(model_name="proof")
     request.parameters["config"].string_param = json.dumps(
         {
@@ -79,7 +80,7 @@ def load_request(marker: Path) -> service_pb2.RepositoryModelLoadRequest:
 
 
 def dangerous_calls(marker: Path) -> dict[str, Message]:
-    """A request of each closed category that does harm if it is let through."""
+    """A request of each closed category that does harm if it is accepted."""
     log = service_pb2.LogSettingsRequest()
     log.settings["log_file"].string_param = str(marker)
     trace = service_pb2.TraceSettingRequest()
@@ -114,7 +115,7 @@ def test_no_header_opens_a_closed_grpc_endpoint(
 
 
 def test_the_raw_frames_reach_what_is_open(shipped: Served) -> None:
-    """Else the test above would pass with frames that gRPC cannot read."""
+    """Otherwise the test above would pass with frames that gRPC cannot read."""
     end = call(shipped.server.ports.grpc, "ServerLive", service_pb2.ServerLiveRequest(), b"")
     assert b"grpc-status\x010" in end
 
@@ -157,7 +158,7 @@ def test_no_header_opens_a_closed_http_endpoint(shipped: Served, method: str, pa
 
 
 def raw_http(served: Served, method: str, path: str, header: bytes) -> bytes:
-    """Send one request with a line of its head as it is; empty if the server hangs up."""
+    """Send one request with a raw header line; empty if the server closes the connection."""
     head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
     address = ("127.0.0.1", served.server.ports.http)
     with socket.create_connection(address, _TIMEOUT_S) as connection:
@@ -184,7 +185,7 @@ def test_a_usual_grpc_client_is_refused_too(shipped: Served) -> None:
 
 
 def test_no_backend_is_laid_out_that_no_model_names(shipped: Served) -> None:
-    """Triton's own `python` backend would run what a model brings."""
+    """Triton's own `python` backend would run a model's code."""
     arguments = Path(f"/proc/{shipped.server.pid}/cmdline").read_bytes().split(b"\0")
     (given,) = (one for one in arguments if one.startswith(b"--backend-directory="))
     folder = Path(given.decode().partition("=")[2])

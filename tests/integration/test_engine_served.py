@@ -18,7 +18,7 @@ from tests.integration.conftest import MANY, WAIT_S, Served, serving, tensor, wa
 
 
 def test_metrics_follow_the_work(shipped: Served) -> None:
-    time.sleep(1)  # what was done before is written by now
+    time.sleep(1)  # by then, metrics of earlier requests are written
     before = {n: shipped.metric(n) for n in ("sentences_total", "output_tokens_total")}
     found = shipped.grpc.translate(["I'm hungry.", "Good morning."])
     tokens = sum(translation.output_tokens for translation in found)
@@ -29,8 +29,8 @@ def test_metrics_follow_the_work(shipped: Served) -> None:
 
 
 def test_histograms_hold_every_sentence(shipped: Served) -> None:
-    """From them `histogram_quantile` of Prometheus tells the server's own percentiles."""
-    time.sleep(1)  # what was done before is written by now
+    """Prometheus' `histogram_quantile` computes the server's own percentiles from them."""
+    time.sleep(1)  # by then, metrics of earlier requests are written
     names = ("queue_seconds", "first_token_seconds", "total_seconds")
     before = {name: shipped.buckets(name) for name in names}
     shipped.grpc.translate(["I'm hungry.", "Good morning.", "Good evening."])
@@ -48,7 +48,7 @@ def test_histograms_hold_every_sentence(shipped: Served) -> None:
 
 
 LATE = r"^CANCELLED: (the deadline pass|the request takes about .* and its time is 0\.[012] s)"
-"""Refused on arrival where the engine's pace is known already."""
+"""Refused on arrival if the engine's speed is known already."""
 
 
 @pytest.mark.parametrize("where", ["parameter", "grpc"])

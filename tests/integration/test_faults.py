@@ -1,4 +1,4 @@
-"""Faults of a running server: what hangs, dies or is left behind, and what clients see of it."""
+"""Faults of a running server: hanging and dying processes, leftovers, and what clients see."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GONE_S = 100
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server whose engine may be stopped for a while. Nothing watches it here."""
+    """A server whose engine may be stopped for a while. Nothing monitors it here."""
     with serving() as one:
         yield one
 

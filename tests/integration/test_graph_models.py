@@ -1,4 +1,4 @@
-"""The bundle's graphs as Triton models of their own, driven by the example."""
+"""The bundle's graphs as separate Triton models, used by the example."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SENTENCES = ["Guten Morgen.", "Ich habe heute keine Zeit.", "Wo wohnt deine Schw
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    """With the models `encoder` and `decoder`, and `translate` in fp32 as they are."""
+    """With the models `encoder` and `decoder`, and `translate` in fp32, unchanged."""
     repository = tmp_path_factory.mktemp("graphs") / "repository"
     publish(SKELETON / "translate" / "1" / "bundle", repository)
     config = repository / "translate" / "config.pbtxt"

@@ -1,4 +1,4 @@
-"""An imported model, served over both protocols in fp32, beside `transformers`."""
+"""An imported model, served over both protocols in fp32, compared with `transformers`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_model_from_elsewhere_is_served(tmp_path: Path) -> None:
             early_stopping=True,
             max_new_tokens=MOST_TOKENS,
         )
-        # Chance may make these models say a tag, which is no text here.
+        # These random models may generate a tag, which is not text here.
         decoded = tokenizer.batch_decode(ids, skip_special_tokens=True)
         right[language] = [re.sub(r">>\w+<<", "", text) for text in decoded]
     assert right["de"] != right["fr"]

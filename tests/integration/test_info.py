@@ -1,4 +1,4 @@
-"""What a server says of itself, of the bundle that translated, and of the request."""
+"""A server's information about itself, the bundle that translated, and the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people type: empty texts are taken as they come, the same way on every surface."""
+"""Input as people type it: empty texts are handled the same way by every interface."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_language_codes_are_folded(
 def test_a_url_may_lack_its_scheme(
     shipped: Served, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A port that is not Triton's usual one for gRPC is HTTP; gRPC there is named in the error."""
+    """A port other than Triton's usual gRPC port means HTTP; the error names gRPC there."""
     words = ("--target-language", "de", "I'm hungry.")
     server = shipped.server
     http, grpc = (url.partition("://")[2] for url in (server.http_url, server.grpc_url))

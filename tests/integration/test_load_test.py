@@ -17,7 +17,7 @@ BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
 
 
 def load_test(served: Served, *words: str, protocol: str = "grpc") -> int:
-    """Run the command; its exit code."""
+    """Run the command; return its exit code."""
     url = getattr(served.server, f"{protocol}_url")
     metrics = f"http://127.0.0.1:{served.server.ports.metrics}/metrics"
     server = ("--url", url, "--metrics-url", metrics, "--target-language", "de")

@@ -1,4 +1,4 @@
-"""Texts that are long, over both protocols, in streams, and files of them."""
+"""Long texts, over both protocols, in streams, and files of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_long_text_keeps_its_layout(shipped: Served, protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
-    """The model was trained on single sentences, and of several it translates some."""
+    """The model was trained on single sentences, and translates only some of several."""
     translator: Translator = getattr(shipped, protocol)
     sentences = ["I am hungry.", "I have time.", "See you tomorrow."]
     apart = [one.text for one in translator.translate(sentences, target_language="de")]
@@ -55,7 +55,7 @@ def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_the_most_characters_stream(shipped: Served, protocol: str) -> None:
-    """And all that is sent is bounded, though each part holds the text from its beginning."""
+    """And the total amount sent is bounded, though each update has the text from its start."""
     translator: Translator = getattr(shipped, protocol)
     both = "I am hungry. Good night."
     said = translator.translate(both, split_sentences=True, beam_width=1).text
@@ -89,7 +89,7 @@ def test_shorter_pieces_on_request(shipped: Served) -> None:
     for translator in (shipped.grpc, shipped.http):
         found = translator.translate(text, split_sentences=True, max_sentence_tokens=16)
         assert found.text == " ".join(one.text for one in translator.translate(pieces))
-        # As a whole the model leaves out most of it.
+        # As a whole, the model omits most of it.
         found = translator.translate(LONG, split_sentences=True, max_sentence_tokens=16)
         assert found.text.lower().count("kaffee") == 100
 

@@ -1,4 +1,4 @@
-"""An option that is declared in the table alone is known everywhere else."""
+"""An option that is declared only in the table is known everywhere else."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("declared")
     (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code's path
         with serving() as running:
             yield running
 

@@ -15,14 +15,14 @@ pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
 
 BURST = ["The weather is nice today, and we are going to the beach with our friends. " * 10] * 64
 IDLE_S = 10
-"""After which a worker gives its memory back."""
+"""Time after which an idle worker returns its memory."""
 LEAST_RETURNED = 0.5
-"""Of the caches' bytes at their most: 0.8 were measured, and 0.2 when idle workers kept their last
+"""Share of the caches' peak bytes: 0.8 were measured, and 0.2 when idle workers kept their last
 batch. Not all of a cache's pages are ever written."""
 
 
 def memory_bytes(pid: int) -> int:
-    """Of a process, with its share of what it shares with others.
+    """Memory of a process, including its share of what it shares with others.
 
     Source: https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html
     """
@@ -49,7 +49,7 @@ def test_memory_is_given_back_after_a_burst() -> None:
             caches = max(caches, served.metric("cache_bytes"))
             time.sleep(0.05)
         assert len(burst.result()) == len(BURST)
-        assert caches > 30e6  # else there is nothing to measure
+        assert caches > 30e6  # otherwise there is nothing to measure
         assert during - before > LEAST_RETURNED * caches
         deadline = time.monotonic() + IDLE_S + WAIT_S
         while during - memory_bytes(pid) < LEAST_RETURNED * caches:

@@ -73,7 +73,7 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
         found = translated(cache, list(SERVE), HF_ENDPOINT=hub.address)
         assert not hub.faults["model.safetensors"]
     assert found[0]
-    # Kept: without a hub, and from a setting as Compose gives it; another model beside it.
+    # Cached: without a hub, and from a setting in Compose's form; another model beside it.
     words = [word for word in SERVE if word != MODEL]
     offline = {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}
     models = f"{MODEL} {random_bundle}"

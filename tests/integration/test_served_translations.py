@@ -1,4 +1,4 @@
-"""The shipped model through Triton: what comes out, over both protocols."""
+"""The shipped model through Triton: its translations, over both protocols."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 
 
 def sentences(number: int, language: str = "en") -> list[str]:
-    """Of the test sets where the corpora are there, else of the demonstration."""
+    """From the test sets if the corpora are available, else from the demonstration."""
     other = "fr" if language == "fr" else "de"
     prefix = CORPORA / f"tatoeba-en-{other}" / "test"
     if prefix.parent.is_dir():
@@ -159,7 +159,7 @@ def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -
 
 @pytest.mark.parametrize("width", [1, 4])
 def test_served_tokens_are_the_engines(shipped: Served, width: int) -> None:
-    """In the precision that this machine serves by default, whatever the requests it is among."""
+    """In this machine's default precision, whatever other requests run beside them."""
     texts = sentences(60)
     translator = Translator(BUNDLE)
     expected = [

@@ -1,4 +1,4 @@
-"""Several bundles behind one Triton, as clients see them."""
+"""Several bundles behind one Triton, from the clients' view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`translate_stream` over both protocols: the text grows, and ends as the unary answer."""
+"""`translate_stream` over both protocols: the text grows, and ends like the unary response."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_last_event_has_what_else_was_asked_for(
 
 
 def test_greedy_comes_token_by_token(shipped: Served) -> None:
-    """As far as the reader keeps up: the model goes on with this one to the limit."""
+    """As far as the reader keeps up: the model continues this one to the limit."""
     text = "Tom and Mary and John " * 20
     messages = shipped.events(text_input=text, beam_width=1, max_tokens=320)
     assert len(messages) > 3
@@ -88,7 +88,7 @@ def test_errors_end_the_stream(shipped: Served, body: dict[str, Any], message: s
 
 
 def test_events_say_what_is_new(shipped: Served) -> None:
-    """The first one comes before anything is translated, and is followed by an error as well."""
+    """The first event is sent before anything is translated, and can be followed by an error."""
     first, *events = shipped.events(text_input=f"{TEXT} " * 200, beam_width=1)
     assert (first["text_output"], first["delta"], first["output_tokens"]) == ("", "", 0)
     assert "".join(event["delta"] for event in events) == events[-1]["text_output"]
@@ -133,7 +133,7 @@ def test_our_client_reads_it(shipped: Served, protocol: str) -> None:
 
 
 def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:
-    """Those of Triton's strict mode do, after a few dozen of them."""
+    """In Triton's strict mode they do, after a few dozen."""
     for _ in range(100):
         with pytest.raises(InvalidRequest, match=r"^beam_width is 99"):
             list(shipped.grpc.translate_stream(TEXT, beam_width=99))
@@ -141,7 +141,7 @@ def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:
 
 
 def test_a_reader_that_goes_away_gives_it_up(shipped: Served) -> None:
-    """Over HTTP; over gRPC the client reads on, since a cancelled stream can crash Triton 24.10."""
+    """Over HTTP; over gRPC the client keeps reading, since a cancelled stream can crash Triton."""
     translator: Translator = shipped.http
     before = shipped.metric("sentences_cancelled_total")
     parts = translator.translate_stream(f"{TEXT} " * 1000, split_sentences=True, beam_width=8)

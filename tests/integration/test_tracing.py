@@ -27,12 +27,12 @@ TEXT = "The weather is very nice today."
 GATEWAY, TRITON, ENGINE = "dragoman-gateway", "triton-inference-server", "dragoman-engine"
 OF_TRITON = ("InferRequest", "translate", "compute")
 TRACER = TracerProvider().get_tracer("test")
-"""Of the application that uses the client; nobody gets its spans."""
+"""Spans of the application that uses the client; nobody receives them."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """Running servers whose requests are traced if they bring a trace context, and no others."""
+    """Running servers that trace only requests with a trace context."""
 
     collector: Collector
     server: TritonServer
@@ -64,7 +64,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
 
 
 def chain(spans: list[Span], leaf: Span) -> list[str]:
-    """Names of the spans from the outermost one down to this."""
+    """Names of the spans from the outermost one to this."""
     by_id = {one.span_id: one for one in spans}
     parent = by_id.get(leaf.parent_id)
     return [*(chain(spans, parent) if parent else ()), leaf.name]
@@ -81,7 +81,7 @@ def id_of(span: trace.Span) -> str:
 
 def test_a_sentence_from_the_client_to_the_decoder(traced: Traced) -> None:
     with Translator(traced.gateway.url) as client:
-        client.translate("Hello.", target_language="de")  # asks what the server is; not traced
+        client.translate("Hello.", target_language="de")  # queries the server info; not traced
         with TRACER.start_as_current_span("application") as own:
             translation = client.translate(TEXT, target_language="de", beam_width=2)
     route = "POST /api/v1/translate"

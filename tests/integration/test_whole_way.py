@@ -1,4 +1,4 @@
-"""From text to a served translation, on a task small enough to learn in a test."""
+"""From text to a served translation, on a task small enough to train on in a test."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class AsyncioGrpcTransport(GrpcTransport):
             async with asyncio.timeout(timeout_s):
                 await self._slots.acquire()
         except TimeoutError:
-            raise DeadlineExceeded(f"too many requests are under way for {timeout_s:g} s") from None
+            raise DeadlineExceeded(f"too many requests in flight for {timeout_s:g} s") from None
         return max(deadline_s - time.monotonic(), 1e-3)
 
     @property

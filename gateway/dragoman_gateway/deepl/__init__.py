@@ -1,1 +1,1 @@
-"""DeepL's protocol, /v2 and /v3."""
+"""DeepL's protocol, `/v2` and `/v3`."""

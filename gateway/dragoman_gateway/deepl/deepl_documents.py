@@ -1,4 +1,4 @@
-"""Documents as DeepL has them: uploaded, asked for with a key, downloaded once."""
+"""Documents in DeepL's form: uploaded, accessed with a document key, downloaded once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _KEYS_FOR = b"document_key of a document's id: "
 
 
 def written_id(job: Job) -> str:
-    """Of a document, as DeepL writes it."""
+    """Returns the id of a document in DeepL's form."""
     return job.id.upper()
 
 
 def document_key(job_id: str) -> str:
-    """The key of a document.
+    """Returns the key of a document.
 
-    It is a function of the id, which nobody can guess, so that nothing more has to be stored.
+    It is derived from the id, which cannot be guessed, so the key need not be stored.
     """
     return hashlib.sha256(_KEYS_FOR + job_id.lower().encode()).hexdigest().upper()
 
@@ -37,14 +37,14 @@ def check_key(job_id: str, given: str) -> None:
     """Check the key of a request.
 
     Raises:
-        NotFound: it is another document's.
+        NotFound: the key does not belong to the document.
     """
     if not hmac.compare_digest(given.upper().encode(), document_key(job_id).encode()):
         raise NotFound("Document not found: document_id and document_key do not belong together")
 
 
 def written_status(job: Job) -> dict[str, Any]:
-    """How far a document is."""
+    """Returns the progress of a document."""
     status: dict[str, Any] = {"document_id": written_id(job), "status": _STATUSES[job.state]}
     if job.state == "translating" and job.seconds_remaining is not None:
         status["seconds_remaining"] = math.ceil(job.seconds_remaining)

@@ -1,4 +1,4 @@
-"""Glossaries as DeepL has them: of one direction in /v2, of several in /v3.
+"""Glossaries in DeepL's form: with one direction in /v2, with several in /v3.
 
 Source: https://developers.deepl.com/api-reference/glossaries
 """
@@ -21,10 +21,10 @@ _FORMATS = ("tsv", "csv")
 
 
 def read_dictionary(fields: Fields, languages: Languages) -> Dictionary:
-    """A dictionary of a request.
+    """Read the dictionary of a request.
 
     Raises:
-        InvalidInput: a field is missing or malformed, or a language is not served.
+        InvalidInput: a field is missing or malformed, or a language is not supported.
     """
     source, target = direction(fields, languages)
     form = fields.text("entries_format") or ""
@@ -40,25 +40,25 @@ def read_dictionary(fields: Fields, languages: Languages) -> Dictionary:
 
 
 def read_dictionaries(fields: Fields, languages: Languages) -> list[Dictionary]:
-    """The dictionaries of a request; empty: it has none."""
+    """Read the dictionaries of a request; empty if it has none."""
     return [read_dictionary(one, languages) for one in fields.sections("dictionaries") or ()]
 
 
 def direction(fields: Fields, languages: Languages) -> tuple[str, str]:
-    """The languages of a dictionary.
+    """Read the languages of a dictionary.
 
     Raises:
-        InvalidInput: one is missing or not served.
+        InvalidInput: a language is missing or not supported.
     """
     source = source_language(needed(fields, "source_lang"), languages)
     return source, target_language(needed(fields, "target_lang"), languages)
 
 
 def find_dictionary(glossary: Glossary, source: str, target: str) -> Dictionary:
-    """The dictionary of a direction.
+    """Returns the dictionary of a direction.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such dictionary.
     """
     for one in glossary.dictionaries:
         if (one.source_language, one.target_language) == (source, target):
@@ -67,7 +67,7 @@ def find_dictionary(glossary: Glossary, source: str, target: str) -> Dictionary:
 
 
 def written_glossary(glossary: Glossary) -> dict[str, Any]:
-    """In the shape of /v3."""
+    """Returns a glossary in the form of /v3."""
     return {
         "glossary_id": glossary.id,
         "name": glossary.name,
@@ -77,22 +77,22 @@ def written_glossary(glossary: Glossary) -> dict[str, Any]:
 
 
 def written_dictionary(dictionary: Dictionary) -> dict[str, Any]:
-    """Without its entries."""
+    """Returns a dictionary without its entries."""
     return _languages(dictionary) | {"entry_count": dictionary.entry_count}
 
 
 def written_entries(dictionary: Dictionary) -> dict[str, Any]:
-    """With its entries."""
+    """Returns a dictionary with its entries."""
     return _languages(dictionary) | {"entries": tsv_of(dictionary), "entries_format": "tsv"}
 
 
 def tsv_of(dictionary: Dictionary) -> str:
-    """Its entries, a line each."""
+    """Returns the entries of a dictionary, one per line."""
     return format_glossary(dictionary.entries or {}, "tsv").rstrip("\n")
 
 
 def written_single(glossary: Glossary) -> dict[str, Any]:
-    """In the shape of /v2, of the one dictionary that it has."""
+    """Returns a glossary with one dictionary in the form of /v2."""
     (dictionary,) = glossary.dictionaries
     return {
         "glossary_id": glossary.id,
@@ -111,5 +111,5 @@ def _languages(dictionary: Dictionary) -> dict[str, str]:
 
 
 def _time(glossary: Glossary) -> str:
-    # DeepL's client for Python cannot read a time without a fraction.
+    # DeepL's Python client cannot parse a time without a fraction.
     return glossary.created.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""Languages as DeepL writes them: codes in upper case, and variants of a target language.
+"""Languages in DeepL's form: codes in upper case, and variants of target languages.
 
-A model has one English. `EN-GB` and `EN-US` both name it, as DeepL's clients refuse the target `EN`
-by themselves; so it is with Portuguese.
+A model has one English. `EN-GB` and `EN-US` both stand for it, since DeepL's clients do not accept
+the target `EN`. Portuguese is similar.
 
 Source: https://developers.deepl.com/docs/getting-started/supported-languages
 """
@@ -19,50 +19,50 @@ _VARIANTS = {
     "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
     "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
 }
-"""Target languages that DeepL's clients refuse without a variant."""
+"""Variants of target languages that DeepL's clients do not accept without a variant."""
 
 
 def source_language(written: str, languages: Languages) -> str:
-    """The code of a source language.
+    """Returns the code of a source language.
 
     Raises:
-        InvalidInput: it is not served.
+        InvalidInput: the language is not supported.
     """
     return _served(written, languages.sources, "source_lang")
 
 
 def target_language(written: str, languages: Languages) -> str:
-    """The code of a target language.
+    """Returns the code of a target language.
 
     Raises:
-        InvalidInput: it is not served.
+        InvalidInput: the language is not supported.
     """
     return _served(written, languages.targets, "target_lang")
 
 
 def written(code: str) -> str:
-    """A code as DeepL's answers have it."""
+    """Returns a code as in DeepL's answers."""
     return code.upper()
 
 
 def targets(languages: Languages) -> Iterator[tuple[str, str]]:
-    """Codes and names of the target languages, variants apart."""
+    """Yields codes and names of the target languages, with each variant."""
     for code in languages.targets:
         yield from _VARIANTS.get(code, {written(code): name_of(code)}).items()
 
 
 def sources(languages: Languages) -> Iterator[tuple[str, str]]:
-    """Codes and names of the source languages."""
+    """Yields codes and names of the source languages."""
     for code in languages.sources:
         yield written(code), name_of(code)
 
 
 def every(languages: Languages, variants: bool) -> Iterator[tuple[str, str, bool, bool]]:
-    """Codes and names of all, and whether each is a source and a target language.
+    """Yields codes and names of all languages, and whether each is a source and a target language.
 
     Args:
-        languages: that are served.
-        variants: whether target languages are written as variants.
+        languages: the server's languages.
+        variants: whether target languages are given as variants.
     """
     as_source = dict(sources(languages))
     bases = {written(code): name_of(code) for code in languages.targets}

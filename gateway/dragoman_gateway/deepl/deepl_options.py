@@ -1,7 +1,7 @@
-"""Parameters of a translation as DeepL names them, as options of the server, or as refusals.
+"""Converts DeepL's parameters of a translation to options of the server, or refuses them.
 
-What a translation model cannot do is refused by its name: a request for formal German that is
-answered with any German would be a lie.
+Features that a translation model does not have are refused by name: answering a request for formal
+German with any German would be wrong.
 
 Source: https://developers.deepl.com/api-reference/translate
 """
@@ -34,7 +34,7 @@ _MOST_GLOSSARIES = 5
 _NOT_OFFERED = {
     "style_id": "style rules are not offered",
     "translation_memory_id": "translation memories are not offered",
-    "custom_instructions": "a translation model takes no instructions",
+    "custom_instructions": "a translation model does not support instructions",
 }
 _MARKUP = ("html", "xml")
 _VERSIONS = ("v1", "v2")
@@ -43,15 +43,15 @@ _TAG_LISTS = ("ignore", "splitting", "non_splitting")
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How texts are to be translated.
+    """The options of a translation.
 
     Attributes:
-        options: of the server, and `glossary_ids`.
+        options: options of the server, and `glossary_ids`.
         split: "1": a line break ends a sentence; "nonewlines": it does not; "0": each text is one
             sentence.
-        model_type_used: None: the request did not ask.
-        shows_billed_characters: whether the answer has them.
-        open_reader: makes readers of the texts' markup; None: they have none.
+        model_type_used: the model type for the answer; None: not requested.
+        shows_billed_characters: whether the answer has the billed characters.
+        open_reader: makes readers of the texts' markup; None: no markup.
     """
 
     options: dict[str, Any]
@@ -62,15 +62,15 @@ class TextOptions:
 
 
 def text_options(fields: Fields, written_target: str) -> TextOptions:
-    """The options of a request for texts.
+    """Read the options of a request for texts.
 
     Args:
-        fields: of the request.
-        written_target: the target language as the request has it, for messages.
+        fields: fields of the request.
+        written_target: the target language as in the request, for messages.
 
     Raises:
-        InvalidInput: a value that is not in DeepL's table.
-        Unsupported: a parameter that is not offered.
+        InvalidInput: a value is not in DeepL's documentation.
+        Unsupported: a parameter is not supported.
     """
     refuse_what_is_not_offered(fields, written_target)
     open_reader = _open_reader(fields)
@@ -82,7 +82,7 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
     if (model_type := fields.text("model_type")) is not None:
         if model_type not in _MODEL_TYPES:
             raise _unknown("model_type")
-        # Greedy search takes no glossary.
+        # Greedy search does not support glossaries.
         used = _FAST if model_type == _FAST and not glossaries else _GOOD
         if used == _FAST:
             options["beam_width"] = 1
@@ -92,7 +92,7 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
 
 
 def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
-    """What makes readers of the texts' markup."""
+    """Returns a function that makes readers of the texts' markup, or None."""
     markup = fields.text("tag_handling") or ""
     if markup not in ("", *_MARKUP):
         raise _unknown("tag_handling")
@@ -116,11 +116,11 @@ def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
 
 
 def refuse_what_is_not_offered(fields: Fields, written_target: str) -> None:
-    """Refuse parameters that texts and documents share.
+    """Check the parameters that texts and documents share.
 
     Raises:
-        InvalidInput: a value that is not in DeepL's table.
-        Unsupported: a parameter that is not offered.
+        InvalidInput: a value is not in DeepL's documentation.
+        Unsupported: a parameter is not supported.
     """
     formality = fields.text("formality") or "default"
     if formality in _FORMALITIES_TO_REFUSE:
@@ -136,10 +136,10 @@ def refuse_what_is_not_offered(fields: Fields, written_target: str) -> None:
 
 
 def glossary_ids(fields: Fields) -> list[str]:
-    """Glossaries of a request; the first one counts most.
+    """Read the ids of a request's glossaries, in order of precedence.
 
     Raises:
-        InvalidInput: too many, or named in two ways.
+        InvalidInput: there are too many, or both fields are given.
     """
     one, several = fields.text("glossary_id"), fields.listed("glossary_ids")
     if one and several:
@@ -150,10 +150,10 @@ def glossary_ids(fields: Fields) -> list[str]:
 
 
 def needed(fields: Fields, name: str) -> str:
-    """A text that a request must have.
+    """Read a required text field.
 
     Raises:
-        InvalidInput: it has none.
+        InvalidInput: the field is missing or empty.
     """
     if not (value := fields.text(name)):
         raise InvalidInput(f"Parameter '{name}' not specified.")
@@ -161,10 +161,10 @@ def needed(fields: Fields, name: str) -> str:
 
 
 def translation_direction(fields: Fields, languages: Languages) -> tuple[str | None, str]:
-    """The languages of a request: that of its texts, None to detect it, and the target language.
+    """Read the source language, None to detect it, and the target language of a request.
 
     Raises:
-        InvalidInput: one is not served, or the target language is missing.
+        InvalidInput: a language is not supported, or the target language is missing.
     """
     target = target_language(needed(fields, "target_lang"), languages)
     given = fields.text("source_lang")

@@ -1,9 +1,9 @@
-"""DeepL's protocol, `/v2` and `/v3`: endpoints, shapes and errors.
+"""DeepL's protocol, `/v2` and `/v3`: endpoints, formats and errors.
 
-Fields come as JSON, as a form or in the query, with any method: DeepL's client for Python sends a
-form with GET.
+Fields may be JSON, a form or in the query, with any method: DeepL's Python client sends a form with
+GET.
 
-Source: https://github.com/DeepLcom/openapi, and the clients, which read more than it documents
+Source: https://github.com/DeepLcom/openapi, and DeepL's clients, which use undocumented fields too
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ Answer = Callable[[GatewayRequest, Fields, Caller], Awaitable[Response]]
 
 _SCHEME = "deepl-auth-key"
 _FREE = ":fx"
-"""Ends the keys of DeepL's free accounts, by which its clients choose an address."""
+"""Suffix of the keys of DeepL's free accounts, by which its clients choose a server."""
 _NO_LIMIT = 1_000_000_000_000
-"""What DeepL gives as the limit of characters where there is none."""
+"""DeepL's value for an unlimited number of characters."""
 _QUOTA_EXCEEDED = 456
 _FEATURES = {
     "translate_text": ("auto_detection", "glossary"),
     "translate_document": ("auto_detection", "glossary"),
     "glossary": (),
 }
-"""By resource of /v3/languages."""
+"""Features by resource of /v3/languages."""
 _NOT_OFFERED = {
     "/v2/admin": "administration of keys: use `dragoman keys`",
-    "/v2/write": "rephrasing and correcting: a translation model cannot do it",
-    "/v3/style_rules": "style rules: a translation model knows none",
+    "/v2/write": "rephrasing and correction: a translation model cannot do this",
+    "/v3/style_rules": "style rules: a translation model does not support them",
     "/v3/translation_memories": "translation memories",
     "/v3/voice": "speech",
 }
@@ -62,10 +62,10 @@ class DeepLProtocol:
     """See `ProtocolPackage`."""
 
     name = "deepl"
-    takes_keys_in_bodies = False  # DeepL ended it in 2026; short bodies may
+    takes_keys_in_bodies = False  # DeepL removed this in 2026; short bodies may still have a key
 
     def __init__(self, gateway: Gateway) -> None:
-        """Begin."""
+        """Make the endpoints."""
         self._gateway = gateway
         glossaries, documents = Glossaries(gateway), Documents(gateway)
         glossary = "/glossaries/{glossary_id}"
@@ -120,7 +120,7 @@ class DeepLProtocol:
     def _endpoint(
         self, method: str, path: str, answer: Answer, reads_body: bool = False
     ) -> Endpoint:
-        """An endpoint whose handler gets the fields and the caller."""
+        """Returns an endpoint whose handler gets the fields and the caller."""
 
         async def handle(request: GatewayRequest) -> Response:
             key = _key_of_header(request)
@@ -232,7 +232,7 @@ class DeepLProtocol:
 
 
 def _key_of_header(request: GatewayRequest) -> str | None:
-    """The key as DeepL's clients send it, or as a token."""
+    """Returns the key in DeepL's header, or in a bearer token."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     return _bare(key.strip()) if scheme.lower() == _SCHEME else request.bearer
 
@@ -242,7 +242,7 @@ def _bare(key: str | None) -> str | None:
 
 
 def _trace(request: GatewayRequest) -> dict[str, str]:
-    """The header that identifies an answer, as DeepL's answers have it."""
+    """Returns the header that identifies an answer, as in DeepL's answers."""
     return {"X-Trace-ID": str(request.scope.get("request_id") or uuid.uuid4().hex)}
 
 

@@ -1,4 +1,4 @@
-"""Endpoints about what the gateway keeps: glossaries, and documents that it translates."""
+"""Endpoints for stored data: glossaries and documents."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from dragoman_gateway.web.responses import json_response
 from dragoman_gateway.web.uploads import content_of
 
 _STATUS_WAIT_S = 7.0
-"""The answer about a document waits this long for its end: clients time out after 10 s without
+"""How long a status request waits for the end of a document: clients time out after 10 s without
 data, and sleep for 5 s between two requests."""
 
 
 class Glossaries:
-    """Endpoints about glossaries: of one direction in /v2, of several in /v3."""
+    """Endpoints for glossaries: with one direction in /v2, with several in /v3."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Keep the core."""
+        """Store the core."""
         self._gateway = gateway
 
     async def directions(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
-        """Directions in which a glossary can have a dictionary."""
+        """Return the directions that support glossaries."""
         pairs = sorted((await self._gateway.translations.languages()).direct)
         return json_response(
             {
@@ -55,7 +55,7 @@ class Glossaries:
     async def create_single(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """A new glossary of one direction."""
+        """Create a glossary with one direction."""
         dictionary = await asyncio.to_thread(
             glossaries.read_dictionary, fields, await self._gateway.translations.languages()
         )
@@ -66,19 +66,19 @@ class Glossaries:
     async def list_single(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """The glossaries of one direction."""
+        """Return the glossaries with one direction."""
         found = await self._gateway.glossaries.all(caller)
         single = [glossaries.written_single(one) for one in found if len(one.dictionaries) == 1]
         return json_response({"glossaries": single})
 
     async def get_single(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
-        """A glossary of one direction, without its entries."""
+        """Return a glossary with one direction, without its entries."""
         return json_response(glossaries.written_single(await self._single(request, caller)))
 
     async def entries_of_single(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """The entries of a glossary of one direction."""
+        """Return the entries of a glossary with one direction."""
         accepted = request.headers.get("accept", "*/*")
         if not any(kind in accepted for kind in (glossaries.TSV, "text/*", "*/*")):
             raise WrongMediaType(f"Accept: entries are sent as {glossaries.TSV}")
@@ -88,10 +88,10 @@ class Glossaries:
     async def _single(
         self, request: GatewayRequest, caller: Caller, entries: bool = False
     ) -> Glossary:
-        """The glossary that a path names, which has one dictionary.
+        """Returns the glossary with one dictionary that a path names.
 
         Raises:
-            NotFound: it has none, or several: /v2 cannot show it.
+            NotFound: it has no dictionary, or several, which /v2 does not support.
         """
         glossary_id = _glossary_id(request)
         glossary = await self._gateway.glossaries.get(caller, glossary_id, entries)
@@ -103,14 +103,14 @@ class Glossaries:
     async def delete_glossary(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """Remove a glossary."""
+        """Delete a glossary."""
         await self._gateway.glossaries.delete(caller, _glossary_id(request))
         return Response(status_code=204)
 
     async def create_glossary(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """A new glossary."""
+        """Create a glossary."""
         name = needed(fields, "name")
         dictionaries = await asyncio.to_thread(
             glossaries.read_dictionaries, fields, await self._gateway.translations.languages()
@@ -123,14 +123,14 @@ class Glossaries:
     async def list_glossaries(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """All glossaries."""
+        """Return all glossaries."""
         found = await self._gateway.glossaries.all(caller)
         return json_response({"glossaries": [glossaries.written_glossary(one) for one in found]})
 
     async def get_glossary(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """A glossary, without its entries."""
+        """Return a glossary, without its entries."""
         found = await self._gateway.glossaries.get(caller, _glossary_id(request))
         return json_response(glossaries.written_glossary(found))
 
@@ -153,7 +153,7 @@ class Glossaries:
         return json_response(glossaries.written_glossary(glossary))
 
     async def entries(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
-        """The entries of a dictionary."""
+        """Return the entries of a dictionary."""
         source, target = glossaries.direction(fields, await self._gateway.translations.languages())
         glossary = await self._gateway.glossaries.get(caller, _glossary_id(request), entries=True)
         dictionary = glossaries.find_dictionary(glossary, source, target)
@@ -162,7 +162,7 @@ class Glossaries:
     async def put_dictionary(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """Replace a dictionary, or add one."""
+        """Add or replace a dictionary."""
         dictionary = await asyncio.to_thread(
             glossaries.read_dictionary, fields, await self._gateway.translations.languages()
         )
@@ -175,7 +175,7 @@ class Glossaries:
     async def delete_dictionary(
         self, request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
-        """Remove a dictionary."""
+        """Delete a dictionary."""
         source, target = glossaries.direction(fields, await self._gateway.translations.languages())
         store = self._gateway.glossaries
         await store.delete_dictionary(caller, _glossary_id(request), source, target)
@@ -183,10 +183,10 @@ class Glossaries:
 
 
 class Documents:
-    """Endpoints about documents."""
+    """Endpoints for documents."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Keep the core."""
+        """Store the core."""
         self._gateway = gateway
 
     async def upload(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
@@ -204,7 +204,7 @@ class Documents:
         output = (fields.text("output_format") or "").lower()
         if output and f".{output}" != ending:
             raise Unsupported(
-                f"output_format: a document comes back in its own format, {ending[1:][:20]}. "
+                f"output_format: a document is returned in its own format, {ending[1:][:20]}. "
                 "Send the request without it"
             )
         options: dict[str, Any] = {
@@ -218,7 +218,7 @@ class Documents:
     async def _submit(
         self, caller: Caller, name: str, file: UploadFile, options: dict[str, Any]
     ) -> Response:
-        """Store a document; to read a large one with markup takes a while."""
+        """Submit a document; reading a large one with markup takes time."""
         job = await self._gateway.jobs.submit(caller, name, content_of(file), options)
         return json_response(
             {
@@ -228,13 +228,13 @@ class Documents:
         )
 
     async def status(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
-        """How far a document is; waits for its end for a few seconds."""
+        """Return the progress of a document; waits a few seconds for its end."""
         job_id = _document_id(request, fields)
         job = await self._gateway.jobs.get(caller, job_id, _STATUS_WAIT_S)
         return json_response(documents.written_status(job))
 
     async def result(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
-        """The translated document, which is removed once it is sent."""
+        """Return the translated document, which is deleted after it is sent."""
         jobs, job_id = self._gateway.jobs, _document_id(request, fields)
         job = await jobs.get(caller, job_id)
         if job.state in ("failed", "cancelled"):
@@ -242,7 +242,7 @@ class Documents:
         path = await jobs.result(caller, job_id)
 
         async def delete() -> None:
-            with contextlib.suppress(NotFound):  # somebody else was faster
+            with contextlib.suppress(NotFound):  # another request has already deleted it
                 await jobs.delete(caller, job_id)
 
         return await file_response(path, job.file_name, delete)
@@ -254,10 +254,10 @@ def _glossary_id(request: GatewayRequest) -> str:
 
 
 def _document_id(request: GatewayRequest, fields: Fields) -> str:
-    """The id of a document that a path names.
+    """Returns the id of the document that a path names.
 
     Raises:
-        NotFound: the request does not have its key.
+        NotFound: the request does not have the document's key.
     """
     job_id = str(request.path_params["document_id"]).lower()
     documents.check_key(job_id, needed(fields, "document_key"))

@@ -1,4 +1,4 @@
-"""Texts of a request, translated."""
+"""Translation of the texts of a request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dragoman_gateway.deepl.deepl_options import TextOptions
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """A translation, and the language of what was translated."""
+    """A translation, and the language of its source text."""
 
     text: str
     source: Source
@@ -45,12 +45,12 @@ async def translate_texts(
     """Translate texts.
 
     Args:
-        gateway: that translates.
-        caller: who asks.
-        texts: any number.
-        source: code of their language; None: detect that of each.
-        target: code of the language to translate into.
-        how: options.
+        gateway: the gateway's core.
+        caller: the sender of the request.
+        texts: any number of texts.
+        source: code of their language; None: detect the language of each text.
+        target: code of the target language.
+        how: options of the translation.
 
     Raises:
         GatewayError: the request failed.
@@ -72,7 +72,7 @@ async def translate_texts(
                 for line, one in zip(lines, found, strict=True)
             ]
         if how.split == "0":
-            # A text that is too long for one sentence is split below; other errors occur again.
+            # A text that is too long for one sentence is split below; other errors recur there.
             with contextlib.suppress(InvalidInput):
                 found = await asked(caller, these, options | {"split_sentences": False})
                 return [one.text for one in found]

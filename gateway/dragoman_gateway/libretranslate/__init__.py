@@ -1,1 +1,1 @@
-"""LibreTranslate's protocol."""
+"""The protocol of LibreTranslate."""

@@ -1,7 +1,7 @@
-"""Alternative translations of texts that may have several sentences.
+"""Alternative translations of texts with several sentences.
 
-The server searches for the best translations of a sentence, not of a text. So texts are cut into
-sentences here, and the k-th translation of a text is made of the k-th ones of its sentences.
+The server returns n-best translations of a sentence, not of a text. So texts are split into
+sentences here, and the k-th translation of a text is joined from the k-th ones of its sentences.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dragoman_gateway.core.translations import Translations
 
 _USUAL_BEAM_WIDTH = 4
 _LONGEST = 200
-"""Characters of a sentence that is translated whole; the server cuts longer ones at clauses."""
+"""Maximum length of a sentence with alternatives; the server splits longer ones at clauses."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The translations of a text: the best one, and others in their order."""
+    """The translations of a text: the best one, and others in order."""
 
     best: str
     others: tuple[str, ...] = ()
@@ -36,14 +36,14 @@ async def best_translations(
     options: Mapping[str, Any],
     others: int,
 ) -> list[Candidates]:
-    """Translate texts in more than one way.
+    """Translate texts with alternatives.
 
     Args:
-        translations: of the gateway.
-        caller: who asks, and was admitted.
-        texts: in any length.
-        options: with their direction, and glossaries.
-        others: how many alternatives to look for, at least 1; equal ones are left out.
+        translations: the gateway's translations.
+        caller: the admitted caller.
+        texts: texts of any length.
+        options: options with the direction and glossaries.
+        others: number of alternatives, at least 1; duplicates are removed.
 
     Raises:
         GatewayError: the request failed.
@@ -59,7 +59,7 @@ async def best_translations(
         search = {"num_return_sequences": count, "beam_width": max(count, _USUAL_BEAM_WIDTH)}
         try:
             answers = await translations.translate_admitted(caller, short, {**options, **search})
-        except InvalidInput:  # of many tokens though of few characters: let the server cut it
+        except InvalidInput:  # many tokens in spite of few characters: let the server split it
             long += short
         else:
             for line, answer in zip(short, answers, strict=True):
@@ -80,7 +80,7 @@ async def best_translations(
 
 
 def _joined(sentences: Sequence[tuple[list[str], str]], others: int) -> Candidates:
-    """A text's translations, of its sentences' and what follows each sentence."""
+    """Joins the translations of sentences, with the characters after each, to those of a text."""
     ranked = [
         "".join(texts[min(rank, len(texts) - 1)] + tail for texts, tail in sentences)
         for rank in range(others + 1)

@@ -1,7 +1,6 @@
-"""LibreTranslate's protocol at the root: endpoints, shapes, errors; and DeepLX's `/translate`.
+"""LibreTranslate's protocol at the root: endpoints, formats, errors; and DeepLX's `/translate`.
 
-A request is read as LibreTranslate reads it: JSON, or a form and the query together, whatever the
-method.
+As in LibreTranslate, a request is JSON, or a form combined with the query, with any method.
 
 Source: https://docs.libretranslate.com/api/
 """
@@ -62,13 +61,13 @@ from dragoman_gateway.web.uploads import content_of
 
 _DOWNLOADS = "/download_file/"
 _ALIASES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant", "iw": "he"}
-"""Codes that LibreTranslate has, or had, for others."""
+"""LibreTranslate's current and former codes of other languages."""
 _WAIT_S = 20.0
-"""For a document, until its state is requested again."""
+"""How long one request for the state of a document waits."""
 _MOST_WAIT_S = 300.0
-"""For a document; proxies that we ship wait a little longer."""
+"""Maximum time to wait for a document; our proxies wait a little longer."""
 _FRONTEND_TIMEOUT_MS = 500
-"""After the last key, until LibreTranslate's page translates."""
+"""Time after the last keystroke until LibreTranslate's page translates."""
 _NO_LIMIT = -1
 
 
@@ -77,9 +76,9 @@ class _Direction:
     """The languages of a request, and its glossaries.
 
     Attributes:
-        source: code of its texts' language; None: detect it.
-        target: code of the language to translate into.
-        options: `glossary_ids`, if there are any; the first one counts most.
+        source: code of the source language; None: detect it.
+        target: code of the target language.
+        options: `glossary_ids` in order of precedence, if there are any.
     """
 
     source: str | None
@@ -94,7 +93,7 @@ class LibreTranslateProtocol:
     takes_keys_in_bodies = True
 
     def __init__(self, gateway: Gateway) -> None:
-        """Begin."""
+        """Make the endpoints."""
         self._gateway = gateway
         self._translations = gateway.translations
         self.endpoints = (
@@ -130,7 +129,7 @@ class LibreTranslateProtocol:
         caller = await self._caller(request, fields)
         given = _needed(fields, "q")
         texts = fields.texts("q") or []
-        if request.media_type != JSON:  # of a form, in which browsers write \r\n
+        if request.media_type != JSON:  # a form, in which browsers write \r\n
             texts = [text.replace("\r\n", "\n") for text in texts]
         direction = await self._direction(fields)
         others = fields.whole_number("alternatives") or 0
@@ -148,7 +147,7 @@ class LibreTranslateProtocol:
         return json_response(answer)
 
     async def _translate_as_deeplx(self, request: GatewayRequest, fields: Fields) -> Response:
-        """Answer `{"text", "source_lang"?, "target_lang"}`, as the project DeepLX does."""
+        """Answer `{"text", "source_lang"?, "target_lang"}` like the project DeepLX."""
         try:
             caller = await self._caller(request, fields)
             text = fields.text("text") or ""
@@ -190,7 +189,7 @@ class LibreTranslateProtocol:
     async def _translated_pages(
         self, caller: Caller, texts: list[str], direction: _Direction
     ) -> tuple[list[Source], list[Candidates]]:
-        """As `_translated`, of HTML; it has no other translations."""
+        """`_translated` for HTML, without alternatives."""
 
         async def translate(these: Sequence[MarkedText], src: str) -> list[Candidates]:
             options = await self._options(caller, direction, src)
@@ -219,10 +218,11 @@ class LibreTranslateProtocol:
         )
 
     async def _check(self, fields: Fields, texts: list[str], others: int, caller: Caller) -> str:
-        """Refuse what cannot be done; the format of the texts.
+        """Check a request, and return the format of the texts.
 
         Raises:
-            InvalidInput: the text or the number of alternatives is above its limit.
+            InvalidInput: the format is unknown, or the text or the number of alternatives exceeds
+                its limit.
         """
         form = fields.text("format") or "text"
         if form not in ("text", "html"):
@@ -309,7 +309,7 @@ class LibreTranslateProtocol:
             async with asyncio.timeout(_MOST_WAIT_S):
                 job = await while_connected(request.receive, self._ended(caller, job))
         except (TimeoutError, ClientDisconnect, asyncio.CancelledError) as error:
-            # No other request knows its id.
+            # Nobody else knows the job's id.
             with contextlib.suppress(NotFound):
                 await jobs.delete(caller, job.id)
             if isinstance(error, TimeoutError):
@@ -366,10 +366,10 @@ class LibreTranslateProtocol:
         return _Direction(source, target, {"glossary_ids": ids} if ids else {})
 
     async def _language(self, written: Any) -> str | None:
-        """The code of a language; None for `auto`.
+        """Returns the code of a language; None for `auto`.
 
         Raises:
-            InvalidInput: there is no such language.
+            InvalidInput: the language is not supported.
         """
         if not isinstance(written, str):
             raise InvalidInput("a language is a text, such as en")
@@ -383,10 +383,10 @@ class LibreTranslateProtocol:
 
 
 def _refusal(error: GatewayError) -> tuple[int, str]:
-    """Status and message of an error.
+    """Returns status and message of an error.
 
-    Clients read them: Mastodon takes 403 for a quota that is used up and 429 for too many requests,
-    Dialect recognises a missing key by the message.
+    Clients depend on them: Mastodon interprets 403 as a used-up quota and 429 as too many requests;
+    Dialect recognizes a missing key by the message.
     """
     message = str(error)
     match error:
@@ -411,7 +411,7 @@ def _needed(fields: Fields, name: str) -> Any:
 
 
 def _each(values: list[Any], is_list: bool) -> Any:
-    """A list for a list of texts, and one value for a text."""
+    """Returns a list for a list of texts, and a single value for a single text."""
     return values if is_list else values[0]
 
 

@@ -1,4 +1,4 @@
-"""The protocol as an OpenAPI document."""
+"""The OpenAPI document of LibreTranslate's protocol."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ERROR: dict[str, Any] = {
     "required": ["error"],
     "properties": {"error": _TEXT},
 }
-_KEY: dict[str, Any] = {"api_key": {**_TEXT, "description": "A key, where one is required"}}
+_KEY: dict[str, Any] = {"api_key": {**_TEXT, "description": "A key, if one is required"}}
 _DIRECTION: dict[str, Any] = {
     "source": {**_TEXT, "description": "Code of the texts' language, or auto"},
     "target": {**_TEXT, "description": "Code of the language to translate into"},
@@ -36,8 +36,8 @@ _GLOSSARIES: dict[str, Any] = {
     "glossary_ids": {
         "type": "array",
         "items": _TEXT,
-        "description": "Glossaries kept by the server, the first one counts most; in a form, "
-        "with commas between them",
+        "description": "Ids of stored glossaries; earlier ones take precedence; in a form, "
+        "separated by commas",
     }
 }
 _TRANSLATE: dict[str, Any] = {
@@ -73,11 +73,11 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 def specification(title: str, url: str) -> dict[str, Any]:
-    """The document.
+    """Returns the document.
 
     Args:
-        title: of the API; some clients take an instance only with the title "LibreTranslate".
-        url: of the gateway.
+        title: title of the API; some clients only accept the title "LibreTranslate".
+        url: URL of the gateway.
     """
     download = _get("Download a translated file", _FILE, "application/octet-stream")
     download["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": _TEXT}]

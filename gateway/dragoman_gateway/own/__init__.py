@@ -1,1 +1,1 @@
-"""The protocol of the project itself, /api/v1."""
+"""The project's own API, `/api/v1`."""

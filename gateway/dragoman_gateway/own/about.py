@@ -1,6 +1,6 @@
-"""Endpoints about the server: what it is, what it serves, whether it is ready; and what was used.
+"""Endpoints about the server: information, languages and health; and the caller's usage.
 
-All but the last are open without a key, so that a client can find out that it needs one.
+All but the last need no key, so that a client can find out that it needs one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dragoman_gateway.own.shapes import (
 from dragoman_gateway.web.requests import GatewayRequest
 
 PRODUCT = "dragoman"
-"""By which clients know this API from others at the same address."""
+"""Clients recognize this API by this value."""
 _RETRY_AFTER_S = 1.0
 
 
@@ -33,11 +33,11 @@ class About:
     """Endpoints about the server."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Keep the core."""
+        """Store the core."""
         self._gateway = gateway
 
     async def info(self, request: GatewayRequest) -> Response:
-        """What the server is, what it serves, and which options it takes."""
+        """Return the server's version, models, languages, options and limits."""
         found = await self._gateway.translations.info()
         settings = self._gateway.settings
         features = FeaturesAnswer(
@@ -63,7 +63,7 @@ class About:
         )
 
     async def languages(self, request: GatewayRequest) -> Response:
-        """The languages that the server translates from, and into which."""
+        """Return the source languages, with their target languages."""
         info = await self._gateway.translations.info()
         served = Languages.of(info)
         found = [
@@ -72,15 +72,15 @@ class About:
         return reply(LanguagesAnswer(found, _pairs(info), request.request_id))
 
     async def health(self, request: GatewayRequest) -> Response:
-        """Whether the server can translate now."""
+        """Return whether the server can translate now."""
         if self._gateway.stopping:
-            raise Unavailable("the gateway is going down: ask another one", _RETRY_AFTER_S)
+            raise Unavailable("the gateway is shutting down: use another one", _RETRY_AFTER_S)
         if not await self._gateway.translations.is_ready():
             raise Unavailable("the model is not ready: try again soon", _RETRY_AFTER_S)
         return reply(HealthAnswer("ready", request.request_id))
 
     async def usage(self, request: GatewayRequest) -> Response:
-        """What the caller has used in this month."""
+        """Return the caller's usage in this month."""
         caller = await caller_of(self._gateway, request)
         used = await self._gateway.access.usage(caller)
         return reply(usage_answer(used, request.request_id))

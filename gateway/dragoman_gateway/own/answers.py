@@ -1,4 +1,4 @@
-"""Objects of the core as the structs of this API."""
+"""Converts objects of the core to the structs of this API."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _Value = TypeVar("_Value")
 
 
 def translation_answer(found: Translation) -> TranslationAnswer:
-    """A translation."""
+    """Converts a translation."""
     return TranslationAnswer(**_translation_fields(found))
 
 
 def stream_event(found: Translation, request_id: str) -> StreamEvent:
-    """A part of a stream."""
+    """Converts a part of a stream."""
     last: dict[str, Any] = {"request_id": request_id} if found.finish_reason else {}
     return StreamEvent(delta=found.delta or "", **_translation_fields(found), **last)
 
 
 def scored_answer(found: PairScore) -> ScoredAnswer:
-    """What the model thinks of a translation."""
+    """Converts the scores of a given translation."""
     return ScoredAnswer(
         score=found.score,
         confidence=found.confidence,
@@ -55,7 +55,7 @@ def scored_answer(found: PairScore) -> ScoredAnswer:
 
 
 def alignment_answer(found: Alignments | None) -> str | SoftAlignmentAnswer | UnsetType:
-    """Links between words, or weights between tokens."""
+    """Converts links between words, or weights between tokens."""
     if found is None:
         return UNSET
     if isinstance(found, SoftAlignment):
@@ -66,12 +66,12 @@ def alignment_answer(found: Alignments | None) -> str | SoftAlignmentAnswer | Un
 
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
-    """What went wrong."""
+    """Converts an error."""
     return ErrorAnswer(code=error.code, message=str(error), retry_after_s=_set(error.retry_after_s))
 
 
 def glossary_answer(found: Glossary, request_id: str | UnsetType = UNSET) -> GlossaryAnswer:
-    """A glossary, without its entries."""
+    """Converts a glossary, without its entries."""
     return GlossaryAnswer(
         id=found.id,
         name=found.name,
@@ -85,7 +85,7 @@ def glossary_answer(found: Glossary, request_id: str | UnsetType = UNSET) -> Glo
 
 
 def job_answer(found: Job, request_id: str | UnsetType = UNSET) -> JobAnswer:
-    """A document."""
+    """Converts a document's job."""
     return JobAnswer(
         id=found.id,
         file_name=found.file_name,
@@ -101,7 +101,7 @@ def job_answer(found: Job, request_id: str | UnsetType = UNSET) -> JobAnswer:
 
 
 def usage_answer(found: Usage, request_id: str) -> UsageAnswer:
-    """What a caller has used."""
+    """Converts the usage of a caller."""
     return UsageAnswer(
         characters=found.characters,
         requests=found.requests,
@@ -150,5 +150,5 @@ def _attention(found: Attention | None) -> AttentionAnswer | UnsetType:
 
 
 def _set(value: _Value | None) -> _Value | UnsetType:
-    """A value, or nothing in the answer."""
+    """Returns a value, or UNSET instead of None, which leaves the field out of the answer."""
     return UNSET if value is None else value

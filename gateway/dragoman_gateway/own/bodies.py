@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON objects whose fields are a struct's, or options of the table."""
+"""Parses request bodies: JSON objects with the fields of a struct, and options of the table."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _TYPES = {
     "object": "an object",
     "str": "a text",
 }
-"""Names of msgspec for types of JSON."""
+"""Descriptions of JSON types by msgspec's names."""
 _SWITCHES = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True)
 class Body(Generic[_Shape]):
-    """What a request asks.
+    """A parsed body.
 
     Attributes:
-        fields: those of the endpoint.
-        options: of the table, checked, without those that are the default.
+        fields: the endpoint's own fields.
+        options: checked options of the table, without those equal to the default.
     """
 
     fields: _Shape
@@ -57,17 +57,17 @@ def read_body(
     model: str | None = None,
     limits: Limits = _NO_LIMITS,
 ) -> Body[_Shape]:
-    """Read a JSON object.
+    """Parse a JSON body.
 
     Args:
-        request: with its body.
-        shape: of the endpoint's own fields.
-        model: whose options the object may hold too; None: it may hold none.
-        limits: of the model, by which numbers are checked; those that are missing are not.
+        request: the request with its body.
+        shape: type of the endpoint's own fields.
+        model: model whose options the object may have; None: no options.
+        limits: limits of the model; missing ones are not checked.
 
     Raises:
-        InvalidInput: something else; the message names the field, the value and the fix.
-        WrongMediaType: the content is not declared as JSON.
+        InvalidInput: the body is not valid; the message names the field, the value and the fix.
+        WrongMediaType: the content type is not JSON.
     """
     if request.media_type != JSON:
         sent = repr(request.media_type[:80]) if request.media_type else "none"
@@ -89,7 +89,7 @@ def read_object(
     model: str | None = None,
     limits: Limits = _NO_LIMITS,
 ) -> Body[_Shape]:
-    """The fields of an endpoint and the options of a request; see `read_body`."""
+    """Split an object into the endpoint's fields and the options; see `read_body`."""
     own = _names(shape)
     options = _NONE if model is None else _OPTIONS  # `check` refuses those of other models
     for name in given:
@@ -104,15 +104,15 @@ def read_object(
 
 @functools.cache
 def _names(shape: type[msgspec.Struct]) -> frozenset[str]:
-    """Of the fields of a struct."""
+    """Returns the names of a struct's fields."""
     return frozenset(field.encode_name for field in msgspec.structs.fields(shape))
 
 
 def as_shape(given: Any, shape: type[_Value]) -> _Value:
-    """Values of JSON as a struct.
+    """Convert JSON values to a struct.
 
     Raises:
-        InvalidInput: they do not fit; the message names the field.
+        InvalidInput: the values do not fit; the message names the field.
     """
     try:
         return msgspec.convert(given, shape)
@@ -121,10 +121,10 @@ def as_shape(given: Any, shape: type[_Value]) -> _Value:
 
 
 def checked_options(given: Mapping[str, Any], model: str, limits: Limits) -> dict[str, Any]:
-    """Options by name, as `dragoman_options.table.check` returns them.
+    """Check options with `dragoman_options.table.check`.
 
     Raises:
-        InvalidInput: one is out of range, of another type, or not with another.
+        InvalidInput: an option is out of range, has the wrong type, or conflicts with another.
     """
     try:
         return check(given, model, limits)
@@ -133,10 +133,10 @@ def checked_options(given: Mapping[str, Any], model: str, limits: Limits) -> dic
 
 
 def options_of_form(given: Mapping[str, str]) -> dict[str, Any]:
-    """Options from the fields of a form, whose values are texts.
+    """Convert the fields of a form, whose values are texts, to options.
 
     Raises:
-        InvalidInput: a value that is not what the option takes.
+        InvalidInput: a value does not have the option's type.
     """
     return {
         name: _of_form(OPTIONS[name], value) if name in OPTIONS else value
@@ -163,7 +163,7 @@ def _of_form(option: Option, value: str) -> Any:
 
 
 def _in_words(message: str) -> str:
-    """A message of msgspec, for somebody who does not write Python."""
+    """Rewrites a message of msgspec for people who do not know Python."""
     fault, _, path = message.partition(" - at ")
     name = path.strip("`").removeprefix("$").removeprefix(".")
     if missing := _MISSING.fullmatch(fault):

@@ -1,4 +1,4 @@
-"""Who sends a request of this API."""
+"""Identifies the sender of a request of this API."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PROTOCOL = "own"
 
 
 async def caller_of(gateway: Gateway, request: GatewayRequest) -> Caller:
-    """Who sends a request, by the header `Authorization: Bearer`.
+    """Identify the sender of a request by the header `Authorization: Bearer`.
 
     Raises:
         KeyMissing: a key is required.
-        KeyRefused: the key is not good for this.
+        KeyRefused: the key is not valid for this.
     """
     return await identify(gateway.access, request, request.bearer, PROTOCOL)

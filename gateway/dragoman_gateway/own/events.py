@@ -1,4 +1,4 @@
-"""Server-sent events, which end when the client leaves.
+"""Server-sent events, which end when the client disconnects.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -20,22 +20,22 @@ from dragoman_gateway.own.replies import NO_STORE
 
 _LOG = logging.getLogger(__name__)
 KEEP_ALIVE_S: Final = 10.0
-"""Proxies close a connection on which nothing comes for a minute or so."""
+"""Time between keep-alive comments; proxies close idle connections after about a minute."""
 _KEEP_ALIVE = b": keep-alive\n\n"
 _AHEAD = 16
-"""Events that may wait for a slow reader; then the server waits as well."""
+"""Maximum number of events that wait for a slow reader; then the generator waits too."""
 _HEADERS: Final = {
     **NO_STORE,
     "content-type": "text/event-stream; charset=utf-8",
-    "x-accel-buffering": "no",  # NGINX passes events on at once
+    "x-accel-buffering": "no",  # NGINX does not buffer events
 }
 
 
 class EventResponse(Response):
-    """Events from a generator, which is closed when the client leaves.
+    """Events from a generator, which is closed when the client disconnects.
 
-    An error before the first event is an answer with its status, unless the first event takes so
-    long that the head was sent meanwhile; a later error is an event `error`.
+    An error before the first event is a normal answer with its status. After the first event, or
+    after a keep-alive comment, an error is an event `error`.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class EventResponse(Response):
         refusal: Callable[[GatewayError], Any],
         keep_alive_s: float = KEEP_ALIVE_S,
     ) -> None:
-        """Begin nothing yet.
+        """Store the generator.
 
         Args:
-            values: each an event, written as JSON.
-            refuse: makes an answer of an error.
-            refusal: makes an event's value of an error.
-            keep_alive_s: after which a comment shows that the connection is alive.
+            values: the events' values, which are written as JSON.
+            refuse: makes an answer from an error.
+            refusal: makes an event's value from an error.
+            keep_alive_s: time between keep-alive comments.
         """
         super().__init__(status_code=200, headers=_HEADERS)
         del self.headers["content-length"]  # of an empty body
@@ -60,7 +60,7 @@ class EventResponse(Response):
         self._queue: asyncio.Queue[Any] = asyncio.Queue(_AHEAD)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events until they end, or the client leaves."""
+        """Send the events until they end or the client disconnects."""
         tasks = {
             asyncio.create_task(self._produce()),
             sending := asyncio.create_task(self._send(scope, receive, send)),
@@ -107,9 +107,9 @@ class EventResponse(Response):
         await send({"type": "http.response.body", "body": b""})
 
     async def _next(self) -> Any:
-        """The next value; the comment, as bytes, if there is none in time."""
+        """Returns the next value, or the keep-alive comment as bytes if there is none in time."""
         try:
-            # `wait_for` of Python 3.11 ignores a cancellation that comes with the value.
+            # Python 3.11's `wait_for` ignores a cancellation that arrives with the value.
             async with asyncio.timeout(self._keep_alive_s):
                 return await self._queue.get()
         except TimeoutError:
@@ -124,6 +124,6 @@ class EventResponse(Response):
 
 
 async def _left(receive: Receive) -> None:
-    """Wait until the client has gone."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass

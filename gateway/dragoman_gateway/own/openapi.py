@@ -1,4 +1,4 @@
-"""This API as an OpenAPI 3.1 document, made of its operations, its structs and the option table.
+"""The OpenAPI 3.1 document of this API, from its operations, structs and the option table.
 
 Source: https://spec.openapis.org/oas/v3.1.1.html
 """
@@ -51,16 +51,16 @@ _LINES: Schema = {"type": "string"}
 _HEAD = """\
 Machine translation with every option of the engine.
 
-Errors have one shape, `{"error": {"code", "message", "retry_after_s"?}, "request_id"}`. The
-message names the value and the fix. A `429` or `503` has the header `Retry-After` if another try
-can help.
+All errors have the form `{"error": {"code", "message", "retry_after_s"?}, "request_id"}`. The
+message names the value and the fix. A `429` or `503` has the header `Retry-After` if a retry can
+help.
 
-| code | status | means |
+| code | status | meaning |
 |---|---|---|
 """
 _AFTER = """
-An API key is sent as `Authorization: Bearer drg_...`. While the gateway has no keys and listens on
-loopback alone, none is needed.
+Send an API key as `Authorization: Bearer drg_...`. You need none while the gateway has no keys and
+listens only on loopback.
 """
 
 
@@ -72,13 +72,13 @@ def openapi_document(
     limits: Limits,
     keys_required: bool,
 ) -> Schema:
-    """The document.
+    """Returns the document.
 
     Args:
-        operations: all of them.
-        version: of Dragoman.
+        operations: all operations.
+        version: version of Dragoman.
         base: URL of the gateway, for examples.
-        limits: of the model, for the ranges of options.
+        limits: limits of the model, for the ranges of options.
         keys_required: whether requests need a key.
     """
     schemas = _schemas(operations, limits)
@@ -115,7 +115,7 @@ def openapi_document(
 
 
 def error_table() -> str:
-    """Rows of a table of all errors in Markdown."""
+    """Returns the rows of a Markdown table of all errors."""
     kinds = [one for one in vars(errors).values() if inspect.isclass(one)]
     found = [one for one in kinds if issubclass(one, GatewayError) and one is not GatewayError]
     return "".join(
@@ -125,7 +125,7 @@ def error_table() -> str:
 
 
 def option_schema(option: Option, limits: Limits) -> Schema:
-    """The schema of an option's value."""
+    """Returns the schema of an option's value."""
     found: Schema = {}
     if option.kind == "switch":
         found["type"] = "boolean"
@@ -163,7 +163,7 @@ def _bounds(option: Option, limits: Limits) -> Schema:
 
 
 def _help(option: Option) -> str:
-    """What an option does, and what it does not go with, in Markdown."""
+    """Returns an option's help and restrictions, in Markdown."""
     parts = [option.help]
     if option.default in (None, (), {}):
         parts.append(f"default: {option.default_text}")
@@ -177,7 +177,7 @@ def _help(option: Option) -> str:
 
 
 def _schemas(operations: Sequence[Operation], limits: Limits) -> dict[str, Schema]:
-    """Schemas by name; those of requests have the options that the endpoint takes."""
+    """Returns the schemas by name; those of requests include the options of the endpoint."""
     shapes = [shape for one in operations for shape in (one.request, one.answer) if shape]
     _, found = msgspec.json.schema_components([*shapes, Refusal], ref_template=_REFERENCE)
     schemas = {name: _cleaned(schema) for name, schema in found.items()}
@@ -204,7 +204,7 @@ def _options(model: str, limits: Limits) -> dict[str, Schema]:
 
 
 def _cleaned(schema: Any) -> Any:
-    """A schema without titles, which only repeat the names."""
+    """Removes titles from a schema, since they only repeat the names."""
     if isinstance(schema, dict):
         return {
             name: _cleaned(value)

@@ -1,4 +1,4 @@
-"""What an operation of this API is: a method of a path, its handler and its description."""
+"""Definition of an operation of this API: method, path, handler and description."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Parameter:
     """A parameter of the path or the query.
 
     Attributes:
-        name: in the path or the query.
-        help: what it is.
-        example: a value.
-        schema: of JSON Schema.
-        in_query: whether it is in the query.
+        name: name in the path or the query.
+        help: description.
+        example: an example value.
+        schema: JSON Schema of its value.
+        in_query: whether it is in the query, else in the path.
     """
 
     name: str
@@ -41,23 +41,23 @@ class Operation:
     """A method of a path.
 
     Attributes:
-        name: for programs that are generated.
-        method: of HTTP.
-        path: below `PREFIX`.
-        tag: its group.
-        summary: what it does, in a line.
-        handle: answers; None: another package does.
-        answer: what it answers; None: nothing, or not JSON.
-        status: of an answer.
-        request: fields of the request; None: there is no body.
-        model: whose options the request takes beside.
-        example: a body.
-        parameters: of the path and the query.
-        media_types: of the answer.
+        name: operation id, for generated clients.
+        method: HTTP method.
+        path: path below `PREFIX`.
+        tag: group of the operation.
+        summary: what it does, in one line.
+        handle: the handler; None: it is in another package.
+        answer: type of the answer; None: empty, or not JSON.
+        status: status of a successful answer.
+        request: type of the body's own fields; None: no body.
+        model: model whose options the body may have in addition.
+        example: an example of a body.
+        parameters: parameters of the path and the query.
+        media_types: media types of the answer.
         accepts: media types of the body.
         needs_key: whether a key is required, if the gateway requires keys.
         reads_body: see `Endpoint`.
-        help: more than the summary, in Markdown.
+        help: details, in Markdown.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The operations of this API, from which its endpoints and its OpenAPI document are made."""
+"""The operations of this API: the source of its endpoints and its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dragoman_gateway.web.requests import JSON
 _GLOSSARY = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
 _JOB = "0f3c8e1d5b7a4926a1d8c4e2f6b09753"
 
-_GLOSSARY_ID = Parameter("id", "of the glossary", _GLOSSARY, {"type": "string"})
+_GLOSSARY_ID = Parameter("id", "id of the glossary", _GLOSSARY, {"type": "string"})
 _SOURCE = Parameter("source", "language of the source terms", "en", {"type": "string"})
 _TARGET = Parameter("target", "language of the target terms", "de", {"type": "string"})
 _DIRECTION = (_GLOSSARY_ID, _SOURCE, _TARGET)
-_JOB_ID = Parameter("id", "of the document", _JOB, {"type": "string"})
+_JOB_ID = Parameter("id", "id of the document", _JOB, {"type": "string"})
 _WAIT = Parameter(
     "wait_s",
-    "answer when the document is done, or after so many seconds",
+    "how many seconds to wait until the document is done",
     "10",
     {"type": "number", "minimum": 0, "maximum": MOST_WAIT_S, "default": 0},
     in_query=True,
@@ -43,7 +43,7 @@ def operations(
     openapi: Handler,
     reference: Handler,
 ) -> Sequence[Operation]:
-    """All operations, in the order of the reference page."""
+    """Returns all operations, in the order of the reference page."""
     return (
         *_translation(translating),
         *_given_translations(translating),
@@ -68,16 +68,16 @@ def _translation(endpoints: Translating) -> Sequence[Operation]:
             model=TRANSLATE,
             answer=shapes.TranslateAnswer,
             example={"text": ["Good morning.", "How are you?"], "target_language": "de"},
-            help="The list of translations has the order of the texts, even of one. The request "
-            "header `Cache-Control: no-store` means the same as `store: false`. A client that "
-            "closes the connection cancels its request. With tags (`format`) a request has none of "
-            f"{_NOT_WITH_TAGS}, and asks for no scores or alignments.",
+            help="The answer has a list of translations in the order of the texts, even for a "
+            "single text. The request header `Cache-Control: no-store` means the same as "
+            "`store: false`. Closing the connection cancels the request. A request with tags "
+            f"(`format`) cannot have {_NOT_WITH_TAGS}, and cannot request scores or alignments.",
         ),
         new(
             "translateStream",
             "POST",
             "/translate/stream",
-            summary="Translate a text, part by part",
+            summary="Translate a text as a stream",
             handle=endpoints.stream,
             request=shapes.StreamRequest,
             model=STREAM,
@@ -85,8 +85,8 @@ def _translation(endpoints: Translating) -> Sequence[Operation]:
             media_types=(EVENTS,),
             example={"text": "I would like a cup of coffee.", "target_language": "de"},
             help="Server-sent events: each is `data:` and a JSON object whose `text` is the "
-            "translation as far as it is certain; the last one has a `finish_reason`. An error "
-            "comes as `event: error`. Lines that begin with a colon keep the connection alive. "
+            "stable prefix of the translation; the last one has a `finish_reason`. An error "
+            "is sent as `event: error`. Lines that begin with a colon keep the connection alive. "
             "Close the connection to cancel.",
         ),
         new(
@@ -138,7 +138,7 @@ def _given_translations(endpoints: Translating) -> Sequence[Operation]:
             "attention",
             "POST",
             "/attention",
-            summary="Draw the attention weights of a sentence, as a page",
+            summary="Show the attention weights of a sentence, as a page",
             request=shapes.AttentionRequest,
             model=TRANSLATE,
             media_types=("text/html",),
@@ -154,7 +154,7 @@ def _languages(translating: Translating, about: About) -> Sequence[Operation]:
             "languages",
             "GET",
             "/languages",
-            summary="The languages, and into which each is translated",
+            summary="List source languages with their target languages",
             handle=about.languages,
             answer=shapes.LanguagesAnswer,
             needs_key=False,
@@ -168,7 +168,7 @@ def _languages(translating: Translating, about: About) -> Sequence[Operation]:
             request=shapes.DetectRequest,
             answer=shapes.DetectAnswer,
             example={"text": ["Guten Morgen, wie geht es dir?", "Good morning, how are you?"]},
-            help="Counts as a request, but no characters.",
+            help="Counts as a request, but uses no characters.",
         ),
     )
 
@@ -180,7 +180,7 @@ def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
             "createGlossary",
             "POST",
             "/glossaries",
-            summary="Keep a new glossary",
+            summary="Create a glossary",
             handle=endpoints.create,
             request=shapes.GlossaryRequest,
             answer=shapes.GlossaryAnswer,
@@ -191,7 +191,7 @@ def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
                     {"source_language": "en", "target_language": "de", "entries": _TERMS}
                 ],
             },
-            help="Use it by its id in `glossary_ids`.",
+            help="To use it, set its id in `glossary_ids`.",
         ),
         new(
             "glossaries",
@@ -214,7 +214,7 @@ def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
             "renameGlossary",
             "PATCH",
             "/glossaries/{id}",
-            summary="Give a glossary another name",
+            summary="Rename a glossary",
             handle=endpoints.rename,
             request=shapes.RenameRequest,
             answer=shapes.GlossaryAnswer,
@@ -225,7 +225,7 @@ def _glossaries(endpoints: Glossaries) -> Sequence[Operation]:
             "deleteGlossary",
             "DELETE",
             "/glossaries/{id}",
-            summary="Remove a glossary",
+            summary="Delete a glossary",
             handle=endpoints.delete,
             status=204,
             parameters=(_GLOSSARY_ID,),
@@ -268,13 +268,13 @@ def _terms(endpoints: Glossaries) -> Sequence[Operation]:
             parameters=_DIRECTION,
             accepts=_FORMATS,
             example={"coffee": "Kaffee"},
-            help="A source term that is there gets the new target term.",
+            help="An existing source term gets the new target term.",
         ),
         new(
             "deleteTerms",
             "DELETE",
             dictionary,
-            summary="Remove the terms of a direction",
+            summary="Delete the terms of a direction",
             handle=endpoints.delete_entries,
             status=204,
             parameters=_DIRECTION,
@@ -300,7 +300,7 @@ def _documents(endpoints: Documents) -> Sequence[Operation]:
             reads_body=True,
             help="A form with the document in the field `file`, and options in other fields: "
             "switches as `true` or `false`, terms as JSON. `/info` has the formats. A "
-            "document that is not of its format is refused.",
+            "document that does not have its format is refused.",
         ),
         new(
             "documents",
@@ -314,7 +314,7 @@ def _documents(endpoints: Documents) -> Sequence[Operation]:
             "document",
             "GET",
             "/documents/{id}",
-            summary="How far a document is",
+            summary="The progress of a document",
             handle=endpoints.get,
             answer=shapes.JobAnswer,
             parameters=(_JOB_ID, _WAIT),
@@ -333,7 +333,7 @@ def _documents(endpoints: Documents) -> Sequence[Operation]:
             "deleteDocument",
             "DELETE",
             "/documents/{id}",
-            summary="Cancel a document, and remove its files",
+            summary="Cancel a document, and delete its files",
             handle=endpoints.delete,
             status=204,
             parameters=(_JOB_ID,),
@@ -367,7 +367,7 @@ def _server(about: About, openapi: Handler, reference: Handler) -> Sequence[Oper
             "usage",
             "GET",
             "/usage",
-            summary="What you have used in this month",
+            summary="Your usage in this month",
             handle=about.usage,
             answer=shapes.UsageAnswer,
         ),

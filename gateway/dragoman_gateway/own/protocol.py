@@ -33,7 +33,7 @@ class OwnProtocol:
     takes_keys_in_bodies = False
 
     def __init__(self, gateway: Gateway) -> None:
-        """Begin."""
+        """Make the endpoints."""
         self._gateway, self._about = gateway, About(gateway)
         self._operations = operations(
             Translating(gateway),
@@ -51,7 +51,7 @@ class OwnProtocol:
         )
 
     def is_for(self, path: str) -> bool:
-        """See `ProtocolPackage`; the last one, so that every path is its."""
+        """See `ProtocolPackage`; this protocol is the last one and accepts every path."""
         return True
 
     def key_of(self, request: GatewayRequest) -> str | None:
@@ -72,7 +72,7 @@ class OwnProtocol:
     async def _document(self, request: GatewayRequest) -> dict[str, Any]:
         limits: Limits = {}
         version = "unknown"
-        with contextlib.suppress(GatewayError):  # the server starts, or is away
+        with contextlib.suppress(GatewayError):  # the server is starting or not available
             info = await self._gateway.translations.info()
             version, limits = info.version, info.limits
         base = public_url(request, self._gateway.settings)

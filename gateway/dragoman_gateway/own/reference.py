@@ -1,4 +1,4 @@
-"""The reference page: the OpenAPI document as HTML, without scripts and without other files."""
+"""The reference page: the OpenAPI document as a single HTML file, without scripts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ POLICY = (
     f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""Of the page: nothing but its own style."""
+"""Content security policy of the page: only its own style."""
 _METHODS = ("get", "post", "put", "patch", "delete")
 _ROW = re.compile(r"^\|(.*)\|$")
 
 
 def reference_page(document: Mapping[str, Any]) -> str:
-    """The page of an OpenAPI document."""
+    """Returns the page for an OpenAPI document."""
     return "".join(_page(document))
 
 
@@ -105,7 +105,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The type of a value, with its bounds."""
+    """Returns the type of a value, with its range."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#{name}">{name}</a>'
@@ -129,7 +129,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Paragraphs and tables of Markdown as HTML."""
+    """Converts paragraphs and tables of Markdown to HTML."""
     found = []
     for block in re.split(r"\n\n+", text.strip()):
         lines = block.splitlines()

@@ -1,4 +1,4 @@
-"""Answers of this API: JSON with the request's id, and errors in one shape."""
+"""Answers of this API: JSON with the request's id, and errors in one format."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from dragoman_gateway.web.requests import JSON, GatewayRequest
 from dragoman_gateway.web.responses import error_headers
 
 NO_STORE = {"cache-control": "no-store"}
-"""Answers hold what people wrote: no cache on the way may keep them."""
+"""Answers contain private texts, so no cache may store them."""
 
 
 def reply(
     body: object, status: int = 200, headers: Mapping[str, str] = NO_STORE, media_type: str = JSON
 ) -> Response:
-    """An answer in JSON."""
+    """Returns an answer with a JSON body."""
     return Response(msgspec.json.encode(body), status, dict(headers), media_type)
 
 
 def refusal_of(request: GatewayRequest, error: GatewayError) -> Refusal:
-    """An error in the shape of this API."""
+    """Returns an error in the format of this API."""
     return Refusal(error_answer(error), request.request_id)
 
 
 def refuse(request: GatewayRequest, error: GatewayError) -> Response:
-    """The answer to a request that failed.
+    """Returns the answer to a failed request.
 
-    OPTIONS is no method of any endpoint, but asks for them.
+    No endpoint has the method OPTIONS; it is answered with the methods of the path.
     """
     headers = {**NO_STORE, **error_headers(error)}
     if isinstance(error, WrongMethod):

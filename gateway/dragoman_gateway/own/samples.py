@@ -1,4 +1,4 @@
-"""Examples of a request in curl, Python and JavaScript."""
+"""Code samples of requests in curl, Python and JavaScript."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _KEY = "DRAGOMAN_API_KEY"
 
 
 def samples(operation: Operation, base: str, with_key: bool) -> Mapping[str, str]:
-    """Requests that a person can try, by language.
+    """Returns working code samples by programming language.
 
     Args:
-        operation: what to request.
-        base: URL of the gateway, without a slash at its end.
+        operation: the operation to call.
+        base: URL of the gateway, without a trailing slash.
         with_key: whether to send a key, from the environment.
     """
     key = with_key and operation.needs_key
@@ -139,5 +139,5 @@ def _javascript_use(operation: Operation) -> list[str]:
 
 
 def _json(value: Any) -> str:
-    """A value as JSON; of an example, in which there is no `true` or `null`, also as Python."""
+    """Returns a value as JSON; for examples without `true` and `null` also valid Python."""
     return json.dumps(value, ensure_ascii=False)

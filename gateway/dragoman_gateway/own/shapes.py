@@ -1,7 +1,7 @@
-"""Requests and answers of the project's own API as msgspec's structs.
+"""Requests and answers of the project's own API as msgspec structs.
 
-The OpenAPI document is made of them. Options of a translation are not among the fields of a
-request: they come from the table of options.
+The OpenAPI document is generated from them. The options of a translation are not fields of these
+structs: they come from the table of options.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ Terms = Annotated[
 ]
 _GlossaryIds = Annotated[
     list[str],
-    Meta(description="stored glossaries whose terms are used; an earlier one comes first"),
+    Meta(description="ids of stored glossaries; earlier ones take precedence"),
 ]
-_Sentence = Annotated[str, Meta(description="a sentence; not longer than the model takes whole")]
-_RequestId = Annotated[str, Meta(description="of this request; it is in the log too")]
+_Sentence = Annotated[str, Meta(description="a sentence, up to the model's limit for a text")]
+_RequestId = Annotated[str, Meta(description="id of this request, as in the log")]
 
 
 class TranslateRequest(Struct, kw_only=True):
     """Texts, and how to translate them."""
 
-    text: Annotated[Texts, Meta(description="a text, or several; each in any length")]
+    text: Annotated[Texts, Meta(description="a text, or several, of any length")]
     format: Annotated[
         str,
         Meta(
-            description="of the texts: with `html` or `xml` only their words are translated, and "
-            "tags stand around the words that they belong to; each text counts with its tags",
+            description="format of the texts: with `html` or `xml` only their words are translated "
+            "and tags are placed around the corresponding words; tags count as characters",
             extra_json_schema={"enum": ["text", *READERS]},
         ),
     ] = "text"
     glossary_ids: _GlossaryIds | UnsetType = UNSET
     store: Annotated[
         bool,
-        Meta(description="false: the answer does not come from the cache and is not kept in it"),
+        Meta(description="false: the answer does not come from the cache and is not stored in it"),
     ] = True
 
 
 class StreamRequest(Struct, kw_only=True):
     """A text, and how to translate it."""
 
-    text: Annotated[str, Meta(description="a text in any length")]
+    text: Annotated[str, Meta(description="a text of any length")]
     format: Annotated[
         str,
         Meta(
-            description="of the text: tags are placed in whole translations, by `/translate`",
+            description="format of the text; only `/translate` supports tags",
             extra_json_schema={"enum": ["text"]},
         ),
     ] = "text"
@@ -60,22 +60,22 @@ class StreamRequest(Struct, kw_only=True):
 
 
 class DetectRequest(Struct, kw_only=True):
-    """Texts whose languages are wanted."""
+    """Texts whose languages are to be detected."""
 
     text: Annotated[Texts, Meta(description="a text, or up to 1,000")]
 
 
 class AlternativesRequest(Struct, kw_only=True):
-    """A text, and how its translation begins."""
+    """A text, and a prefix of its translation."""
 
     text: _Sentence
     target_language: Annotated[str, Meta(description="language to translate into, such as `de`")]
     source_language: (
         Annotated[str, Meta(description="language of the text, such as `en`")] | UnsetType
     ) = UNSET
-    prefix: Annotated[str, Meta(description="how the translation begins")] = ""
+    prefix: Annotated[str, Meta(description="prefix of the translation")] = ""
     count: Annotated[
-        int, Meta(ge=1, description="how many; at most the model's `max_beam_width`")
+        int, Meta(ge=1, description="number of translations, up to the model's `max_beam_width`")
     ] = 5
 
 
@@ -87,11 +87,11 @@ class ScoreRequest(Struct, kw_only=True):
 
 
 class AttentionRequest(Struct, kw_only=True):
-    """A sentence to look into."""
+    """A sentence whose attention weights are shown."""
 
     text: _Sentence
     target: (
-        Annotated[str, Meta(description="its translation; left out: the model's own")] | UnsetType
+        Annotated[str, Meta(description="its translation; default: the model's")] | UnsetType
     ) = UNSET
 
 
@@ -119,7 +119,7 @@ AlignmentAnswer = Annotated[
 
 
 class AttentionAnswer(Struct):
-    """Weights of every head, [layer][head][looks][is looked at]."""
+    """Attention weights of every head, [layer][head][query][key]."""
 
     source: list[str]
     read: list[str]
@@ -130,32 +130,32 @@ class AttentionAnswer(Struct):
 
 
 class CodesAnswer(Struct):
-    """Where the codes of a text's markup are in its translation."""
+    """Positions of the codes of a text's markup in its translation."""
 
     codes: Annotated[
-        list[list[int]], Meta(description="begin and end of each, in the order of the text's")
+        list[list[int]], Meta(description="begin and end of each code, in the order of the text's")
     ]
-    uncertain: Annotated[int, Meta(description="how many are where they are by a guess")]
+    uncertain: Annotated[int, Meta(description="number of codes whose position is a guess")]
 
 
 class TranslationAnswer(Struct, kw_only=True):
-    """A translation. Optional fields are there if an option asked for them."""
+    """A translation. Optional fields are present if an option requested them."""
 
     text: Annotated[str, Meta(description="the translation")]
     finish_reason: Annotated[
-        str, Meta(description="`stop`, or `length` where the limit of tokens cut the translation")
+        str, Meta(description="`stop`, or `length` if the token limit cut the translation")
     ]
-    output_tokens: Annotated[int, Meta(description="tokens of the translation")]
+    output_tokens: Annotated[int, Meta(description="number of tokens of the translation")]
     warnings: Annotated[
         list[str],
-        Meta(description="of `repetition`, `short`, `long`, `untranslated`; empty: none"),
+        Meta(description="any of `repetition`, `short`, `long`, `untranslated`"),
     ]
     detected_language: (
-        Annotated[str, Meta(description="of the text, with a `source_language` of `auto`")]
+        Annotated[str, Meta(description="language of the text, with the source language `auto`")]
         | UnsetType
     ) = UNSET
     detected_probability: (
-        Annotated[float, Meta(description="of that language, from 0 to 1")] | UnsetType
+        Annotated[float, Meta(description="probability of that language, from 0 to 1")] | UnsetType
     ) = UNSET
     score: Annotated[float, Meta(description="with `return_scores`")] | UnsetType = UNSET
     confidence: (
@@ -168,7 +168,7 @@ class TranslationAnswer(Struct, kw_only=True):
     alternatives: (
         Annotated[
             list[TranslationAnswer],
-            Meta(description="further translations, with `num_return_sequences`"),
+            Meta(description="more translations, with `num_return_sequences`"),
         ]
         | UnsetType
     ) = UNSET
@@ -180,14 +180,14 @@ class TranslationAnswer(Struct, kw_only=True):
         Annotated[
             str,
             Meta(
-                description="identity of the model, with `return_bundle`; through a pivot language "
-                "of both, with a comma"
+                description="identity of the model, with `return_bundle`; with a pivot language "
+                "both, separated by a comma"
             ),
         ]
         | UnsetType
     ) = UNSET
     via: (
-        Annotated[str, Meta(description="the pivot language; left out: the translation is direct")]
+        Annotated[str, Meta(description="the pivot language; absent for a direct translation")]
         | UnsetType
     ) = UNSET
 
@@ -200,17 +200,17 @@ class TranslateAnswer(Struct):
 
 
 class StreamEvent(TranslationAnswer, kw_only=True):
-    """A translation as far as it is certain; the last event has a `finish_reason`."""
+    """The stable prefix of a translation; the last event has a `finish_reason`."""
 
-    delta: Annotated[str, Meta(description="what this event adds to the text of the one before")]
+    delta: Annotated[str, Meta(description="text that this event adds to the previous one")]
     request_id: _RequestId | UnsetType = UNSET
 
 
 class DetectionAnswer(Struct):
     """The language of a text."""
 
-    language: Annotated[str, Meta(description="its code; one that the server translates from")]
-    probability: Annotated[float, Meta(description="from 0 to 1; near 0: of another language")]
+    language: Annotated[str, Meta(description="code of the language, a source language")]
+    probability: Annotated[float, Meta(description="from 0 to 1; near 0: another language")]
 
 
 class DetectAnswer(Struct):
@@ -221,27 +221,27 @@ class DetectAnswer(Struct):
 
 
 class LanguageAnswer(Struct):
-    """A language that the server translates from."""
+    """A source language."""
 
     code: str
-    name: Annotated[str, Meta(description="in English")]
-    targets: Annotated[list[str], Meta(description="codes of the languages it is translated into")]
+    name: Annotated[str, Meta(description="English name")]
+    targets: Annotated[list[str], Meta(description="codes of its target languages")]
 
 
 class PairAnswer(Struct):
-    """A direction."""
+    """A translation direction."""
 
     source: str
     target: str
     models: Annotated[
         list[str],
-        Meta(description="that translate it, the preferred one first; with `via`, of each leg"),
+        Meta(description="models for it, the preferred one first; with `via`, one for each leg"),
     ]
-    via: Annotated[str | None, Meta(description="the pivot language; null: it is direct")]
+    via: Annotated[str | None, Meta(description="the pivot language; null: direct translation")]
 
 
 class LanguagesAnswer(Struct):
-    """What the server translates."""
+    """The server's languages and directions."""
 
     languages: list[LanguageAnswer]
     pairs: Annotated[list[PairAnswer], Meta(description="directions, direct ones first")]
@@ -249,28 +249,28 @@ class LanguagesAnswer(Struct):
 
 
 class FeaturesAnswer(Struct):
-    """What this gateway offers, and its bounds."""
+    """Features and limits of this gateway."""
 
     keys_required: Annotated[bool, Meta(description="whether requests need an API key")]
-    document_formats: Annotated[list[str], Meta(description="endings of files, such as `.txt`")]
-    body_bytes: Annotated[int, Meta(description="longest body of a request, files aside")]
-    file_bytes: Annotated[int, Meta(description="longest uploaded file")]
+    document_formats: Annotated[list[str], Meta(description="file extensions, such as `.txt`")]
+    body_bytes: Annotated[int, Meta(description="maximum size of a request body, except files")]
+    file_bytes: Annotated[int, Meta(description="maximum size of an uploaded file")]
 
 
 class InfoAnswer(Struct):
-    """What the server is, what it serves, and which options it takes."""
+    """The server's version, models, languages, options and limits."""
 
-    product: Annotated[str, Meta(description="always `dragoman`: how clients know this API")]
+    product: Annotated[str, Meta(description="always `dragoman`; clients recognize the API by it")]
     version: str
     models: list[str]
     languages: list[str]
     directions: Annotated[list[list[str]], Meta(description="pairs of source and target language")]
     pairs: Annotated[list[PairAnswer], Meta(description="the same, with their models")]
-    bundles: Annotated[list[dict[str, Any]], Meta(description="models that are loaded")]
+    bundles: Annotated[list[dict[str, Any]], Meta(description="loaded models")]
     options: Annotated[
         list[dict[str, Any]], Meta(description="options of a request, with ranges and defaults")
     ]
-    limits: Annotated[dict[str, float], Meta(description="numbers by name")]
+    limits: Annotated[dict[str, float], Meta(description="limits by name")]
     features: FeaturesAnswer
     request_id: _RequestId
 
@@ -285,7 +285,7 @@ class HealthAnswer(Struct):
 class AlternativeAnswer(Struct):
     """A completed translation."""
 
-    text: Annotated[str, Meta(description="the whole translation, which begins with the prefix")]
+    text: Annotated[str, Meta(description="the whole translation, including the prefix")]
     score: Annotated[float, Meta(description="higher is better")]
 
 
@@ -297,10 +297,11 @@ class AlternativesAnswer(Struct):
 
 
 class ScoredAnswer(Struct, kw_only=True):
-    """What the model thinks of a translation."""
+    """The model's scores for a given translation."""
 
     score: Annotated[
-        float, Meta(description="sum of the tokens' log-probabilities over the length penalty")
+        float,
+        Meta(description="sum of the tokens' log-probabilities, divided by the length penalty"),
     ]
     confidence: Annotated[float, Meta(description="mean log-probability of a token")]
     token_scores: TokenScoresAnswer | UnsetType = UNSET
@@ -324,13 +325,13 @@ class AlignmentsAnswer(Struct):
 
 
 class DocumentFields(Struct, kw_only=True):
-    """Fields of a form beside its file and the options of a translation."""
+    """Fields of a form besides its file and the options of a translation."""
 
     glossary_ids: _GlossaryIds | UnsetType = UNSET
 
 
 class DictionaryRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Terms of a direction."""
+    """The terms of a direction."""
 
     source_language: Language
     target_language: Language
@@ -340,18 +341,18 @@ class DictionaryRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 class GlossaryRequest(Struct, kw_only=True):
     """A new glossary."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=1024, description="need not be unique")]
+    name: Annotated[str, Meta(min_length=1, max_length=1024, description="not necessarily unique")]
     dictionaries: list[DictionaryRequest] = []
 
 
 class RenameRequest(Struct, kw_only=True):
-    """Another name of a glossary."""
+    """A new name of a glossary."""
 
     name: Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
 class DictionaryAnswer(Struct):
-    """Terms of a direction, without the terms."""
+    """A direction of a glossary, without its terms."""
 
     source_language: str
     target_language: str
@@ -376,31 +377,31 @@ class GlossariesAnswer(Struct):
 
 
 class ErrorAnswer(Struct, kw_only=True):
-    """What went wrong."""
+    """An error."""
 
-    code: Annotated[str, Meta(description="name of the kind of error, for programs")]
-    message: Annotated[str, Meta(description="for a person: names the value and the fix")]
+    code: Annotated[str, Meta(description="kind of error, for programs")]
+    message: Annotated[str, Meta(description="for people: names the value and the fix")]
     retry_after_s: (
-        Annotated[float, Meta(description="seconds after which another try can help")] | UnsetType
+        Annotated[float, Meta(description="seconds after which a retry can help")] | UnsetType
     ) = UNSET
 
 
 class Refusal(Struct):
-    """The answer to a request that failed."""
+    """The answer to a failed request."""
 
     error: ErrorAnswer
     request_id: _RequestId
 
 
 class JobAnswer(Struct, kw_only=True):
-    """A document, and how far its translation is."""
+    """A document, and the progress of its translation."""
 
     id: str
-    file_name: Annotated[str, Meta(description="of the result")]
+    file_name: Annotated[str, Meta(description="file name of the result")]
     state: Literal["queued", "translating", "done", "failed", "cancelled"]
-    done: Annotated[float, Meta(description="part that is translated, from 0 to 1")]
+    done: Annotated[float, Meta(description="translated share, from 0 to 1")]
     created: datetime
-    expires: Annotated[datetime, Meta(description="when its files are removed")]
+    expires: Annotated[datetime, Meta(description="time when its files are deleted")]
     characters: int | UnsetType = UNSET
     seconds_remaining: float | UnsetType = UNSET
     error: ErrorAnswer | UnsetType = UNSET
@@ -415,12 +416,15 @@ class JobsAnswer(Struct):
 
 
 class UsageAnswer(Struct, kw_only=True):
-    """What the caller has used in this calendar month (UTC)."""
+    """The caller's usage in this calendar month (UTC)."""
 
-    characters: Annotated[int, Meta(description="of source text, in Unicode code points")]
+    characters: Annotated[
+        int, Meta(description="characters of source text, in Unicode code points")
+    ]
     requests: int
     characters_limit: (
-        Annotated[int, Meta(description="of the month; absent: no limit")] | UnsetType
+        Annotated[int, Meta(description="limit of characters per month; absent: no limit")]
+        | UnsetType
     ) = UNSET
     begin: datetime
     end: datetime

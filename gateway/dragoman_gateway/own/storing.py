@@ -1,4 +1,4 @@
-"""Endpoints about what the gateway keeps: glossaries, and documents that it translates."""
+"""Endpoints for stored data: glossaries and documents."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _FORMS: Mapping[str, GlossaryForm] = {JSON: "json", CSV: "csv", TSV: "tsv"}
 
 
 class Glossaries:
-    """Endpoints about glossaries."""
+    """Endpoints for glossaries."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Keep the core."""
+        """Store the core."""
         self._gateway, self._store = gateway, gateway.glossaries
 
     async def create(self, request: GatewayRequest) -> Response:
-        """Keep a new glossary."""
+        """Create a glossary."""
         caller = await self._caller(request)
         fields = read_body(request, GlossaryRequest).fields
         dictionaries = [
@@ -66,31 +66,31 @@ class Glossaries:
         return reply(glossary_answer(found, request.request_id), 201, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
-        """The caller's glossaries."""
+        """Return the caller's glossaries."""
         found = await self._store.all(await self._caller(request))
         return reply(GlossariesAnswer([glossary_answer(g) for g in found], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
-        """A glossary, without its entries."""
+        """Return a glossary, without its entries."""
         caller = await self._caller(request)
         found = await self._store.get(caller, request.path_params["id"])
         return reply(glossary_answer(found, request.request_id))
 
     async def rename(self, request: GatewayRequest) -> Response:
-        """Give a glossary another name."""
+        """Rename a glossary."""
         caller = await self._caller(request)
         name = read_body(request, RenameRequest).fields.name
         found = await self._store.rename(caller, request.path_params["id"], name)
         return reply(glossary_answer(found, request.request_id))
 
     async def delete(self, request: GatewayRequest) -> Response:
-        """Remove a glossary."""
+        """Delete a glossary."""
         caller = await self._caller(request)
         await self._store.delete(caller, request.path_params["id"])
         return Response(status_code=204, headers=NO_STORE)
 
     async def entries(self, request: GatewayRequest) -> Response:
-        """The terms of a direction: JSON, or what the header `Accept` asks for."""
+        """Return the terms of a direction: in JSON, or the format of the header `Accept`."""
         caller = await self._caller(request)
         source, target = await self._direction(request)
         found = await self._store.get(caller, request.path_params["id"], entries=True)
@@ -100,22 +100,22 @@ class Glossaries:
         raise NotFound(f"the glossary has no dictionary from {source} to {target}")
 
     async def replace(self, request: GatewayRequest) -> Response:
-        """Add the terms of a direction, or put others in their place."""
+        """Add or replace the terms of a direction."""
         return await self._put(request, merge=False)
 
     async def merge(self, request: GatewayRequest) -> Response:
-        """Add terms to those of a direction; of the same source term the new one counts."""
+        """Merge terms into those of a direction; new ones replace existing ones."""
         return await self._put(request, merge=True)
 
     async def delete_entries(self, request: GatewayRequest) -> Response:
-        """Remove the terms of a direction."""
+        """Delete the terms of a direction."""
         caller = await self._caller(request)
         source, target = await self._direction(request)
         await self._store.delete_dictionary(caller, request.path_params["id"], source, target)
         return Response(status_code=204, headers=NO_STORE)
 
     async def _caller(self, request: GatewayRequest) -> Caller:
-        """Who asks; it counts as a request, but no characters."""
+        """Identify the caller; counts as a request, but uses no characters."""
         caller = await caller_of(self._gateway, request)
         async with self._gateway.access.admitted(caller, 0):
             return caller
@@ -133,7 +133,7 @@ class Glossaries:
         return await self._languages(path["source"], path["target"])
 
     async def _languages(self, source: str, target: str) -> tuple[str, str]:
-        """The codes of languages, as the server writes them."""
+        """Returns the server's codes of the languages."""
         served = await self._gateway.translations.languages()
         return (
             served.find(source, served.sources, "source_language"),
@@ -145,10 +145,10 @@ class Glossaries:
 
 
 class Documents:
-    """Endpoints about documents."""
+    """Endpoints for documents."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Keep the core."""
+        """Store the core."""
         self._gateway, self._jobs = gateway, gateway.jobs
 
     async def submit(self, request: GatewayRequest) -> Response:
@@ -168,19 +168,19 @@ class Documents:
         return reply(job_answer(job, request.request_id), 202, headers)
 
     async def all(self, request: GatewayRequest) -> Response:
-        """The caller's documents."""
+        """Return the caller's documents."""
         found = await self._jobs.all(await caller_of(self._gateway, request))
         return reply(JobsAnswer([job_answer(job) for job in found], request.request_id))
 
     async def get(self, request: GatewayRequest) -> Response:
-        """How far a document is; waits for its end, up to `wait_s` of the query."""
+        """Return the progress of a document; waits for its end, up to `wait_s` of the query."""
         caller = await caller_of(self._gateway, request)
         wait_s = _seconds(request.query_params.get("wait_s", "0"))
         job = await self._jobs.get(caller, request.path_params["id"], wait_s)
         return reply(job_answer(job, request.request_id))
 
     async def result(self, request: GatewayRequest) -> Response:
-        """The translated document."""
+        """Return the translated document."""
         caller = await caller_of(self._gateway, request)
         job_id = request.path_params["id"]
         path = await self._jobs.result(caller, job_id)
@@ -188,13 +188,13 @@ class Documents:
         return await file_response(path, job.file_name)
 
     async def delete(self, request: GatewayRequest) -> Response:
-        """Cancel a document, and remove its files."""
+        """Cancel a document, and delete its files."""
         caller = await caller_of(self._gateway, request)
         await self._jobs.delete(caller, request.path_params["id"])
         return Response(status_code=204, headers=NO_STORE)
 
     async def _read(self, form: dict[str, Any]) -> tuple[UploadFile, dict[str, Any]]:
-        """The file of a form, and its other fields as options."""
+        """Returns the file of a form, and its other fields as options."""
         file = form.pop(_FILE, None)
         if not isinstance(file, UploadFile):
             raise InvalidInput(f"send one file, with its name, in the field {_FILE!r}")
@@ -210,11 +210,11 @@ class Documents:
 
 
 def read_terms(request: GatewayRequest) -> dict[str, str]:
-    """Target terms by source term: a JSON object, or lines of CSV or TSV.
+    """Read target terms by source term, from a JSON object, or lines of CSV or TSV.
 
     Raises:
-        InvalidInput: the body holds something else.
-        WrongMediaType: another content type.
+        InvalidInput: the body is malformed.
+        WrongMediaType: the content type is not supported.
     """
     if (form := _FORMS.get(request.media_type)) is None:
         sent = repr(request.media_type[:80]) if request.media_type else "none"
@@ -233,10 +233,10 @@ def _written(entries: Mapping[str, str], accept: str) -> Response:
 
 
 def _ids(given: Any) -> list[str]:
-    """Ids of a field that is repeated, or that has commas.
+    """Returns the ids in a repeated field, or a field with commas.
 
     Raises:
-        InvalidInput: a file is among them.
+        InvalidInput: a value is a file.
     """
     values = given if isinstance(given, list) else [given]
     if not all(isinstance(value, str) for value in values):

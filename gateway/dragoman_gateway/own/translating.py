@@ -1,4 +1,4 @@
-"""Endpoints about texts: translation, streams, detection, alternatives, scores, alignments."""
+"""Endpoints for texts: translation, streams, detection, alternatives, scores, alignments."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ from dragoman_gateway.web.requests import GatewayRequest
 
 _MOST_DETECTED = 1000
 _DETECTED_AT_ONCE = 50
-"""Each takes 50 us, during which nothing else is done."""
+"""Detections between two yields to the event loop; each takes 50 us."""
 _LEAST_BEAM = 4
 
 
 class Translating:
-    """Endpoints about texts."""
+    """Endpoints for texts."""
 
     def __init__(self, gateway: Gateway) -> None:
-        """Keep the core."""
+        """Store the core."""
         self._gateway = gateway
 
     async def translate(self, request: GatewayRequest) -> Response:
@@ -84,7 +84,7 @@ class Translating:
         )
 
     async def stream(self, request: GatewayRequest) -> Response:
-        """Translate a text; its translation is sent as it grows."""
+        """Translate a text and stream the growing translation."""
         caller = await caller_of(self._gateway, request)
         limits = (await self._gateway.translations.info()).limits
         body = read_body(request, StreamRequest, STREAM, limits)
@@ -100,7 +100,7 @@ class Translating:
         )
 
     async def detect(self, request: GatewayRequest) -> Response:
-        """Detect languages; counts as a request, but no characters."""
+        """Detect languages; counts as a request, but uses no characters."""
         caller = await caller_of(self._gateway, request)
         texts = _listed(read_body(request, DetectRequest).fields.text)
         if len(texts) > _MOST_DETECTED:
@@ -122,7 +122,7 @@ class Translating:
         most = int(limits["max_beam_width"])
         if fields.count > most:
             raise InvalidInput(f"count is {fields.count}: give 1 to {most}")
-        count = max(fields.count, 2)  # the search differs only among several
+        count = max(fields.count, 2)  # `return_alternatives` needs at least two
         options: dict[str, Any] = {
             "target_language": fields.target_language,
             "beam_width": min(max(count, _LEAST_BEAM), most),
@@ -161,7 +161,7 @@ class Translating:
         *,
         store: bool,
     ) -> list[Translation]:
-        """As `Translations.translate`, of texts with markup."""
+        """`Translations.translate` for texts with markup."""
         if (open_reader := READERS.get(form)) is None:
             raise InvalidInput(f"format is {brief(form)}: give text, {' or '.join(READERS)}")
         check_marked_options(options, f"format {form}")
@@ -181,7 +181,7 @@ class Translating:
         texts, targets = _listed(body.fields.text), _listed(body.fields.target)
         if len(texts) != len(targets):
             raise InvalidInput(
-                f"target: {len(targets)} translations of {len(texts)} texts: give one for each"
+                f"target: {len(targets)} translations for {len(texts)} texts: give one for each"
             )
         options = {**default, **body.options}
         return await self._gateway.translations.score(caller, texts, targets, options)
@@ -198,7 +198,7 @@ class Translating:
 
 
 def _with_glossaries(body: Body[TranslateRequest] | Body[StreamRequest]) -> dict[str, Any]:
-    """Options, and the stored glossaries among them."""
+    """Returns the options, including the ids of stored glossaries."""
     ids = body.fields.glossary_ids
     return body.options | ({"glossary_ids": ids} if ids else {})
 

@@ -1,1 +1,1 @@
-"""The decoding engine: from token ids to token ids; docs/engine.md explains it."""
+"""The decoding engine, from token ids to token ids; docs/engine.md explains it."""

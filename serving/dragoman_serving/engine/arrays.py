@@ -1,4 +1,4 @@
-"""Types of the arrays that pass between the engine's packages, and a copy between rows."""
+"""Array types of the engine's packages, and the description of a copy between rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KeysValues = npt.NDArray[np.floating[Any]]
 
 
 class Copy(NamedTuple):
-    """A row that continues another row, which has `tokens` tokens."""
+    """A copy: row `target` continues row `source`, which has `tokens` tokens."""
 
     source: int
     target: int

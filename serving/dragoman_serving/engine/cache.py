@@ -1,8 +1,8 @@
-"""The keys and values of the sentences that step together, in memory that a runtime can bind.
+"""The KV cache of the sentences in a batch, in memory that a runtime can bind.
 
-A sentence has a slot, and in it as many rows as its beam is wide. Slots are the first ones of each
-array, without gaps, so that a step's tensors are plain prefixes of the memory: a sentence joins at
-the end, and when one leaves, the last one takes its place.
+Each sentence has a slot, with one row per hypothesis of its beam. The used slots are the first ones
+of each array, without gaps, so that a step's tensors are prefixes of the memory. A sentence joins
+at the end; when one leaves, the last slot is moved to its position.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from dragoman_serving.engine.arrays import Copy, Ids, KeysValues
 
 CAPACITIES = (16, 32, 48, 64, 96, 128, 192, 256, 320, 384, 512)
-"""Tokens a row may have room for, where attention's cost follows the room, full or not: it begins
-small and grows as the tokens come."""
+"""Capacities of a row in tokens, for runtimes whose attention cost depends on the capacity. It
+starts small and grows with the tokens."""
 MOST_BINDINGS = 500
-"""Layouts of a cache that a session keeps ready; each takes some kilobytes."""
+"""Cached bindings of a session, one for each layout; each takes some kilobytes."""
 
 
 @dataclass(frozen=True)
 class CacheShape:
-    """How a session wants its keys and values.
+    """The shape of a session's keys and values.
 
-    `parts` is two for each decoder layer; `src_tokens` and `tgt_tokens` are the most that a source
-    and its translation have; `capacities` are the tokens that a row, or a source, may have room
-    for, up to those: beyond the largest, its multiples.
+    `parts` is two for each decoder layer. `src_tokens` and `tgt_tokens` are the maximum tokens of a
+    source and its translation. `capacities` are the possible capacities of a row, or a source, in
+    tokens, up to those maximums; beyond the largest one, its multiples are used.
     """
 
     parts: int
@@ -40,12 +40,12 @@ class CacheShape:
     capacities: tuple[int, ...] = CAPACITIES
 
     def bytes(self, tokens: int) -> int:
-        """Bytes of so many tokens."""
+        """Returns the bytes of keys and values for a number of tokens."""
         itemsize = np.dtype(self.dtype).itemsize
         return itemsize * self.parts * self.heads * self.head_size * tokens
 
     def most_bytes(self, width: int, slots: int) -> int:
-        """Bytes that a cache takes at most, while one of its two memories grows too."""
+        """Returns the maximum bytes of a cache, including the growth of one of its memories."""
         cross, past = (
             self.bytes(tokens)
             for tokens in (slots * self.src_tokens, slots * width * self.tgt_tokens)
@@ -54,13 +54,14 @@ class CacheShape:
 
 
 class _Memory:
-    """Keys and values [parts, rows, H, tokens, D], whose number of tokens may change in place.
+    """Keys and values [parts, rows, H, tokens, D]; the number of tokens can change in place.
 
-    New memory is dear, because the system hands it out page by page as it is first written; so it
-    is kept, and laid out anew, until more is needed. It doubles while it is less than half of
-    `most` (rows of so many tokens), and then grows to all of that: so it is never more, and old and
-    new together are at most half as much again. A session that multiplies masked places by zero
-    needs numbers there: so it begins as zeros, and such a session encodes padding too.
+    New memory is expensive, because the system provides it page by page at the first write. So the
+    memory is kept and only laid out again, until more is needed. It doubles while it is less than
+    half of `most` (rows and tokens), and then grows to `most`. So it never exceeds `most`, and old
+    and new memory together take at most 1.5 times as much. Memory starts as zeros, because some
+    sessions multiply masked positions by zero and need finite numbers there; such a session also
+    encodes padding.
     """
 
     def __init__(self, shape: CacheShape, tokens: int, most: tuple[int, int]) -> None:
@@ -69,7 +70,7 @@ class _Memory:
         self._most = most[0] * self._row_size(most[1])
         self.tokens = tokens
         self.generation = 0
-        """Goes up with each new memory."""
+        """Incremented with each new memory."""
 
     @property
     def nbytes(self) -> int:
@@ -77,17 +78,17 @@ class _Memory:
 
     @property
     def room(self) -> int:
-        """Rows that fit."""
+        """Number of rows that fit."""
         return self._flat.shape[1] // self._row_size(self.tokens)
 
     def rows(self, rows: int) -> KeysValues:
-        """The first rows of all parts [parts, rows, H, tokens, D]."""
+        """Returns the first rows of all parts [parts, rows, H, tokens, D]."""
         shape = self._shape
         first = self._flat[:, : rows * self._row_size(self.tokens)]
         return first.reshape(shape.parts, rows, shape.heads, self.tokens, shape.head_size)
 
     def lay_out(self, used: int, rows: int, tokens: int) -> None:
-        """Have room for `rows` of so many tokens, of which the first `used` keep what they hold."""
+        """Change the layout to `rows` of `tokens`; the first `used` rows keep their content."""
         if tokens == self.tokens and rows <= self.room:
             return
         kept = min(tokens, self.tokens)
@@ -103,31 +104,32 @@ class _Memory:
             self.rows(used)[..., :kept, :] = held
             return
         for before, after in zip(held, self.rows(used), strict=True):
-            after[..., :kept, :] = before.copy()  # they overlap; a part at a time takes little
+            after[..., :kept, :] = before.copy()  # they overlap; one part at a time needs little
 
     def _row_size(self, tokens: int) -> int:
         return self._shape.heads * tokens * self._shape.head_size
 
 
 class Cache:
-    """Slots of one beam width.
+    """The slots of one beam width.
 
-    `cross` [parts, slots, H, S, D] and `src_lengths` [slots] are of the source, which a sentence's
-    rows share; `past` [parts, rows, H, C, D] of the tokens so far, a row for each hypothesis.
+    `cross` [parts, slots, H, S, D] and `src_lengths` [slots] are for the source, which the rows of
+    a sentence share. `past` [parts, rows, H, C, D] is for the tokens so far, one row for each
+    hypothesis.
     """
 
     def __init__(self, shape: CacheShape, width: int, most_slots: int) -> None:
-        """Begin without slots.
+        """Start without slots.
 
         Args:
-            shape: of the model.
-            width: rows a slot.
-            most_slots: how many there may be.
+            shape: cache shape of the model.
+            width: rows per slot.
+            most_slots: maximum number of slots.
         """
         self.width = width
         self.slots = 0
         self.bindings: dict[tuple[int, ...], object] = {}
-        """What a session made of the memory, by `layout`."""
+        """A session's bindings of the memory, by `layout`."""
         self._shape = shape
         least, most_rows = shape.capacities[0], most_slots * width
         self._cross = _Memory(shape, min(least, shape.src_tokens), (most_slots, shape.src_tokens))
@@ -141,27 +143,27 @@ class Cache:
 
     @property
     def capacity(self) -> int:
-        """Number C of tokens that fit a row."""
+        """Capacity C of a row, in tokens."""
         return self._past.tokens
 
     @property
     def src_capacity(self) -> int:
-        """Number S of tokens that fit a source."""
+        """Capacity S of a source, in tokens."""
         return self._cross.tokens
 
     @property
     def room(self) -> int:
-        """Slots for which there are `src_lengths` in the present memory."""
+        """Number of slots in the memory of `src_lengths`."""
         return len(self._src_lengths)
 
     @property
     def memory(self) -> tuple[int, ...]:
-        """Tells apart every place that the arrays below can have."""
+        """A key of the addresses of the arrays below."""
         return self._cross.generation, self._past.generation, self.room
 
     @property
     def layout(self) -> tuple[int, ...]:
-        """Tells apart every shape and place that the arrays below can have."""
+        """A key of the shapes and addresses of the arrays below."""
         return (
             *(self.slots, self._cross.tokens, self._past.tokens),
             *self.memory,
@@ -169,12 +171,12 @@ class Cache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Allocated bytes."""
         return self._cross.nbytes + self._past.nbytes
 
     @property
     def src_lengths(self) -> Ids:
-        """[B], tokens of each source."""
+        """[B], number of tokens of each source."""
         return self._src_lengths[: self.slots]
 
     @property
@@ -188,7 +190,7 @@ class Cache:
         return self._past.rows(self.rows)
 
     def join(self, cross: Sequence[KeysValues], src_lengths: Ids) -> None:
-        """Add a slot for each of some encoded sentences, without tokens yet.
+        """Add a slot for each encoded sentence, without target tokens yet.
 
         Args:
             cross: [N, H, S, D] by layer and kind.
@@ -200,21 +202,21 @@ class Cache:
             whole[first:, :, :length] = part
 
     def open(self, src_lengths: Ids, length: int = 0) -> int:
-        """Add a slot for each of some sentences, without keys and values yet.
+        """Add a slot for each sentence, without keys and values yet.
 
         Args:
             src_lengths: [N].
-            length: of the sources with their padding, if they have any.
+            length: padded length of the sources, if they are padded.
 
         Returns:
-            The first of the slots.
+            The index of the first new slot.
         """
         first, last = self.slots, self.slots + len(src_lengths)
         longest = max(length, int(src_lengths.max()), int(self.src_lengths.max(initial=0)))
         step = self._shape.capacities[0]
         wanted = max(longest, min(-(-longest // step) * step, self._shape.src_tokens))
         if first and wanted < self._cross.tokens < 2 * wanted:
-            wanted = self._cross.tokens  # not worth laying it out anew
+            wanted = self._cross.tokens  # not worth a new layout
         before = self._cross.generation, self._past.generation
         self._cross.lay_out(first, last, wanted)
         self._past.lay_out(self.rows, last * self.width, self.capacity)
@@ -230,7 +232,7 @@ class Cache:
         return first
 
     def leave(self, slot: int, tokens: int) -> None:
-        """Give up a slot; the last one, with so many tokens a row, takes its place."""
+        """Free a slot; the last slot, with `tokens` tokens per row, is moved there."""
         last = self.slots - 1
         if slot != last:
             cross, past = self.cross, self.past
@@ -243,15 +245,15 @@ class Cache:
         self.slots = last
 
     def copy_rows(self, copies: Sequence[Copy]) -> None:
-        """Let rows go on from other ones; no row may be both."""
+        """Copy rows to others; no row may be both source and target."""
         past = self.past
         for source, target, tokens in copies:
             past[:, target, :, :tokens] = past[:, source, :, :tokens]
 
     def fit(self, tokens: int) -> bool:
-        """Have room for so many tokens in each row, and not much more; true if that was changed."""
+        """Adapt the capacity of the rows to a number of tokens; returns whether it was changed."""
         if self.capacity // 2 < tokens <= self.capacity:
-            return False  # not worth laying it out anew
+            return False  # not worth a new layout
         capacities = self._shape.capacities
         beyond = -(-tokens // capacities[-1]) * capacities[-1]
         wanted = next((capacity for capacity in capacities if capacity >= tokens), beyond)

@@ -1,4 +1,4 @@
-"""Futures made of other futures."""
+"""Combinators of futures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Whole = TypeVar("_Whole")
 
 
 def outcome_error(done: Future[Any]) -> BaseException | None:
-    """What a future that is done would raise, if anything; nothing is raised."""
+    """Returns the error of a finished future, or None."""
     return CancelledError() if done.cancelled() else done.exception()
 
 
@@ -20,10 +20,11 @@ def when_all_done(
     futures: Sequence[Future[_Part]],
     join: Callable[[list[_Part]], _Whole | Future[_Whole]],
 ) -> Future[_Whole]:
-    """A future of what `join` makes of all results, or of the error that came first.
+    """Returns a future of the result of `join`, or of the first error.
 
-    `join` returns the result, or a future of it. An error cancels the other parts, and cancelling
-    the future cancels what is under way. Of no parts, `join` is called at once.
+    `join` gets all results, and returns a result or a future of it. An error cancels the other
+    parts. Cancelling the future cancels the unfinished parts. Without parts, `join` is called
+    immediately.
     """
     whole: Future[_Whole] = Future()
     under_way: list[Future[Any]] = list(futures)
@@ -47,14 +48,14 @@ def when_all_done(
 
     def go_on() -> None:
         if first_error is not None or whole.cancelled():
-            for part in under_way:  # one that was running may have begun something
+            for part in under_way:  # the result of a part may be a running future
                 if outcome_error(part) is None and isinstance(begun := part.result(), Future):
                     begun.cancel()
             settle(first_error)
             return
         try:
             joined = join([part.result() for part in under_way])
-        except Exception as error:  # whatever it was, who waits must hear of it
+        except Exception as error:  # every error must reach the waiting code
             settle(error)
             return
         if not isinstance(joined, Future):
@@ -73,13 +74,13 @@ def when_all_done(
             settle(None, done.result())
 
     def settle(error: BaseException | None, result: Any = None) -> None:
-        # The parts lead here, and from here to them: without this, only the collector of garbage
-        # would free them, and its runs hold everything up.
+        # Breaks the reference cycle between the parts and this closure. Otherwise only the garbage
+        # collector would free them, and its runs stop all threads.
         under_way.clear()
         if not whole.set_running_or_notify_cancel():
             return
-        # An error is handed on without being raised: a raised one would hold this frame, and so
-        # `whole`, which holds the error.
+        # The error is set without being raised: a raised one would reference this frame, and so
+        # `whole`, which references the error.
         if error is not None:
             whole.set_exception(error)
         else:
@@ -102,12 +103,12 @@ def when_all_done(
 
 
 def result_or(future: Future[_Part], default: _Part) -> Future[_Part]:
-    """A future of a result, or of a default if it fails; cancelling it cancels the other."""
+    """Returns a future of a result, or of a default on failure; a cancel is passed on."""
     chosen: Future[_Part] = Future()
     under_way = [future]
 
     def settle(done: Future[_Part]) -> None:
-        under_way.clear()  # it leads here, as in `when_all_done`
+        under_way.clear()  # breaks the reference cycle, as in `when_all_done`
         if chosen.set_running_or_notify_cancel():
             chosen.set_result(default if outcome_error(done) else done.result())
 

@@ -1,4 +1,4 @@
-"""Times counted by buckets, as Prometheus' histograms have them."""
+"""Histograms of times, with buckets as in Prometheus."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ BOUNDS_S = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
 )
-"""Upper bounds of a histogram's buckets, which they include; one more bucket has no bound."""
+"""Inclusive upper bounds of the buckets; one more bucket has no bound."""
 
 
 @dataclass
 class Histogram:
-    """How many times, in seconds, fell into each bucket."""
+    """Counts of times, in seconds, by bucket."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
-    """By bucket, not cumulative; the last one is beyond all of `BOUNDS_S`."""
+    """Counts by bucket, not cumulative; the last bucket is above all of `BOUNDS_S`."""
     sum_s: float = 0.0
 
     def observe(self, time_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What the engine needs of a model that is ready to run, and of the sentences that it decodes."""
+"""Protocols of a model that is ready to run, and of the sentences that it decodes."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from dragoman_serving.engine.sentence import Sentence
 
 
 class Found(Protocol):
-    """What searches found, by slot."""
+    """The results of searches, by slot."""
 
     def result(self, slot: int) -> Hypothesis:
-        """The translation that a search found that is done."""
+        """Returns the best translation of a finished search."""
         ...
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """What a search that is done found beside its result, best first; at most so many.
+        """Returns more hypotheses of a finished search, best first, at most `count`.
 
-        Together with the result there are as many as the search is wide, or as were asked for.
+        Together with the result, there are as many as the beam width or as were requested.
         """
         ...
 
     def certain(self, slot: int) -> tuple[int, ...]:
-        """The tokens that a search's translation will begin with."""
+        """Returns the stable prefix of a search, which its translation will begin with."""
         ...
 
 
 class Decoding(Protocol):
-    """Sentences with searches alike that step together, a slot each, whatever place each is at.
+    """Sentences with searches of the same kind that step together, one slot each.
 
-    Slots are without gaps, in the order in which the sentences joined. One thread uses it.
+    Each sentence may be at another position. Slots are without gaps, in the order in which the
+    sentences joined. Only one thread may use it.
     """
 
     @property
     def rows(self) -> int:
-        """Rows in flight: a sentence has as many as its searches are wide."""
+        """Number of rows in flight: one for each hypothesis of a sentence's searches."""
         ...
 
     @property
@@ -46,67 +47,67 @@ class Decoding(Protocol):
         ...
 
     def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
-        """Encode sentences and take them in; `alone` as for `step`."""
+        """Encode sentences and add them; `alone` as for `step`."""
 
     def step(self, alone: bool) -> Sequence[int]:
-        """Bring every sentence one token further.
+        """Run one decoding step for every sentence.
 
         Args:
-            alone: nothing else is in flight, so that all the cores may be used.
+            alone: whether nothing else is in flight, so that all cores may be used.
 
         Returns:
-            Slots of the sentences that are done, in rising order.
+            Slots of the finished sentences, in ascending order.
         """
         ...
 
     @property
     def found(self) -> Found:
-        """What the searches have found."""
+        """The results of the searches."""
         ...
 
     def leave(self, slots: Sequence[int]) -> None:
-        """Free slots, given in rising order; from the highest on, the last one takes its place."""
+        """Free slots, given in ascending order; from the highest on, the last slot moves there."""
 
 
 class Measured(Protocol):
-    """What knows the sizes of a model."""
+    """An object that knows the memory of a model."""
 
     def most_bytes(self, width: int, slots: int) -> int:
-        """Bytes that the caches of a decoding take at most, also while they grow.
+        """Returns the maximum bytes of a decoding's caches, including their growth.
 
         Args:
-            width: rows of every sentence.
-            slots: sentences that it may have.
+            width: rows of each sentence.
+            slots: maximum number of sentences.
         """
         ...
 
 
 class Network(Measured, Protocol):
-    """A model, ready to run in several threads."""
+    """A model that is ready to run, in several threads."""
 
     @property
     def most_rows(self) -> int | None:
-        """Rows that a step may have, where something was built for so many."""
+        """Maximum rows of a step, if the model was built for a fixed number; else None."""
         ...
 
     @property
     def pads_sources(self) -> bool:
-        """Whether the encoder works on padding too."""
+        """Whether the encoder needs padding, and computes on it."""
         ...
 
     @property
     def gains_alone(self) -> bool:
-        """Whether a step of few rows is faster with all the cores."""
+        """Whether a step of few rows is faster with all cores."""
         ...
 
     def begin(self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1) -> Decoding:
-        """Nothing in flight yet, in the calling thread.
+        """Returns a decoding for the calling thread, with nothing in flight yet.
 
         Args:
-            width: of a search.
-            special_ids: of the model's vocabulary.
-            slots: sentences. More may join all the same; its caches then take more than
+            width: beam width of a search.
+            special_ids: special ids of the model's vocabulary.
+            slots: expected maximum of sentences. If more join, the caches take more than
                 `most_bytes`.
-            searches: of every sentence.
+            searches: number of searches of each sentence.
         """
         ...

@@ -1,4 +1,4 @@
-"""The spans of one request in the engine's process: names, times and numbers, never texts."""
+"""The spans of one request in the engine process: names, times and numbers, never texts."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 PREFIX = "dragoman."
-"""Of the names of our attributes."""
+"""Prefix of the names of our attributes."""
 
 
 class RequestTrace:
-    """A request's span, and the spans of its parts below it."""
+    """A request's span, with child spans for its parts."""
 
     def __init__(self, tracer: Tracer, context: Context) -> None:
-        """Begin the request's span now.
+        """Start the request's span.
 
         Args:
             tracer: makes the spans.
-            context: of the span above.
+            context: context of the parent span.
         """
         from opentelemetry import trace
 
-        # Times of parts are of the monotonic clock, those of spans of the wall clock.
+        # Parts are timed with the monotonic clock, spans use the wall clock.
         self._offset_ns = time.time_ns() - time.monotonic_ns()
         self._tracer = tracer
         self._span = tracer.start_span("engine", context)
@@ -38,7 +38,7 @@ class RequestTrace:
 
     @property
     def trace_id(self) -> str:
-        """As `traceparent` has it."""
+        """The trace id, in the format of `traceparent`."""
         return f"{self._span.get_span_context().trace_id:032x}"
 
     def add(
@@ -49,14 +49,14 @@ class RequestTrace:
         attributes: Mapping[str, str | int],
         error: BaseException | None = None,
     ) -> None:
-        """Add a part that has ended.
+        """Add the span of a finished part.
 
         Args:
-            name: of its span.
-            begin_s: on the clock of `time.monotonic`, like the next.
-            end_s: when it ended.
+            name: name of the span.
+            begin_s: its start, on the clock of `time.monotonic`.
+            end_s: its end, on the same clock.
             attributes: names without `PREFIX`, and values.
-            error: how it failed.
+            error: the error of a failed part.
         """
         span = self._tracer.start_span(
             name, self._below, attributes=_named(attributes), start_time=self._wall_ns(begin_s)
@@ -64,11 +64,11 @@ class RequestTrace:
         _end(span, error, self._wall_ns(end_s))
 
     def end(self, bundle: str = "", error: BaseException | None = None) -> None:
-        """End the request's span now.
+        """End the request's span.
 
         Args:
             bundle: identity of the bundle that answered.
-            error: how it failed.
+            error: the error of a failed request.
         """
         if bundle:
             self._span.set_attribute(f"{PREFIX}bundle", bundle)
@@ -79,7 +79,7 @@ class RequestTrace:
 
 
 def when_settled(futures: Sequence[Future[Any]], then: Callable[[], None]) -> None:
-    """Call a function when all futures are done, whatever became of them."""
+    """Call a function when all futures are done, successfully or not."""
     done = itertools.count(1)  # atomic in CPython
 
     def count(_: Future[Any]) -> None:
@@ -95,7 +95,7 @@ def _named(attributes: Mapping[str, str | int]) -> dict[str, str | int]:
 
 
 def _end(span: Span, error: BaseException | None, end_ns: int | None = None) -> None:
-    """End a span; of an error it gets the status, not the message, which may quote a text."""
+    """End a span; only the status of an error is added, because its message may quote a text."""
     from opentelemetry.trace import StatusCode
 
     if error is not None:

@@ -1,4 +1,4 @@
-"""What goes into the engine."""
+"""The input of the engine: sentences and their search options."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dragoman_serving.engine.request_trace import RequestTrace
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search for one sentence's translation.
+    """Search options of one sentence.
 
     `beam_width` 1 is greedy search. `length_penalty` is the exponent of Wu et al. 2016, equation
-    14. `hypotheses` is how many are wanted, at most `beam_width`. `token_scores` and `alignment`
-    request each token's log-probability, and the attention of the steps that generate them, which a
-    runtime that does not know it leaves out. `shortlist` computes the scores of the sentence's
-    shortlist alone, which takes a runtime and a model that have one. `alternatives` are ranks, from
-    0, of the tokens behind the prefix: behind each of these tokens a search goes on by itself, and
-    all they find are the `hypotheses`. Not with sampling or terms.
+    14. `hypotheses` is the requested number of translations, at most `beam_width`. `token_scores`
+    and `alignment` request each token's log-probability, and the attention of the steps that
+    generate them; a runtime that cannot provide them leaves them out. `shortlist` limits the scores
+    to the sentence's shortlist; the runtime and the model must support it. `alternatives` are
+    ranks, from 0, of the tokens after the prefix: a separate search continues each of these tokens,
+    and their results are the `hypotheses`. They exclude sampling and terms.
     """
 
     beam_width: int = 4
@@ -32,22 +32,21 @@ class SearchOptions:
 
     @property
     def searches(self) -> int:
-        """Searches of the sentence."""
+        """Number of searches of the sentence."""
         return max(1, len(self.alternatives))
 
     @property
     def rows(self) -> int:
-        """Rows that all its searches have."""
+        """Rows of all its searches."""
         return self.beam_width * self.searches
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """Source ids, tag and end symbol included, and the most tokens to generate for them.
+    """Source ids, tag and end symbol included, and the maximum number of tokens to generate.
 
-    Of two that wait, the one of higher `priority` goes first. `deadline_s`, on the clock of
-    `time.monotonic`, is when nobody wants the translation any more. `trace` is that of its request,
-    if it is traced.
+    Waiting sentences of higher `priority` go first. A sentence is cancelled after `deadline_s`, a
+    time of `time.monotonic`. `trace` is that of its request, if it is traced.
     """
 
     src_ids: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What the engine needs of a runtime that executes the graphs."""
+"""Protocols of a runtime that runs the graphs."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from dragoman_serving.engine.cache import Cache, CacheShape
 
 
 class Ranking(Protocol):
-    """Reads a step's scores, wherever these lie."""
+    """Reads a step's scores, in host or device memory."""
 
     def argmax(self, logits: Any) -> Ids:
-        """Each row's best token [R], of what the last step returned."""
+        """Returns each row's best token [R], from the result of the last step."""
         ...
 
     def best(self, logits: Any, number: int) -> tuple[Floats, Ids]:
-        """Log-probabilities [R, K] of each row's best tokens, best first, and their ids [R, K].
+        """Returns log-probabilities [R, K] and ids [R, K] of each row's top-k tokens, best first.
 
-        `logits` are what the last step returned; K is `number` or more.
+        `logits` is the result of the last step; K is `number` or more.
         """
         ...
 
     def log_probs(self, logits: Any, rows: Ids) -> Floats:
-        """Log-probabilities [N, V] of every token in N rows of what the last step returned."""
+        """Returns log-probabilities [N, V] of every token in N rows of the last step's result."""
         ...
 
 
 class Session(Ranking, Protocol):
-    """The bundle's graphs, ready to run; several threads may, each with caches of its own."""
+    """The bundle's graphs, ready to run; several threads may use it, each with its own caches."""
 
     @property
     def cache_shape(self) -> CacheShape:
-        """What keys and values take."""
+        """Shape of the keys and values."""
         ...
 
     @property
     def vocab_size(self) -> int:
-        """V."""
+        """Size V of the vocabulary."""
         ...
 
     @property
     def pads_sources(self) -> bool:
-        """Whether the encoder works on padding too."""
+        """Whether the encoder needs padding, and computes on it."""
         ...
 
     def encode(self, src_ids: Ids, src_lengths: Ids) -> Sequence[KeysValues]:
@@ -59,15 +59,15 @@ class Session(Ranking, Protocol):
         ...
 
     def step(self, cache: Cache, input_ids: Ids, positions: Ids) -> Floats:
-        """Run the decoder for one token a row, writing the row's key and value into the cache.
+        """Run the decoder for one token per row, and write its key and value into the cache.
 
         Args:
-            cache: of R rows, with room at every position.
-            input_ids: [R], the token before the one that is sought; at position 0 the same for
-                all rows of a sentence.
-            positions: [R], its place in the row, from 0.
+            cache: cache of R rows, with space at every position.
+            input_ids: [R], the token before the one to predict; at position 0 the same for all
+                rows of a sentence.
+            positions: [R], its position in the row, from 0.
 
         Returns:
-            Scores [R, V] of every token, up to a constant a row; the next step overwrites them.
+            Scores [R, V] of every token, up to a constant per row; the next step overwrites them.
         """
         ...

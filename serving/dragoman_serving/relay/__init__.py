@@ -1,1 +1,1 @@
-"""Triton's backend `dragoman`: relays its requests to the engine's process."""
+"""Triton's backend `dragoman`: relays requests to the engine process."""

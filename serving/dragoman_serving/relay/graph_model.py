@@ -1,6 +1,6 @@
-"""A bundle's graph as a Triton model, for those who write a decoding loop of their own.
+"""A bundle's graph as a Triton model, for users with their own decoding loop.
 
-For a Triton without an ONNX Runtime backend, such as the embedded one.
+It is for a Triton without an ONNX Runtime backend, such as the embedded one.
 
 Source: https://github.com/triton-inference-server/python_backend#usage
 """
@@ -18,15 +18,15 @@ from dragoman.kernel.manifest import GraphEntry, Manifest
 from dragoman_serving.engine.runtimes.onnx_session import open_graph
 
 _BUNDLE = Path("translate") / "1" / "bundle"
-"""Within the model repository."""
+"""Path within the model repository."""
 _TYPES = {"float32": "TYPE_FP32", "int64": "TYPE_INT64"}
 
 
 def graph_model(file: str) -> type[Any]:
-    """The class that Triton's Python backend looks for in a `model.py`.
+    """Returns the class that Triton's Python backend loads from a `model.py`.
 
     Args:
-        file: that `model.py`, in its version's folder; the model has the graph's name.
+        file: path of the `model.py`, in its version's folder; the model has the graph's name.
     """
     folder = Path(file).resolve().parents[1]
     graph, bundle = folder.name, folder.parent / _BUNDLE
@@ -36,7 +36,7 @@ def graph_model(file: str) -> type[Any]:
 
         @staticmethod
         def auto_complete_config(config: Any) -> Any:
-            """Let the manifest say which tensors there are."""
+            """Add the tensors from the manifest."""
             entry = _entry(bundle, graph)
             for tensors, add in (
                 (entry.inputs, config.add_input),
@@ -61,7 +61,7 @@ def graph_model(file: str) -> type[Any]:
             self._inputs = [tensor.name for tensor in self._session.get_inputs()]
 
         def execute(self, requests: Sequence[Any]) -> list[Any]:
-            """Answer requests one by one; one that does not fit fails alone."""
+            """Answer requests one by one; an invalid one fails alone."""
             return [self._answer(request) for request in requests]
 
         def _answer(self, request: Any) -> Any:
@@ -72,7 +72,7 @@ def graph_model(file: str) -> type[Any]:
             names = list(request.requested_output_names())
             try:
                 found = self._session.run(names, feeds)
-            except Exception as error:  # ONNX Runtime has a class of its own for each status code
+            except Exception as error:  # ONNX Runtime has a class for each status code
                 reason = str(error).partition("\n")[0]
                 failed = pb_utils.TritonError(reason, pb_utils.TritonError.INVALID_ARG)
                 return pb_utils.InferenceResponse(error=failed)

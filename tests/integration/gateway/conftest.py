@@ -1,4 +1,4 @@
-"""A real gateway before a real Triton, both on free ports; and further gateways on that Triton."""
+"""A real gateway in front of a real Triton, both on free ports; and more gateways for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _READY = re.compile(r"^ready: (http://\S+:(\d+))$")
 
 @dataclass(frozen=True)
 class Answer:
-    """Of an HTTP request, whatever its status."""
+    """The response to an HTTP request, whatever its status."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,7 +38,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body, of JSON."""
+        """The body, parsed as JSON."""
         return json.loads(self.body)
 
 
@@ -48,10 +48,10 @@ class RunningGateway:
 
     Attributes:
         process: the process.
-        log: lines that it wrote to stderr so far.
-        url: where it is reached; without a slash at its end.
-        port: of it.
-        riva: where Riva's protocol is served, if it is.
+        log: lines that it has written to stderr so far.
+        url: its URL, without a trailing slash.
+        port: its port.
+        riva: address of Riva's protocol, if it is served.
     """
 
     process: subprocess.Popen[str]
@@ -75,7 +75,7 @@ class RunningGateway:
             path: with its query.
             body: bytes; anything else is sent as JSON.
             headers: further ones, or another content type.
-            timeout_s: for the answer.
+            timeout_s: for the response.
         """
         sent: dict[str, str] = {}
         if body is not None and not isinstance(body, bytes):
@@ -117,7 +117,7 @@ class RunningGateway:
         return self.post(path, "".join(parts).encode(), headers=kind)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal, and wait for the end: the exit code."""
+        """Send a signal, and wait for the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.wait(_STOP_S)
@@ -139,9 +139,9 @@ def run_gateway(
 
     Args:
         triton: gRPC URL of the server behind it.
-        triton_http: HTTP URL of it.
-        words: further ones for the command line.
-        environment: further variables, such as secrets.
+        triton_http: its HTTP URL.
+        words: further command-line arguments.
+        environment: further environment variables, such as secrets.
         settings: fields of `GatewaySettings`.
     """
     given = {"port": 0, "triton": triton, "triton_http": triton_http, **settings}
@@ -203,7 +203,7 @@ StartGateway = Callable[..., contextlib.AbstractContextManager[RunningGateway]]
 
 @pytest.fixture(scope="session")
 def start_gateway(shipped: Served) -> StartGateway:
-    """Starts a further gateway on the session's Triton: `with start_gateway(cache_bytes=0) as it`.
+    """Starts another gateway for the session's Triton: `with start_gateway(cache_bytes=0) as it`.
 
     Takes fields of `GatewaySettings`; see `run_gateway`.
     """

@@ -1,4 +1,4 @@
-"""The gateway's core before a real Triton: what it answers is what the server answers."""
+"""The gateway's core with a real Triton: its responses equal the server's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(served: Served, work: Callable[[Gateway], Awaitable[None]], **given: Any
 
 
 def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
-    """Parts of pages of so many characters, wherever they end."""
+    """Parts of pages with this many characters, wherever they end."""
     texts = []
     for page in pages:
         text = page.read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def test_real_pages_from_the_cache_are_as_the_server_translates_them(
     async def work(gateway: Gateway) -> None:
         of = gateway.translations
         wanted = await of.translate_admitted(ANONYMOUS, texts, given, store=False)
-        # A part of them first, and then all in another order: some from the cache, some not.
+        # First some of them, then all in another order: some from the cache, some not.
         order = random.Random(1).sample(range(len(texts)), len(texts))
         await of.translate_admitted(ANONYMOUS, texts[::2], given)
         found = await of.translate_admitted(ANONYMOUS, [texts[index] for index in order], given)
@@ -77,7 +77,7 @@ def test_real_pages_from_the_cache_are_as_the_server_translates_them(
 
 
 def test_a_glossary_gives_what_its_terms_that_occur_give(shipped: Served) -> None:
-    """Of 900 terms, which the server takes at once, against those that the gateway sends."""
+    """900 terms, which the server takes at once, compared with those that the gateway sends."""
     words = itertools.chain.from_iterable(page.read_text("utf-8").split() for page in PAGES[:4])
     chosen = [word for word in dict.fromkeys(words) if word.isalpha() and len(word) > 3]
     pairs = [" ".join(pair) for pair in itertools.pairwise(chosen)][:150]

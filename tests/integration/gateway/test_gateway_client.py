@@ -81,10 +81,10 @@ def test_asyncio(gateway: RunningGateway, shipped: Served) -> None:
         async with AsyncTranslator(gateway.url) as translator:
             pages = (translator.translate(f"Page {number}.") for number in range(64))
             assert len(await asyncio.gather(*pages)) == 64
-            # Metrics lag behind: those rows must not be taken for the ones below.
+            # Metrics lag behind: those rows must not be mistaken for the ones below.
             await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") == 0)
             before = shipped.metric("sentences_cancelled_total")
-            # All differ, since the gateway translates each sentence once.
+            # All texts differ, since the gateway translates each sentence once.
             texts = [f"{number}: {MANY[0]}" for number in range(300)]
             task = asyncio.create_task(
                 translator.translate(texts, target_language="de", beam_width=8)

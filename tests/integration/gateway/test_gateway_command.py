@@ -1,4 +1,4 @@
-"""`dragoman gateway` as a process: its port, its answers, its end."""
+"""`dragoman gateway` as a process: its port, its responses, its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_it_translates(gateway: RunningGateway) -> None:
 def test_it_ends_in_good_order(start_gateway: StartGateway) -> None:
     with start_gateway() as running:
         assert running.stop() == 0
-        assert len(running.log) == 1  # that it is ready
+        assert len(running.log) == 1  # the ready line
 
 
 def test_a_port_in_use_is_one_line(start_gateway: StartGateway) -> None:

@@ -61,7 +61,7 @@ def test_what_is_for_operators_is_not_published(proxy: Proxy, path: str) -> None
 
 
 def test_bodies_fit_documents_and_no_more(proxy: Proxy) -> None:
-    # As large as a document may be: it is the gateway that answers.
+    # As large as a document may be, so the gateway answers.
     status, answer = proxy.answer(TRANSLATE, b'{"text": "' + b"a" * (32 << 20), None, JSON)
     assert status == 413
     assert b"8,388,608 bytes" in answer
@@ -75,7 +75,7 @@ def test_haste_is_refused(proxy: Proxy) -> None:
     assert {status for status, _ in answers} == {200, 429}
     refused = next(body for status, body in answers if status == 429)
     assert json.loads(refused)["error"]["code"] == "too_many_requests"
-    time.sleep(1.5)  # the burst is used up: requests of the next test would be refused too
+    time.sleep(1.5)  # the burst is used up; requests of the next test would be refused too
 
 
 @pytest.mark.parametrize(

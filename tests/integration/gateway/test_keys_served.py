@@ -1,4 +1,4 @@
-"""Keys and limits on a real gateway: made and revoked while it runs, kept over restarts, secret."""
+"""Keys and limits on a real gateway: made and revoked at run time, kept over restarts, secret."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BODY = {"text": SENTENCE, "source_language": "de", "target_language": "en"}
 
 
 def keys(folder: Path, *words: str) -> Any:
-    """What `dragoman keys` prints."""
+    """The output of `dragoman keys`."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         assert main(["keys", *words, "--folder", str(folder), "--json"]) == 0
@@ -106,7 +106,7 @@ def test_a_stop_under_load_loses_no_count(
         gateway.stop(number)
         answered = sum(one.result() for one in running)
     used = keys(tmp_path, "list")["keys"][0]["used"]
-    # A request whose answer came too late for its client may be counted too, none twice.
+    # A request whose response came too late for its client may be counted too; none counts twice.
     assert answered <= used["requests"] <= answered + 4
     assert used["characters"] == used["requests"] * len(SENTENCE)
 
@@ -184,7 +184,7 @@ def test_secrets_and_texts_are_nowhere(start_gateway: StartGateway, tmp_path: Pa
     listed = json.dumps(keys(folder, "list"))
     state = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     bodies = [one.body.decode() for one in seen if one.status != 200]
-    bodies = [body for body in bodies if "nowhere" not in body]  # it names the path that was asked
+    bodies = [body for body in bodies if "nowhere" not in body]  # it names the requested path
     answers = [str(dict(one.headers)) for one in seen]
     for name, text in {
         "log": log,

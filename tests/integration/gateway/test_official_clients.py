@@ -47,7 +47,7 @@ Call = Callable[[Client, Path], Any]
 
 
 def table() -> dict[str, dict[str, str]]:
-    """For each client its calls, and what each is answered, as the page has it."""
+    """For each client its calls, and the response to each, as in the page."""
     found: dict[str, dict[str, str]] = {}
     row = re.compile(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", re.MULTILINE)
     for client, call, answer in row.findall(_PAGE.read_text("utf-8")):
@@ -61,14 +61,14 @@ def table() -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def client(gateway: RunningGateway) -> Iterator[Client]:
-    """Each of its answers is held against DeepL's document."""
+    """DeepL's client; each of its responses is checked against DeepL's document."""
     with contextlib.closing(deepl.DeepLClient("key:fx", server_url=gateway.url)) as found:
         found._client._session.hooks["response"].append(check_answer)
         yield found
 
 
 def check_answer(answer: Any, *_: Any, **__: Any) -> None:
-    """Hold an answer against DeepL's document."""
+    """Check a response against DeepL's document."""
     media_type = answer.headers.get("content-type", "").partition(";")[0]
     method, path = answer.request.method, urlsplit(answer.request.url).path
     assert faults(method, path, answer.status_code, media_type, answer.content) == []
@@ -218,7 +218,7 @@ def multilingual(client: Client) -> Any:
 
 
 def entries_of(client: Client, glossary: Any) -> Any:
-    """Of its direction from English into German."""
+    """The dictionary from English into German."""
     found = client.get_multilingual_glossary_entries(glossary, "EN", "DE")
     return convert_tsv_to_dict(found.dictionaries[0].entries)
 
@@ -380,14 +380,14 @@ def server_url(client: Client, _: Path) -> None:
 
 
 def exported_memory(client: Client) -> Any:
-    """The job of an export that there never was."""
+    """The job of an export that does not exist."""
     url = f"{client.server_url}/v3/translation_memories/{_UNKNOWN}/file"
     result = TranslationMemoryJobResult("completed", download_url=url)
     return TranslationMemoryJob(_UNKNOWN, "export", [result])
 
 
 def memory_file(folder: Path) -> Path:
-    """A translation memory, more or less."""
+    """The parts of a translation memory that matter."""
     path = folder / "a.tmx"
     path.write_text("<tmx/>")
     return path
@@ -514,7 +514,7 @@ def test_the_calls_of_libretranslates_client(gateway: RunningGateway, key: str |
 
 
 class McpServer:
-    """The process, spoken to in lines of JSON."""
+    """The process; it communicates in lines of JSON."""
 
     def __init__(self, url: str) -> None:
         """Start it."""
@@ -543,14 +543,14 @@ class McpServer:
         return answer["result"]
 
     def call(self, tool: str, **arguments: str) -> tuple[Any, bool]:
-        """What a tool answers, and whether it failed."""
+        """The response of a tool, and whether it failed."""
         result = self.ask("tools/call", name=tool, arguments=arguments)
         return json.loads(result["content"][0]["text"]), result.get("isError", False)
 
 
 @pytest.fixture(scope="module")
 def mcp(gateway: RunningGateway) -> Iterator[McpServer]:
-    """The server, before the gateway."""
+    """The MCP server, in front of the gateway."""
     if not MCP_SERVER.exists():
         pytest.skip("no MCP server: python -m tests.npm_packages fetches it")
     server = McpServer(gateway.url)

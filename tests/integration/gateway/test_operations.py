@@ -1,4 +1,4 @@
-"""Probes, metrics, the access log, drain, and connections that do not last for nothing."""
+"""Probes, metrics, the access log, drain, and idle connections."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_probes_and_metrics(gateway: RunningGateway) -> None:
 def test_metrics_are_not_for_strangers(
     gateway: RunningGateway, start_gateway: StartGateway
 ) -> None:
-    # A proxy on this machine that the settings do not name, before an open gateway and another.
+    # A proxy on this machine that is not in the settings; an open gateway, and another one.
     forwarded = {"X-Forwarded-For": "192.0.2.1"}
     assert gateway.get("/metrics", headers=forwarded).status == 403
     with start_gateway(address="0.0.0.0") as other:
@@ -98,7 +98,7 @@ def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
 def test_requests_finish_before_the_end(start_gateway: StartGateway) -> None:
     with start_gateway() as gateway, ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(translate, gateway, LONG)
-        wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # beside this one
+        wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one
         assert not under_way.done()
         assert gateway.stop() == 0
         assert under_way.result(60) == 200
@@ -111,7 +111,7 @@ def test_it_is_not_ready_while_it_stops(start_gateway: StartGateway) -> None:
         answer = gateway.get("/readyz")
         assert answer.json["status"] == "stopping"
         assert answer.headers["retry-after"]
-        assert translate(gateway) == 200  # still taken
+        assert translate(gateway) == 200  # still accepted
         assert gateway.process.wait(30) == 0
 
 
@@ -172,13 +172,13 @@ def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, stat
         (0, 0, [[b"200"]]),
         (0, 1, [[b"431"]]),
         (1, 0, [[b"200", b"200"]]),
-        (1, 1, [[], [b"200"], [b"200", b"431"]]),  # the first one may be under way
+        (1, 1, [[], [b"200"], [b"200", b"431"]]),  # the first one may be in progress
     ],
 )
 def test_a_head_has_as_many_bytes_as_it_may(
     slow: RunningGateway, before: int, more_bytes: int, statuses: list[list[bytes]]
 ) -> None:
-    """Also if it comes at once with another request."""
+    """Also if it comes together with another request."""
     other = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     begin = other.removesuffix(b"\r\n") + b"Connection: close\r\nX: "
     end = b"\r\n\r\n"
@@ -232,7 +232,7 @@ def slow(start_gateway: StartGateway) -> Iterator[RunningGateway]:
 
 
 def test_slow_clients_do_not_keep_others_out(slow: RunningGateway) -> None:
-    """As Slowloris: many connections, each of which sends a header line now and then."""
+    """Like Slowloris: many connections, each of which sends a header line now and then."""
     held = []
     try:
         for _ in range(60):

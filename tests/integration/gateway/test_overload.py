@@ -1,4 +1,4 @@
-"""An engine that has too much to do: every protocol says so, and when to try again."""
+"""An overloaded engine: every protocol reports it, and when to retry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAIT_S = 30
 
 @pytest.fixture(scope="module")
 def flooded() -> Iterator[RunningGateway]:
-    """A gateway before a server that takes few sentences, and gets many."""
+    """A gateway whose server accepts few sentences, and gets many."""
     options = ServeOptions(
         REPOSITORY / "model_repository",
         http_port=0,
@@ -61,7 +61,7 @@ def _flood(url: str, number: int, stopping: threading.Event) -> None:
 
 
 def until_refused(gateway: RunningGateway, path: str, body: dict[str, object]) -> Answer:
-    """Ask until there is too much to do."""
+    """Send requests until the server is overloaded."""
     deadline = time.monotonic() + _WAIT_S
     while time.monotonic() < deadline:
         answer = gateway.post(path, body)
@@ -81,7 +81,7 @@ BODIES: dict[str, dict[str, object]] = {
 
 
 def test_http(flooded: RunningGateway) -> None:
-    with ThreadPoolExecutor() as pool:  # each is tried again by the gateway for some seconds
+    with ThreadPoolExecutor() as pool:  # the gateway retries each for some seconds
         asked = {
             path: pool.submit(until_refused, flooded, path, body) for path, body in BODIES.items()
         }

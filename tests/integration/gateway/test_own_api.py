@@ -1,4 +1,4 @@
-"""`/api/v1` of a real gateway: described answers, examples that run, cancellation."""
+"""`/api/v1` of a real gateway: documented responses, examples that run, cancellation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BASE = "/api/v1"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TAG = re.compile("<[^>]*>")
 IN_ORDER = ("deleteTerms", "deleteGlossary", "deleteDocument")
-"""Come last in this order, so that the others find something."""
+"""Examples that run last, so that the others find their objects."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def document(gateway: RunningGateway) -> dict[str, Any]:
 
 @pytest.fixture
 def kept(gateway: RunningGateway, document: dict[str, Any]) -> dict[str, str]:
-    """Ids of a glossary with terms and of a document, by those of the examples."""
+    """Ids of a glossary with terms and of a document, by those in the examples."""
     terms = [{"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}]
     glossary = gateway.post(f"{BASE}/glossaries", {"name": "a", "dictionaries": terms}).json["id"]
     job = gateway.upload(f"{BASE}/documents", "a.txt", "Hello.").json["id"]
@@ -165,7 +165,7 @@ def test_the_page_of_the_docs_runs(gateway: RunningGateway, tmp_path: Path) -> N
 
 
 def begin(gateway: RunningGateway, path: str, body: Any) -> http.client.HTTPConnection:
-    """A request whose answer nobody has read."""
+    """A request whose response nobody has read."""
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
     headers = {"Content-Type": "application/json"}
     connection.request("POST", BASE + path, json.dumps(body), headers)
@@ -189,7 +189,7 @@ def test_a_client_that_leaves_stops_the_decoder(
 def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
     text = "I would like a cup of coffee, and then I want to go home with all of my friends."
     body = {"text": text, "target_language": "de", "beam_width": 1}
-    for _ in range(5):  # on a busy machine, updates that were not read yet are merged into one
+    for _ in range(5):  # on a busy machine, unread updates are merged into one
         answer = gateway.post(f"{BASE}/translate/stream", body)
         lines = answer.body.decode().splitlines()
         events = [json.loads(one.removeprefix("data:")) for one in lines if one.startswith("data:")]
@@ -205,7 +205,7 @@ def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
 def test_markup(gateway: RunningGateway) -> None:
     markup = {"codes": [[7, 15], [7, 10, 0]]}
     body = {"text": ["I like red cars.", "Yes."], "target_language": "de"}
-    for _ in range(2):  # nothing of it is kept
+    for _ in range(2):  # none of it is cached
         found = gateway.post(f"{BASE}/translate", {**body, "markup": [markup, None]})
         red, yes = found.json["translations"]
         assert red["text"] == "Ich mag rote Autos."

@@ -1,4 +1,4 @@
-"""Requests as programs send them, and rubbish, against the real gateway and server.
+"""Requests in the form that programs send them, and invalid ones, with real gateway and server.
 
 Sources: https://github.com/windingwind/zotero-pdf-translate, https://github.com/WeblateOrg/weblate,
 https://github.com/mastodon/mastodon, https://github.com/discourse/discourse-translator
@@ -94,7 +94,7 @@ def test_discourse(gateway: RunningGateway) -> None:
 
 
 def test_text_that_is_escaped_stays_escaped(gateway: RunningGateway) -> None:
-    """LibreTranslate's own server makes tags of it."""
+    """LibreTranslate's own server turns it into tags."""
     body = {"q": "<p>Write &lt;script&gt;alert(1)&lt;/script&gt; here.</p>", "format": "html"}
     found = gateway.post("/translate", {**body, **_DIRECTION}).json["translatedText"]
     assert "<script" not in found

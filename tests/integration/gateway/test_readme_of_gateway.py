@@ -1,4 +1,4 @@
-"""The README's first example, run against the gateway as it stands there."""
+"""The README's first example, run unchanged against the gateway."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def status_of(call: object) -> tuple[grpc.StatusCode, str]:
 
 
 def fresh(name: str) -> list[str]:
-    """Texts that no cache holds, and that take a second or so."""
+    """Texts that no cache has, and that take about a second."""
     return [f"{name} has {number} old books about this town." for number in range(1500)]
 
 
@@ -212,7 +212,7 @@ def test_calls_finish_before_the_end(start_gateway: StartGateway) -> None:
         assert client.translate(["Hello."], "", "en", "de").translations
         texts = fresh("Three")
         under_way = pool.submit(client.translate, texts, "", "en", "de")
-        wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # beside this one
+        wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one
         assert not under_way.done()
         assert gateway.stop() == 0
         assert len(under_way.result(60).translations) == len(texts)

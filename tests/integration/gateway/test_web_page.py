@@ -1,4 +1,4 @@
-"""The web page, in a real browser, before a real gateway and a real Triton."""
+"""The web page, in a real browser, with a real gateway and a real Triton."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Page, gateway: RunningGateway) -> Iterator[Page]:
-    """The page as it opens in a browser that has kept nothing."""
+    """The page in a browser without stored data."""
     browser.resize(*WIDE)
     browser.prefer("light")
     browser.open(gateway.url + "/page/icon.svg")
@@ -49,7 +49,7 @@ def page(browser: Page, gateway: RunningGateway) -> Iterator[Page]:
     browser.complaints.clear()
     show(browser, gateway)
     yield browser
-    # Whatever a test does, nothing leaves the origin, and nothing breaks the page's own policy.
+    # Whatever a test does, no request leaves the origin, and nothing violates the page's policy.
     away = [url for url in browser.requests if not url.startswith((gateway.url + "/", "about:"))]
     assert not [url for url in away if not url.startswith("blob:" + gateway.url)]
     assert not browser.complaints
@@ -169,7 +169,7 @@ def test_a_click_on_a_word_shows_other_ways_to_go_on(page: Page) -> None:
     page.click(f"#alternatives-list li:nth-child({texts.index(chosen) + 1}) button")
     page.wait_for("!document.querySelector(':popover-open')")
     assert value(page, "getElementById('translation').textContent") == f"{first}. {chosen}"
-    # Words of the new sentence come from the second sentence; those of the first stay.
+    # Words of the new sentence belong to the second sentence; those of the first stay.
     page.wait_for("performance.getEntriesByName(new URL('api/v1/score', location)).length")
     for word, sentence in ((index, 1), (0, 0)):
         page.point_at("h1")
@@ -236,7 +236,7 @@ def test_a_file_that_is_not_translated_says_why(page: Page, tmp_path: Path) -> N
     for file, message in ((picture, ".xliff"), (broken, "not valid XML: line 2, column")):
         page.drop(file)
         page.wait_for(f"document.querySelector('#jobs .wrong')?.textContent.includes('{message}')")
-    page.complaints.clear()  # of the document that was refused
+    page.complaints.clear()  # about the document that was refused
 
 
 def test_html_is_translated_as_source_text(page: Page, gateway: RunningGateway) -> None:
@@ -278,7 +278,7 @@ def test_hostile_html_stays_text(page: Page) -> None:
     assert "<script>1</script>" in shown
     assert value(page, "querySelectorAll('#translation *, #shadow *').length") == 0
     assert value(page, "title") == "Dragoman"
-    # The language is that of the words, and the direction turns round for them.
+    # The language is that of the words, and the direction is swapped for them.
     page.evaluate("document.getElementById('source').select()")
     page.insert("<p><b>Wir</b> gehen heute mit unseren Freunden an den Strand.</p>")
     page.wait_for("document.getElementById('target-language').value === 'en'")
@@ -315,7 +315,7 @@ def test_a_file_under_way_can_be_cancelled(page: Page, tmp_path: Path) -> None:
 
 
 def test_terms_of_the_glossary_are_used(gateway: RunningGateway, page: Page) -> None:
-    for stored in gateway.get("/api/v1/glossaries").json["glossaries"]:  # of other tests
+    for stored in gateway.get("/api/v1/glossaries").json["glossaries"]:  # from other tests
         gateway.request("DELETE", f"/api/v1/glossaries/{stored['id']}")
     choose(page, "source", "en")
     page.click("#glossary-open")
@@ -362,7 +362,7 @@ def test_looking_inside_draws_attention_in_a_frame_that_can_do_nothing_else(page
     page.wait_for("!document.getElementById('inside-frame').hidden")
     page.press("Escape", 27)
     page.wait_for("!document.getElementById('inside').open")
-    page.complaints.clear()  # of what was refused in the frame
+    page.complaints.clear()  # about what was blocked in the frame
 
 
 def test_looking_inside_on_a_phone_scrolls(page: Page) -> None:
@@ -375,7 +375,7 @@ def test_looking_inside_on_a_phone_scrolls(page: Page) -> None:
         "(() => { const one = document.getElementById('inside-view');"
         " return one.scrollWidth > one.clientWidth; })()"
     )
-    page.complaints.clear()  # of what was refused in the frame
+    page.complaints.clear()  # about what was blocked in the frame
 
 
 def test_the_request_is_shown_as_a_program(page: Page) -> None:
@@ -451,7 +451,7 @@ def test_the_history_is_kept_until_it_is_switched_off(page: Page, gateway: Runni
 
 def test_hostile_text_stays_text(page: Page, gateway: RunningGateway) -> None:
     title = value(page, "title")
-    # The translation is what a hostile server or a copying model could make of it.
+    # A translation that a hostile server or a copying model could return.
     with page.running_first(
         "const asked = fetch; window.fetch = async (url, how) => {"
         " if (!String(url).endsWith('/stream')) return asked(url, how);"
@@ -552,7 +552,7 @@ def test_a_key_is_asked_for_and_kept_for_the_tab(
         page.click("#code-open")
         for shown in ("curl", "python"):
             assert key.id not in value(page, f"getElementById('{shown}').textContent")
-        # The month's characters are used up: trying again would not help.
+        # The month's characters are used up: a retry would not help.
         page.evaluate("document.getElementById('source').select()")
         page.insert("We are going to the beach with our friends today.")
         page.wait_for("!document.getElementById('notice').hidden")
@@ -782,7 +782,7 @@ import('{url}/page/words.js').then(({{ sentencePairs, detailedWords }}) => {{
             DIAGONAL,
             [("A b. C d.", "G h i k."), ("E f.", "L m.")],
         ),
-        # Without links, sentences are paired in their order; nothing is left out.
+        # Without links, sentences are paired in order; none is omitted.
         ("A b. C d. E f.", "G h. I k.", "", [("A b.", "G h."), ("C d. E f.", "I k.")]),
         ("A b.", "", "", []),
     ],

@@ -31,7 +31,7 @@ PARTS = (
         "setup.py",
     ),
 )
-"""What wheels are made of; the rest of the project is left out."""
+"""The files that wheels are built from; the rest of the project is omitted."""
 COMMAND_S = 300
 
 
@@ -43,7 +43,7 @@ class Installed:
 
     @property
     def log(self) -> str:
-        """What the server has logged."""
+        """The server's log."""
         return (self.folder / "log").read_text()
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -84,14 +84,14 @@ class Installed:
 
 
 def _variables() -> dict[str, str]:
-    """Ours, without what leads to the checkout."""
+    """Our environment variables, without those that lead to the checkout."""
     left_out = ("PYTHONPATH", "VIRTUAL_ENV", "DRAGOMAN_URL")
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what wheels are made of."""
+    """A copy of the files that wheels are built from."""
     project = tmp_path_factory.mktemp("wheels") / "project"
     project.mkdir()
     ignored = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info", "build")
@@ -111,7 +111,7 @@ def wheels(project: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def aarch64_wheel(project: Path, wheels: Path) -> Path:
-    """That of the server, cross-compiled."""
+    """The server's wheel, cross-compiled."""
     (wheel,) = _make_wheels(project, "aarch64").glob("dragoman-*_aarch64.whl")
     return wheel
 
@@ -124,7 +124,7 @@ def _make_wheels(project: Path, machine: str) -> Path:
 
 
 def install(folder: Path, wheels: Path, extras: str, python: str) -> Installed:
-    """Install the wheels, the server's with these extras."""
+    """Install the wheels; the server's with these extras."""
     subprocess.run([python, "-m", "venv", "v"], cwd=folder, check=True)
     (server,) = wheels.glob("dragoman-*.whl")
     others = [str(path) for path in wheels.iterdir() if path != server]
@@ -142,5 +142,5 @@ def _runs(python: str) -> bool:
 
 @pytest.fixture(scope="session", params=[python for python in PYTHONS if _runs(python)])
 def python(request: pytest.FixtureRequest) -> str:
-    """Each Python that is supported and found."""
+    """Each supported Python that is installed."""
     return str(request.param)

@@ -1,4 +1,4 @@
-"""What the wheels hold, and the libraries for another machine."""
+"""The contents of the wheels, and the libraries for another machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests import debian
 from tests.conftest import REPOSITORY
 
 ELF_MACHINE, AARCH64 = 18, b"\xb7\0"
-"""Where a library's machine is named, and how."""
+"""Where ELF names a library's machine, and its value."""
 RELAY = "dragoman_serving/relay/_relay.so"
 KERNELS = "dragoman_serving/engine/compiled/_kernels_{}.so"
 ROUNDS = 20_000
 
 
 def test_everything_is_compiled(wheels: Path) -> None:
-    """Without a warning; the kernels are optional, so that a failure would not end the build."""
+    """Without a warning; the kernels are optional, so a failure would not stop the build."""
     (server,) = wheels.glob("dragoman-*.whl")
     names = zipfile.ZipFile(server).namelist()
     assert RELAY in names
@@ -61,9 +61,9 @@ def test_another_machine_has_its_libraries(aarch64_wheel: Path) -> None:
 
 @pytest.mark.thorough
 def test_the_relay_runs_on_another_machine(aarch64_wheel: Path, tmp_path: Path) -> None:
-    """The wheel's library, emulated, around which the campaign's fuzzer imitates Triton.
+    """The wheel's library, emulated, with the campaign's fuzzer as an imitation of Triton.
 
-    It passes whole and damaged frames both ways, and counts what is released and sent.
+    It passes valid and damaged frames both ways, and counts what is released and sent.
     """
     with zipfile.ZipFile(aarch64_wheel) as wheel:
         wheel.extract(RELAY, tmp_path)

@@ -30,7 +30,7 @@ def installed(python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_a_model_is_trained_exported_served_and_measured(installed: Installed) -> None:
-    """By each command as a user gives it; the model itself is worth nothing."""
+    """With each command as a user runs it; the model's quality does not matter."""
     options = [f"--set={setting}" for setting in SETTINGS]
     for command in (
         ("train", "--text", "text.xx", "text.yy", "--out", "run", *options),

@@ -1,4 +1,4 @@
-// Alternatives for a word and what follows it, each shown as the whole sentence.
+// Alternatives for a word and the rest of the sentence, each shown as a whole sentence.
 
 import { byId, element } from "./dom.js";
 import { say } from "./strings.js";
@@ -26,7 +26,7 @@ function put(place) {
   box.style.top = `${word.bottom + 8 + scrollY}px`;
 }
 
-// Fills it: `prefix` is what all of them begin with, `current` what stands there now.
+// Fills the box: all texts begin with `prefix`, and `current` is the present sentence.
 export function fillBox(place, word, prefix, current, texts, choose) {
   const bare = word.replace(/^\p{P}+|\p{P}+$/gu, "") || word;
   title.textContent = say(texts.length ? "alternatives" : "alternatives_none", { word: bare });
@@ -48,7 +48,7 @@ export function closeBox() {
   if (box.matches(":popover-open")) box.hidePopover();
 }
 
-// Unlike "toggle", it is dispatched at once: before the box opens for another word.
+// Unlike "toggle", this event is dispatched immediately, before the box opens for another word.
 box.addEventListener("beforetoggle", (event) => {
   if (event.newState === "closed") closed();
 });

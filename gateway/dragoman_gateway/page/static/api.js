@@ -5,7 +5,7 @@ import { recall, keep } from "./storage.js";
 export const API = new URL("../api/v1/", import.meta.url);
 const JSON_TYPE = "application/json";
 
-// A request that was not answered as it should be. `code` is the gateway's, or "offline".
+// The error of a failed request. `code` is the gateway's code, or "offline".
 export class Refused extends Error {
   constructor(code, message, status = 0, retryAfter = null) {
     super(message);
@@ -57,7 +57,7 @@ async function refusal(answer) {
   return new Refused(code, error.message ?? answer.statusText, answer.status, retryAfter);
 }
 
-// The JSON of an answer.
+// Sends a request and returns the JSON of the answer.
 export async function ask(path, options) {
   const answer = await send(path, options);
   return answer.status === 204 ? null : answer.json();
@@ -71,7 +71,7 @@ export async function askFile(path, options) {
   return (await send(path, options)).blob();
 }
 
-// The events of a translation as it grows.
+// Yields the events of a streamed translation.
 export async function* stream(body, signal) {
   const answer = await send("translate/stream", { body, signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

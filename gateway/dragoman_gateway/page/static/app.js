@@ -1,4 +1,4 @@
-// The page: translates what is typed, and connects the other modules.
+// The page: translates the typed text, and connects the other modules.
 
 import { closeBox, fillBox, openBox } from "./alternatives.js";
 import { Refused, ask, hasKey, stream } from "./api.js";
@@ -18,16 +18,16 @@ import { connectTheme, useTheme } from "./theme.js";
 import { detailedWords, sentencePairs, splitWords } from "./words.js";
 
 const AUTO = "auto";
-const PAUSE_MS = 250; // of typing, before the text is translated
-const SETTLED_MS = 500; // after which a translation is read out and remembered
-const MOST_DETAILED = 5000; // characters of a text whose alignments and scores are requested
-const FAULTS = ["repetition", "short", "long"]; // after which the server searches again, but in no stream
+const PAUSE_MS = 250; // pause in typing, before the text is translated
+const SETTLED_MS = 500; // time after which a translation is announced and added to the history
+const MOST_DETAILED = 5000; // maximum length of a text for alignments and scores
+const FAULTS = ["repetition", "short", "long"]; // warnings that make the server search again, except in streams
 const ALTERNATIVES = 8;
 const MOST_SHOWN = 6;
-const LIKELY = 0.3; // that the text is in a language
-const SURE = 0.95; // of a language: not detected again while the text only grows
-const TELLING = 60; // first characters of a text, by which its language is remembered
-const WORSE = 1.2; // in score, than the best
+const LIKELY = 0.3; // minimum probability of a detected language
+const SURE = 0.95; // from this probability on, not detected again while the text only grows
+const TELLING = 60; // the detected language is kept while this many first characters stay the same
+const WORSE = 1.2; // maximum difference of an alternative's score to the best one
 const TAG = /<\/?[a-z][^<>]*>/i;
 const PANELS = ["documents", "glossary", "past", "code"];
 
@@ -35,12 +35,12 @@ const sourcePicker = byId("source-language");
 const targetPicker = byId("target-language");
 const formatPicker = byId("format");
 let languages = [];
-let most = null; // characters of a request
+let most = null; // maximum number of characters in a request
 let detected = null; // language and probability of the text, and the text's beginning
-let running = null; // the translation under way, which the next one aborts
+let running = null; // the running translation, which the next one aborts
 let timer;
-let isDone = false; // whether the translation shown is that of the text
-let word = null; // the one whose alternatives are open
+let isDone = false; // whether the shown translation belongs to the text
+let word = null; // the word whose alternatives are open
 
 // ---- Languages
 
@@ -62,7 +62,7 @@ async function loadLanguages() {
   fillTargets(into ?? preferredTarget());
 }
 
-// The reader's own language, unless that is what most people would translate from.
+// The reader's own language; if it is English, another one, since most people translate from English.
 function preferredTarget() {
   const own = document.documentElement.lang;
   return targetsOf(AUTO).find((code) => code === own && own !== "en") ?? targetsOf(AUTO).find((code) => code !== "en");
@@ -121,7 +121,7 @@ function request() {
 
 const isHtml = () => formatPicker.value === "html";
 
-// The panes show HTML as its source text, and translate the words in it.
+// The panes show HTML as source text; only the words in it are translated.
 function setFormat(format) {
   formatPicker.value = format;
   document.documentElement.dataset.format = format;
@@ -129,7 +129,7 @@ function setFormat(format) {
   detected = null;
 }
 
-// Without tags and scripts, for nothing but the language.
+// The text without tags and scripts, only for language detection.
 const wordsOf = (text) =>
   isHtml() ? text.replace(/<(script|style)\b.*?<\/\1\s*>/gis, " ").replace(/<[^>]*>/g, " ").trim() : text;
 
@@ -152,7 +152,7 @@ function translateSoon() {
 
 async function translate() {
   clearTimeout(timer);
-  if (!target()) return; // languages are not known yet
+  if (!target()) return; // the languages are not loaded yet
   running?.abort();
   isDone = false;
   word = null;
@@ -199,13 +199,13 @@ async function translate() {
   }
 }
 
-// Finds the language of the text. A text that is in the language to translate into already turns the
-// direction round.
+// Detects the language of the text. If it is already in the target language, the direction is
+// reversed.
 async function detect(text, signal) {
   if (!text) return;
   if (detected && detected.probability >= SURE && detected.of.length === TELLING && text.startsWith(detected.of)) return;
   const [found] = (await ask("detect", { body: { text }, signal })).detections;
-  // What is improbable may be in another language: the server decides, when it translates.
+  // With a low probability it may be another language: the server decides when it translates.
   const isKnown = found.probability >= LIKELY && targetsOf(found.language).length > 0;
   detected = isKnown ? { ...found, of: text.slice(0, TELLING) } : null;
   if (detected && !canTranslate(detected.language, target())) {
@@ -216,7 +216,7 @@ async function detect(text, signal) {
   languagesChanged();
 }
 
-// Shows the translation as it grows, and returns the last event, which is complete.
+// Shows the translation as it grows, and returns the last event, which has the whole translation.
 function follow(asked, signal) {
   return withDetails(asked, async (body) => {
     let last = null;
@@ -230,14 +230,14 @@ function follow(asked, signal) {
   });
 }
 
-// Asks where words come from and how certain they are, unless the text is long.
+// Requests alignments and token scores, unless the text is long.
 async function withDetails(asked, send) {
   if (asked.text.length > MOST_DETAILED) return send(asked);
   const scored = { ...asked, return_token_scores: true };
   try {
     return await send({ ...scored, return_alignments: "hard" });
   } catch (error) {
-    // A model may have no heads that align.
+    // The model may have no alignment heads.
     if (error.code !== "invalid_input" || !error.message.startsWith("return_alignments")) throw error;
     return send(scored);
   }
@@ -248,7 +248,7 @@ function show(found) {
   else panes.showPlain(found.text);
 }
 
-// Tags are placed in a translation that is complete, so there is no stream of one with tags.
+// Tags are placed only in a complete translation, so translations with tags are not streamed.
 async function whole(asked, signal) {
   const [found] = (await ask("translate", { body: asked, signal })).translations;
   show(found);
@@ -300,7 +300,7 @@ function showCode() {
   byId("python").textContent = pythonOf(asked);
 }
 
-// ---- Alternatives, and looking inside: both are of one sentence
+// ---- Alternatives and attention: both are for a single sentence
 
 function pairs() {
   const { text, words } = panes.translation();
@@ -338,14 +338,14 @@ async function showAlternatives(index) {
   }
 }
 
-// Without those that the model itself finds far worse, best first.
+// Returns the alternatives, best first, without those with a much lower score.
 function worthwhile(alternatives) {
   const ordered = alternatives.toSorted((one, other) => other.score - one.score);
   const kept = ordered.filter((one, rank) => rank < 2 || one.score > ordered[0].score - WORSE);
   return [...new Set(kept.map((one) => one.text))].slice(0, MOST_SHOWN);
 }
 
-// Replaces a sentence of the translation by a chosen one.
+// Replaces a sentence of the translation by the chosen alternative.
 async function replace(pair, chosen, current) {
   closeBox();
   if (chosen === current) return;
@@ -395,7 +395,7 @@ function lookInside() {
   openInside(sentences, index);
 }
 
-// ---- Sharing: text and languages are in the fragment, which browsers send to no server
+// ---- Sharing: text and languages are in the URL fragment, which browsers do not send to servers
 
 function fromFragment() {
   const parts = location.hash.slice(1).split("/").map(decoded);
@@ -447,7 +447,7 @@ async function copied(text, button, key = "copied") {
   }
 }
 
-// ---- The page around
+// ---- The rest of the page
 
 function openPanel(name, isOpen = byId(name).hidden) {
   for (const panel of PANELS) {
@@ -510,7 +510,7 @@ function connect() {
   addEventListener("hashchange", openFragment);
 }
 
-// Asks the server what it can do; again, until it answers.
+// Requests the server's information, until it answers.
 async function begin() {
   try {
     const info = await ask("info");
@@ -539,5 +539,5 @@ panes.showSource();
 showCount();
 showActions();
 document.documentElement.classList.add("ready");
-if (matchMedia("(hover: hover)").matches) byId("source").focus(); // else a keyboard would cover the page
+if (matchMedia("(hover: hover)").matches) byId("source").focus(); // on touch devices a keyboard would cover the page
 begin();

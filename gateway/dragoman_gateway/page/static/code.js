@@ -1,4 +1,4 @@
-// The current request as a program would send it. The key is never part of it.
+// The current request as code samples, which never contain the key.
 
 import { API, hasKey } from "./api.js";
 
@@ -18,7 +18,7 @@ export function pythonOf(request) {
   return request.format ? pythonOfRequest(request) : pythonOfClient(request);
 }
 
-// The client's methods take documents and texts, but no texts in a format.
+// The Python client has no method for texts in a format.
 function pythonOfRequest(request) {
   const given = Object.entries(request).map(([name, value]) => `        ${python(name)}: ${python(value)},\n`);
   const key = hasKey() ? `    headers={"Authorization": f"Bearer {os.environ['DRAGOMAN_KEY']}"},\n` : "";

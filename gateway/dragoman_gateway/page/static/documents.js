@@ -1,4 +1,4 @@
-// Files: chosen or dropped, translated by the server in the background, and downloaded.
+// Documents: files are chosen or dropped, translated in the background, and downloaded.
 
 import { ask, askFile } from "./api.js";
 import { announce, byId, element, iconButton, save } from "./dom.js";
@@ -13,7 +13,7 @@ const ENDED = new Set(["done", "failed", "cancelled"]);
 let options = () => ({});
 let needsKey = () => {};
 let limits = { formats: [], fileBytes: null };
-const shown = new Set(); // ids of the jobs that have a row
+const shown = new Set(); // ids of the jobs with a row
 let underWay = 0;
 
 export function connectDocuments({ requestOptions, open, onKeyNeeded }) {
@@ -50,7 +50,7 @@ function submitAll(files) {
   for (const file of files) submit(file);
 }
 
-// Jobs are listed by what this tab has sent: others without a key may have jobs too.
+// Only jobs of this tab are listed: other users without a key may have jobs too.
 const ids = () => recall("jobs", [], "sessionStorage");
 const setIds = (all) => keep("jobs", all, "sessionStorage");
 const dropId = (id) => setIds(ids().filter((one) => one !== id));

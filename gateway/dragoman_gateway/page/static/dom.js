@@ -1,4 +1,4 @@
-// Elements of the page. All texts go in as text: the policy of the page forbids to set markup.
+// Elements of the page. All texts are set as text: the page's security policy forbids setting HTML.
 
 export function byId(id) {
   return document.getElementById(id);
@@ -33,14 +33,14 @@ export function iconButton(name, label, action) {
   return made;
 }
 
-// Reads a text out to users of screen readers, once they are idle.
+// Announces a text to screen readers when they are idle.
 export function announce(text) {
   const said = byId("said");
   said.textContent = "";
   requestAnimationFrame(() => (said.textContent = text));
 }
 
-// Copies text, also where the page is not a secure context and so has no clipboard.
+// Copies text, even if the page is not a secure context and has no clipboard API.
 export async function copyText(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const carrier = element("textarea", { value: text, className: "away" });
@@ -51,7 +51,7 @@ export async function copyText(text) {
   if (!isCopied) throw new Error("the browser does not copy");
 }
 
-// Shows for a moment on a button that its work is done.
+// Shows briefly on a button that its action is done.
 export function tick(button, label) {
   const use = button.querySelector("use");
   const was = use.getAttribute("href");

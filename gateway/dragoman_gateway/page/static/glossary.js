@@ -1,4 +1,4 @@
-// Terms that a translation has to use: those of this browser, and glossaries that the server keeps.
+// Glossary terms: those of this browser, and glossaries stored on the server.
 
 import { ask } from "./api.js";
 import { byId, element, iconButton } from "./dom.js";
@@ -25,7 +25,7 @@ export function connectGlossary(options) {
   byId("save").addEventListener("submit", save);
 }
 
-// What a request carries of it.
+// Returns the glossary options of a request.
 export function glossaryOptions() {
   const found = Object.fromEntries(pairs());
   const ids = saved.filter(({ id }) => chosen.has(id)).map(({ id }) => id);

@@ -1,4 +1,4 @@
-// What the model's attention looked at, in a frame that can do nothing but draw.
+// Shows the model's attention weights in a sandboxed frame.
 
 import { askText } from "./api.js";
 import { byId } from "./dom.js";
@@ -9,11 +9,11 @@ const dialog = byId("inside");
 const frame = byId("inside-frame");
 const picker = byId("inside-sentence");
 const link = byId("inside-save");
-// The one place where markup is set: that of the server's own page, in a frame without an origin.
+// The only place where HTML is set: the server's own page, in a frame without an origin.
 const policy = window.trustedTypes?.createPolicy("attention", { createHTML: (text) => text });
 let running;
 
-// Shows one of `sentences`, bodies of requests with a `text` and a `target`.
+// Shows one of `sentences`, which are request bodies with `text` and `target`.
 export function openInside(sentences, index) {
   picker.replaceChildren(
     ...sentences.map(({ text }, at) => new Option(text.length > 60 ? `${text.slice(0, 59)}…` : text, at, false, at === index)),

@@ -11,7 +11,7 @@ function showKeyState() {
   byId("key-open").hidden = !hasKey();
 }
 
-// Opens the dialog; `again` repeats what was refused, once there is a key.
+// Opens the dialog; `again` repeats the refused request after a key is entered.
 export function askForKey(error, again) {
   byId("key-why").textContent = error && hasKey() ? error.message : say("key_why");
   byId("key-forget").hidden = !hasKey();

@@ -1,4 +1,4 @@
-// One line about what went wrong, with what to do, and another try where one can help.
+// One line about an error with advice, and a retry if it can help.
 
 import { byId } from "./dom.js";
 import { say } from "./strings.js";
@@ -8,7 +8,7 @@ const MOST_WAIT_S = 30;
 const WITH_OWN_TEXT = new Set(["offline", "too_many_requests", "quota_used_up", "unavailable", "deadline_exceeded", "too_large", "internal"]);
 const TRIED_AGAIN = new Set(["offline", "too_many_requests", "unavailable", "deadline_exceeded"]);
 let timer;
-let repeat; // runs when the time is over, or when the network is back
+let repeat; // runs when the time is over, or when the network is available again
 let tries = 0;
 
 function stopWaiting() {
@@ -22,7 +22,7 @@ export function clearNotice() {
   byId("notice-text").textContent = "";
 }
 
-// To be called once something went well: the next failure is tried again soon.
+// Call this after a success, so that the next failure is retried soon.
 export function wentWell() {
   tries = 0;
   clearNotice();
@@ -41,7 +41,7 @@ export function notify(text, actionText, action) {
   };
 }
 
-// Shows a refusal; `again` repeats what was refused.
+// Shows an error; `again` repeats the failed request.
 export function explain(error, again) {
   const text = described(error);
   if (!again || !TRIED_AGAIN.has(error.code)) {

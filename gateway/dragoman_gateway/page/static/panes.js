@@ -1,20 +1,20 @@
-// The two panes: the text with a shadow behind it that carries marks, and the translation by words.
+// The two panes: the text, with highlights in a shadow element behind it, and the translation as words.
 
 import { announce, byId, element } from "./dom.js";
 import { say } from "./strings.js";
 import { splitWords } from "./words.js";
 
-const MOST_WORDS = 3000; // more are shown as plain text
-const DOUBT = Math.log(0.3); // a word with a token below it is marked as uncertain
+const MOST_WORDS = 3000; // longer translations are shown as plain text
+const DOUBT = Math.log(0.3); // a word with a token below this log-probability is marked as uncertain
 const MIDDLE = 140;
 const LONG = 700;
 
 const source = byId("source");
 const shadow = byId("shadow");
 const target = byId("translation");
-let words = []; // of the translation, each with its `place` on the page
+let words = []; // words of the translation, each with its element, `place`
 let sourcePlaces = [];
-let here = null; // index of the word that keyboard or pointer is at
+let here = null; // index of the word at the keyboard cursor or pointer
 let opened = null; // index of the word whose alternatives are open
 let text = "";
 let openWord = () => {};
@@ -27,7 +27,7 @@ export function setSource(value) {
   showSource();
 }
 
-// The shadow gives the text area its height, so that panes grow with their texts.
+// The shadow determines the height of the text area, so that panes grow with their texts.
 export function showSource() {
   sourcePlaces = [];
   shadow.textContent = `${source.value}\u200b`;
@@ -43,13 +43,13 @@ export function clearTranslation() {
   showPlain("");
 }
 
-// What is there is not the translation of this text any more.
+// Marks the shown translation as outdated.
 export function markOld() {
   target.classList.add("old");
   setDetails([]);
 }
 
-// A translation that grows. The rest of the previous one stays visible, greyed, while it may still match.
+// Shows a growing translation. The rest of the previous one stays visible in grey while it may match.
 export function showPart(part) {
   const before = target.textContent;
   target.classList.remove("old");
@@ -70,7 +70,7 @@ export function showPlain(whole) {
   fit();
 }
 
-// The translation with its words, which can be chosen and know where they come from.
+// Shows the translation with its words, which can be selected and are linked to their source words.
 export function showWords(whole, detailed) {
   text = whole;
   target.classList.remove("old");
@@ -137,7 +137,7 @@ export function markOpen(index) {
   return words[opened]?.place;
 }
 
-// The word at which keyboard or pointer is; else the first.
+// The word at the keyboard cursor or pointer; else the first one.
 export const wordHere = () => here ?? 0;
 
 export function connectPanes({ onInput, onWord }) {

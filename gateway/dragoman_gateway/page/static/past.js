@@ -1,4 +1,4 @@
-// The history, which is in this browser only.
+// The history, which is stored only in this browser.
 
 import { byId, element, iconButton } from "./dom.js";
 import { languageName, say, when } from "./strings.js";
@@ -22,7 +22,7 @@ export function connectPast(onOpen) {
   showPast();
 }
 
-// Keeps a translation. What is only typed further takes the place of its beginning.
+// Stores a translation. If the text continues the last one, it replaces it.
 export function remember(entry) {
   if (!isOn() || entry.text.length > MOST_LETTERS) return;
   const [last] = past;

@@ -5,7 +5,7 @@ import { say } from "./strings.js";
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
 const CONTROL = isMac ? "⌘" : "Ctrl";
-// Drawn, since not every font has these characters.
+// Icons, since some fonts lack these characters.
 const BACK = { icon: "back", label: "key_back" };
 const LEFT = { icon: "left", label: "key_left" };
 const RIGHT = { icon: "right", label: "key_right" };
@@ -24,7 +24,7 @@ function keyCap(key) {
   return element("kbd", {}, icon(key.icon), element("span", { className: "away" }, say(key.label)));
 }
 
-// `actions`: functions by the names that the table above has.
+// `actions`: functions by the names in the table above.
 export function connectShortcuts(actions) {
   addEventListener("keydown", (event) => {
     if (!(isMac ? event.metaKey : event.ctrlKey) || event.altKey || document.querySelector("dialog[open]")) return;

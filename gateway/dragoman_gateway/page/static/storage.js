@@ -1,4 +1,4 @@
-// What the browser keeps. A browser may refuse to keep anything: then nothing is kept.
+// Browser storage. If the browser refuses to store anything, nothing is stored.
 
 const PREFIX = "dragoman.";
 
@@ -16,6 +16,6 @@ export function keep(name, value, storage = "localStorage") {
     if (value === undefined) window[storage].removeItem(PREFIX + name);
     else window[storage].setItem(PREFIX + name, JSON.stringify(value));
   } catch {
-    // It is full, or switched off: the page works without.
+    // Storage is full or disabled; the page works without it.
   }
 }

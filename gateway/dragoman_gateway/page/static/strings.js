@@ -1,4 +1,4 @@
-// The texts of the interface in the reader's language. A text that one lacks is shown in English.
+// The texts of the interface in the reader's language. Missing texts are shown in English.
 
 import { recall, keep } from "./storage.js";
 import { ENGLISH } from "./strings/en.js";
@@ -31,7 +31,7 @@ function choose() {
   return wanted.map((tag) => String(tag).slice(0, 2).toLowerCase()).find((tag) => known.includes(tag)) ?? "en";
 }
 
-// Without them the page is in English.
+// If the texts cannot be loaded, the page is in English.
 async function load(code) {
   try {
     const answer = await fetch(new URL(`strings/${code}.json`, import.meta.url));
@@ -41,7 +41,7 @@ async function load(code) {
   }
 }
 
-// A text, in which {name} stands for a value.
+// Returns a text, with {name} replaced by a value.
 export function say(key, values = {}) {
   return (strings[key] ?? key).replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
@@ -51,7 +51,7 @@ export function languageName(code, given) {
     const name = names.of(code);
     if (name && name !== code) return name[0].toLocaleUpperCase(language) + name.slice(1);
   } catch {
-    // Not a code of BCP 47.
+    // Not a BCP 47 code.
   }
   return given ?? code;
 }

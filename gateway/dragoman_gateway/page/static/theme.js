@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, unless chosen.
+// Light or dark theme: the system's, unless the user chooses one.
 
 import { byId } from "./dom.js";
 import { keep, recall } from "./storage.js";

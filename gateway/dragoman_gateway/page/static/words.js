@@ -1,6 +1,6 @@
-// Words of a text and of its translation: where they are, which belong together, how certain they are.
+// Words of a text and of its translation: positions, alignments and probabilities.
 
-// White space as Python's str.split has it, by which the server counts words.
+// White space as in Python's str.split, which the server uses to count words.
 const WORD = /[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
 const BYTE = /^<0x([0-9A-F]{2})>$/;
 const END = "</s>";
@@ -15,7 +15,7 @@ export function splitWords(text) {
   }));
 }
 
-// The words of a translation, with the source words of each, and the least log-probability of its tokens.
+// Returns the words of a translation, each with its source words and the lowest log-probability of its tokens.
 export function detailedWords(text, answer) {
   const words = splitWords(text);
   for (const link of (answer.alignments ?? "").split(" ")) {
@@ -27,7 +27,7 @@ export function detailedWords(text, answer) {
   return words;
 }
 
-// Tokens spell the words one after the other; where they do not, nothing is known of any word.
+// The tokens must spell the words in order; otherwise no word gets a log-probability.
 function addLogProbs(text, words, tokens, logProbs) {
   const letters = words.flatMap(({ start, end }, word) =>
     Array.from(text.slice(start, end), (letter) => ({ letter, word })),
@@ -59,7 +59,7 @@ function decoded(bytes) {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array(bytes));
   } catch {
-    return ""; // a character that is not complete yet
+    return ""; // an incomplete character
   }
 }
 
@@ -81,8 +81,8 @@ function segmenter(language) {
   }
 }
 
-// Pairs of one or more sentences of the text and their translation, by the links between words.
-// Two sentences are in one pair if a quarter of the links of one goes to the other.
+// Returns pairs of one or more sentences of the text and their translations, by the word alignment.
+// Two sentences are in one pair if at least a quarter of the links of one go to the other.
 export function sentencePairs(source, sourceLanguage, target, targetLanguage, words) {
   const from = sentences(source, sourceLanguage);
   const to = sentences(target, targetLanguage);

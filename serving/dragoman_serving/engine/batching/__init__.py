@@ -1,1 +1,1 @@
-"""In-flight batching: which sentences wait, run and leave, and the workers that run them."""
+"""In-flight batching: the queue of sentences, the scheduler, and the workers."""

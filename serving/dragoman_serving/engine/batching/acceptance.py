@@ -1,4 +1,4 @@
-"""A bounded waiting line, which refuses requests that it cannot hold or that would be late."""
+"""A bounded queue, which refuses requests that it cannot hold or that would be late."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _Job = TypeVar("_Job", bound=Awaited[Any])
 
 @dataclass(frozen=True)
 class Arrival:
-    """What is known of a request before any of its items waits.
+    """What is known of a request before its items are queued.
 
     Attributes:
-        items: how many it has.
-        work: of all of them, in the unit of `Pace`.
+        items: number of its items.
+        work: work of all items, in the unit of `Pace`.
         longest: source tokens of its longest sentence.
-        priority: of its items.
-        left_s: time until its deadline; None: it has none.
+        priority: priority of its items.
+        left_s: time until its deadline; None: no deadline.
     """
 
     items: int
@@ -36,21 +36,21 @@ class Arrival:
 
 
 class BoundedLine(Line[_Job]):
-    """A waiting line with a limit. What it refuses is returned as the error to be raised.
+    """A queue with a limit. A refusal is returned as the error to raise.
 
-    Overload begins when a request is refused because of the work that waits. It ends when nothing
-    waits, which the next arrival finds. Meanwhile the line must get short: a line that never gets
-    empty brings no throughput, only latency.
+    Overload begins when a request is refused because of waiting work. It ends when an arrival finds
+    the queue empty. Meanwhile only short waits are accepted, because a queue that never gets empty
+    adds latency without throughput.
     """
 
     def __init__(self, most: int, what: str, at_once: int, tuning: Tuning) -> None:
-        """Begin with nothing, and without overload.
+        """Start empty, without overload.
 
         Args:
-            most: items that may wait.
-            what: what waits, for messages, such as "sentences are waiting".
-            at_once: items of a request that are worked on at once, if nothing else waits.
-            tuning: how long a request may wait.
+            most: maximum number of items.
+            what: description of waiting items for messages, such as "sentences are waiting".
+            at_once: items of a request that start immediately if the queue is empty.
+            tuning: limits of the waiting time.
         """
         super().__init__()
         self._most, self._what, self._at_once, self._tuning = most, what, at_once, tuning
@@ -61,16 +61,16 @@ class BoundedLine(Line[_Job]):
     def reserve(
         self, arrival: Arrival, pace: Pace | None, turns: Turns | None = None
     ) -> DragomanError | None:
-        """Reserve space for a request, unless it would be late or leaves too little for others.
+        """Reserve space for a request, unless it would be late or is too large for the queue.
 
         Args:
             arrival: what is known of the request.
-            pace: how fast the work is done; None: not known, and no request is late.
-            turns: those of its items, which are accepted later; None: nothing is reserved.
+            pace: measured speed; None: unknown, so no request is late.
+            turns: turns of its items, which are accepted later; None: nothing is reserved.
 
         Returns:
-            Why it is refused: `Overloaded`, because too much other work waits or it is too large;
-            `DeadlineExceeded`, because its own work takes longer than it allows.
+            The refusal, or None: `Overloaded` if too much other work is waiting or the request is
+            too large; `DeadlineExceeded` if its own work exceeds its deadline.
         """
         held = len(self) + self._reserved
         free = self._most - held
@@ -89,13 +89,13 @@ class BoundedLine(Line[_Job]):
         return None
 
     def _lateness(self, arrival: Arrival, pace: Pace) -> DragomanError | None:
-        """Why a request would be late, if it would."""
+        """The refusal of a request that would be late, or None."""
         if not self:
             self._overloaded = False
         if (left_s := arrival.left_s) is None:
             return None
         own_s = pace.work_s * arrival.work + pace.token_s * arrival.longest
-        # Few items are faster than measured while nothing else is worked on.
+        # Few items are faster than measured if nothing else is running.
         is_busy = len(self) > 0 or arrival.items > self._at_once
         if own_s > left_s and is_busy:
             return DeadlineExceeded(
@@ -118,7 +118,7 @@ class BoundedLine(Line[_Job]):
         )
 
     def release(self, turns: Turns) -> None:
-        """Give back what a request has reserved and not used, and reserve nothing for it again.
+        """Release a request's unused space, and reserve nothing for it again.
 
         A request may be cancelled while one of its parts is still being prepared.
         """
@@ -127,10 +127,10 @@ class BoundedLine(Line[_Job]):
         turns.released = True
 
     def accept(self, jobs: Sequence[_Job], turns: Turns) -> DragomanError | None:
-        """Let items of one request wait, all or none of them.
+        """Add items of one request to the queue, all or none of them.
 
         Returns:
-            `Overloaded` where they would be too many, or the reason for which it was closed.
+            `Overloaded` if they are too many, or the reason why the queue was closed, or None.
         """
         if self._closed is not None:
             return self._closed
@@ -150,10 +150,10 @@ class BoundedLine(Line[_Job]):
         return None
 
     def close(self, reason: DragomanError | None = None) -> None:
-        """Accept no more, for this reason; what waits can still be taken."""
+        """Accept no more items, for this reason; waiting items can still be taken."""
         self._closed = reason or Closed("the engine has been shut down")
 
     @property
     def is_closed(self) -> bool:
-        """Whether no more is accepted."""
+        """Whether the queue was closed."""
         return self._closed is not None

@@ -1,7 +1,7 @@
-"""The sentences of one beam width that a worker has in flight.
+"""The batch of one beam width of a worker.
 
-They step together, whatever position each has reached. Between any two steps, sentences that are
-done or not wanted leave, and others join.
+Its sentences step together, each at its own position. Between two steps, sentences that are
+finished or cancelled leave, and others join.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.network import Decoding
 
 _CHECK_S = 0.005
-"""How often sentences in flight are asked whether anyone still wants them."""
+"""Seconds between checks for cancelled or overdue sentences in flight."""
 
 
 class Batch:
     """The jobs of a decoding."""
 
     def __init__(self, decoding: Decoding, statistics: Statistics, meter: PaceMeter) -> None:
-        """Begin without sentences.
+        """Start without sentences.
 
         Args:
-            decoding: nothing in flight yet.
-            statistics: where to count what becomes of the sentences.
-            meter: where to count how many steps they take.
+            decoding: a decoding with nothing in flight.
+            statistics: counts the outcomes of the sentences.
+            meter: counts the steps that they take.
         """
         self._decoding = decoding
         self._statistics = statistics
@@ -37,9 +37,9 @@ class Batch:
         self.jobs: list[Job] = []
         """The sentences in flight, by slot."""
         self._fresh: list[Job] = []
-        """Those without a token."""
+        """Sentences without a token."""
         self._followed = 0
-        """How many someone wants to hear of as they go."""
+        """Number of sentences with a progress callback."""
         self._next_check_s = 0.0
 
     @property
@@ -53,7 +53,7 @@ class Batch:
         return self._decoding.nbytes
 
     def join(self, jobs: Sequence[Job], alone: bool) -> None:
-        """Take sentences in, of the decoding's width; `alone` as for `Decoding.step`."""
+        """Add sentences of the decoding's width; `alone` as for `Decoding.step`."""
         self._decoding.join([job.sentence for job in jobs], alone)
         encoded_s = time.monotonic()
         for job in jobs:
@@ -64,7 +64,7 @@ class Batch:
         self._next_check_s = 0.0  # some may have waited too long
 
     def step(self, alone: bool) -> None:
-        """Bring every sentence one token further; settle and let go of those that are done."""
+        """Run one step, then settle and remove the finished sentences."""
         if given_up := self._given_up():
             self._leave(given_up)
             self._fresh = [job for job in self._fresh if job in self.jobs]
@@ -91,7 +91,7 @@ class Batch:
                     job.progress(self._decoding.found.certain(slot))
 
     def _given_up(self) -> list[int]:
-        """Slots of sentences that nobody waits for any more."""
+        """Slots of sentences that were cancelled or are overdue."""
         now_s = time.monotonic()
         if now_s < self._next_check_s:
             return []
@@ -110,14 +110,14 @@ class Batch:
             result = found.result(slot)
             if (wanted := job.sentence.options.hypotheses) > 1:
                 result = replace(result, others=found.next_best(slot, wanted - 1))
-            # Counted before anyone can know that it is done.
+            # Counted before the future is set, so that the counts include it.
             self._statistics.completed(job, len(result.ids))
             job.steps = self._steps - job.begin_step
             self._meter.finished(job.steps, len(job.sentence.src_ids))
             job.settle(State.DONE, result)
 
     def _leave(self, slots: Sequence[int]) -> None:
-        """Let go of sentences in these slots, given in rising order."""
+        """Remove the sentences in these slots, given in ascending order."""
         self._decoding.leave(slots)
         for slot in reversed(slots):
             self._followed -= self.jobs[slot].progress is not None
@@ -129,11 +129,11 @@ class Batch:
 def length_groups(
     lengths: Sequence[int], most_tokens: int, most_padded: float | None
 ) -> list[slice]:
-    """Cut lengths in rising order into groups that waste little when each is padded by itself.
+    """Split lengths in ascending order into groups with little padding.
 
-    Padded to the longest of a batch, half of the encoder's work could be on padding. No group has
-    more than `most_tokens`, with padding, unless it is of one, nor more than `most_padded` times
-    its real tokens. If that is None, groups are not padded.
+    With padding to the longest sentence, half of the encoder's work could be on padding. Each group
+    has at most `most_tokens`, with padding, unless it is a single sentence, and at most
+    `most_padded` times its real tokens. If that is None, groups are not padded.
     """
     groups: list[slice] = []
     start = tokens = 0

@@ -1,4 +1,4 @@
-"""The scheduler, shared by threads: one of them asks at a time, and idle workers sleep."""
+"""Shares the scheduler between threads: calls are serialized, and idle workers sleep."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from dragoman_serving.engine.batching.scheduler import Decision, Scheduler
 
 
 class Dispatcher:
-    """Holds the lock and the clock; what the scheduler returns as a refusal, it raises."""
+    """Holds the lock and the clock; it raises the refusals that the scheduler returns."""
 
     def __init__(self, scheduler: Scheduler, meter: PaceMeter, idle_s: float) -> None:
-        """Begin to ask a scheduler.
+        """Store the scheduler.
 
         Args:
-            scheduler: others only read its counts.
-            meter: tells the pace.
-            idle_s: how long a worker sleeps before it hears that there is nothing to do.
+            scheduler: the scheduler; other code may only read its counts.
+            meter: measures the pace.
+            idle_s: longest sleep of a worker before it gets the decision to wait.
         """
         self._scheduler, self._meter, self._idle_s = scheduler, meter, idle_s
         self._changed = threading.Condition()
 
     def reserve(self, arrival: Arrival, turns: Turns | None) -> None:
-        """Reserve space for a request, if it has turns, or raise why it is refused."""
+        """Reserve space for a request, if it has turns, or raise the refusal."""
         with self._changed:
             _raise(self._scheduler.line.reserve(arrival, self._meter.pace, turns))
 
     def release(self, turns: Turns) -> None:
-        """Give back what a request has reserved."""
+        """Release the reserved space of a request."""
         with self._changed:
             self._scheduler.line.release(turns)
 
     def add(self, arrivals: Sequence[Job], turns: Turns) -> None:
-        """Let sentences wait, or raise why they are refused."""
+        """Queue sentences, or raise the refusal."""
         with self._changed:
             _raise(self._scheduler.add(arrivals, turns))
             self._wake()
 
     def decide(self, worker: int, rows: int, kinds: Collection[Kind] = ()) -> Decision:
-        """What a worker does before its next step; one with nothing in flight sleeps until then."""
+        """Returns a worker's decision; with nothing in flight, it sleeps until there is one."""
         with self._changed:
             decision = self._decide(worker, rows, kinds)
-            self._wake()  # what others may take depends on these rows
+            self._wake()  # the rows that others may take depend on these
             if decision.waits:
                 until_s = time.monotonic() + self._idle_s
                 while decision.waits and (left_s := until_s - time.monotonic()) > 0:
@@ -61,17 +61,17 @@ class Dispatcher:
         return self._scheduler.decide(worker, rows, time.monotonic(), pace, kinds)
 
     def _wake(self) -> None:
-        """Wake workers that sleep, if one of them may take something."""
+        """Wake sleeping workers, if one of them may take sentences."""
         if self._scheduler.may_spread:
             self._changed.notify_all()
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
-        """Take sentences out of the line, and return them."""
+        """Remove sentences from the queue, and return them."""
         with self._changed:
             return self._scheduler.drop(unwanted)
 
     def close(self, reason: DragomanError | None = None) -> None:
-        """Take no more, for this reason; what waits is still handed out."""
+        """Accept no more sentences, for this reason; waiting ones are still processed."""
         with self._changed:
             self._scheduler.line.close(reason)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The engine: sentences in, futures of hypotheses out, batched as they come and go."""
+"""The engine: translates sentences with in-flight batching, and returns futures."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from dragoman_serving.engine.settings import BatchLimits, Tuning
 log = logging.getLogger(__name__)
 
 _SWEEP_S = 0.02
-"""How often the waiting line is searched for sentences that nobody wants any more."""
+"""Seconds between searches of the queue for cancelled or overdue sentences."""
 _SWEEP_PER_SENTENCE_S = 10e-6
-"""So that a long line is not searched all the time."""
+"""Added for each waiting sentence, so that a long queue is not searched all the time."""
 
 
 class Engine:
-    """Translates with in-flight batching, in several worker threads."""
+    """Translates sentences with in-flight batching, in several worker threads."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Engine:
 
         Args:
             network: the model.
-            special_ids: of the model's vocabulary.
-            workers: worker threads.
-            limits: bounds on rows and waiting sentences.
-            on_failure: called once, in a thread of the engine, after it broke and failed what it
-                held.
-            tuning: numbers that were chosen by measurements.
-            statistics: where to count; None: nothing else counts there.
+            special_ids: special ids of the model's vocabulary.
+            workers: number of worker threads.
+            limits: limits of rows and waiting sentences.
+            on_failure: called once, in a thread of the engine, after the engine has failed and
+                settled all sentences.
+            tuning: measured tuning parameters.
+            statistics: counters to use; None: new ones.
         """
         self._network = network
         self._special_ids = special_ids
@@ -88,13 +88,13 @@ class Engine:
         """Reserve space for a request, unless it cannot be translated in time.
 
         Args:
-            sentences: those of the request that are known, of one priority and deadline.
-            turns: for all its sentences; give it to `submit`, and at last to `release`.
-            total: how many it has. The unknown ones are taken to be like the known ones.
+            sentences: the known sentences of the request, with the same priority and deadline.
+            turns: turns for all its sentences; pass it to `submit`, and finally to `release`.
+            total: total number of sentences. Unknown ones are assumed to be like the known ones.
 
         Raises:
-            Overloaded: too much other work waits, or the request leaves no space for others.
-            DeadlineExceeded: its own work takes longer than it allows.
+            Overloaded: too much other work is waiting, or the request is too large.
+            DeadlineExceeded: its own work exceeds its deadline.
         """
         if not sentences:
             return
@@ -110,7 +110,7 @@ class Engine:
         self._reserve(arrival, turns)
 
     def check_space(self, sentences: int, priority: int, deadline_s: float | None) -> None:
-        """Refuse at least so many sentences, of whatever lengths, before they are tokenized.
+        """Refuse a request with at least this number of sentences before it is tokenized.
 
         Raises:
             Overloaded: see `reserve`.
@@ -129,7 +129,7 @@ class Engine:
             raise
 
     def release(self, turns: Turns) -> None:
-        """Give back what a request has reserved and not used, and reserve nothing for it again."""
+        """Release a request's unused space, and reserve nothing for it again."""
         self._dispatcher.release(turns)
 
     def submit(
@@ -138,15 +138,15 @@ class Engine:
         progress: Sequence[Progress] | None = None,
         turns: Turns | None = None,
     ) -> list[Future[Hypothesis]]:
-        """Let sentences wait for translation, all or none of them.
+        """Queue sentences for translation, all or none of them.
 
         Args:
-            sentences: what to translate.
-            progress: for each of them, who wants to hear of its tokens as they come.
-            turns: those of the request, if there are other sentences of it.
+            sentences: sentences to translate.
+            progress: for each of them, a callback for its tokens.
+            turns: turns of the request, if it has other sentences.
 
         Returns:
-            A future a sentence, in their order. Cancelling it gives the sentence up.
+            One future per sentence, in their order. Cancelling it cancels the sentence.
 
         Raises:
             Overloaded: too many are waiting.
@@ -156,7 +156,7 @@ class Engine:
         reports = progress or itertools.repeat(None, len(sentences))
         jobs = [Job(sentence, report) for sentence, report in zip(sentences, reports, strict=True)]
         try:
-            # Who hears of the tokens as they come reads them from the beginning.
+            # Streamed sentences are read from the beginning, so they keep their order.
             self._dispatcher.add(jobs if progress else self._deal(jobs), turns or Turns())
         except Overloaded:
             self.statistics.add(rejected=len(jobs))
@@ -166,16 +166,16 @@ class Engine:
         return [job.future for job in jobs]
 
     def _deal(self, jobs: Sequence[Job]) -> list[Job]:
-        """Sentences of like length together, which waste the least padding, dealt out like cards.
+        """Orders sentences so that those of similar length are together, which needs less padding.
 
-        Each worker takes its share from the front, and none may get all the long ones.
+        Each worker takes its share from the front of the queue, so every share gets all lengths.
         """
         by_length = sorted(jobs, key=_src_length)
         return [job for hand in range(self.workers) for job in by_length[hand :: self.workers]]
 
     @property
     def waiting(self) -> int:
-        """Sentences that wait."""
+        """Number of waiting sentences."""
         return len(self._scheduler.line)
 
     @property
@@ -185,18 +185,18 @@ class Engine:
 
     @property
     def workers(self) -> int:
-        """Threads that step sentences of their own."""
+        """Number of worker threads."""
         return len(self._workers)
 
     @property
     def most_rows(self) -> int:
-        """Rows that may be in flight at once."""
+        """Maximum rows in flight."""
         return self._limits.rows * len(self._workers)
 
     def most_bytes(self, widest: int) -> int:
-        """Bytes that the caches of one kind of search take at most, in all workers.
+        """Returns the maximum bytes of the caches of one kind of search, in all workers.
 
-        Sentences have up to `widest` rows; or more with alternatives, but no more than a worker.
+        Sentences have up to `widest` rows; with alternatives more, up to the limit of a worker.
         """
         return self.workers * most_bytes(self._network, self._limits, widest)
 
@@ -207,7 +207,7 @@ class Engine:
         return sum(batch.nbytes for of_worker in batches for batch in of_worker)
 
     def close(self) -> None:
-        """Translate what waits, then stop. Further submissions are refused."""
+        """Translate the waiting sentences, then stop. New submissions are refused."""
         self._dispatcher.close()
         for worker in self._workers:
             worker.join()
@@ -239,31 +239,31 @@ class Engine:
                         give_back()
                 _step(batches, alone)
                 busy_since_s = self._measure(rows, busy_since_s)
-        except BaseException as error:  # whatever it was, everyone who waits must hear of it
+        except BaseException as error:  # every error must reach all waiting requests
             self._fail(error, joining)
 
     def _kinds(self, batches: Mapping[Kind, Batch]) -> Collection[Kind]:
-        """The kinds of searches that a worker has in flight, where their number is limited."""
+        """The kinds of searches that a worker has in flight, if their number is limited."""
         if self._limits.kinds is None:
             return ()
         return [kind for kind, batch in batches.items() if batch.rows]
 
     def _may_change(self) -> bool:
-        """Whether the decision for a worker may be another, though it has as many rows as before.
+        """Whether a worker's decision may have changed, although its rows have not.
 
-        Without a look at the scheduler under its lock, which takes a tenth of a small step.
+        Checked without the scheduler's lock, which would take a tenth of a small step.
         """
         return len(self._scheduler.line) > 0 or self._network.gains_alone
 
     def _measure(self, rows: int, busy_since_s: float | None) -> float | None:
-        """Count a step if the worker was busy all the time since the one before.
+        """Measure a step if the worker was busy all the time since the step before.
 
         Args:
-            rows: that it has stepped.
-            busy_since_s: when the step before was done, if others waited then.
+            rows: rows of the step.
+            busy_since_s: end of the step before, if others waited then; else None.
 
         Returns:
-            The same for the next step.
+            `busy_since_s` for the next step.
         """
         now_s = time.monotonic()
         if 2 * rows < self._limits.rows or not self._scheduler.line:
@@ -273,20 +273,20 @@ class Engine:
         return now_s
 
     def _give_up(self, unwanted: Sequence[Job], why: str) -> None:
-        """Settle sentences that are cancelled or overdue."""
+        """Settle sentences that were cancelled or are overdue."""
         for job in unwanted:
             job.give_up(why)
             self.statistics.gave_up(job)
 
     def _begin(self, jobs: Sequence[Job], batches: dict[Kind, Batch], alone: bool) -> None:
-        """Let sentences join the batches of searches like theirs."""
+        """Add sentences to the batches of their kind."""
         now_s = time.monotonic()
         most_padded = self._tuning.encoder_padding if self._network.pads_sources else None
         for kind in sorted({job.kind for job in jobs}):
             joining = sorted((job for job in jobs if job.kind == kind), key=_src_length)
             if kind not in batches:
                 for empty in [one for one, batch in batches.items() if not batch.rows]:
-                    del batches[empty]  # gone before there is more
+                    del batches[empty]  # free its memory before more is allocated
                 width, searches = kind
                 decoding = self._network.begin(
                     width, self._special_ids, slots(self._limits, width * searches), searches
@@ -300,14 +300,14 @@ class Engine:
         self.statistics.joined(jobs, now_s)
 
     def _sweep(self) -> None:
-        """Remove waiting sentences that are cancelled or overdue."""
+        """Remove waiting sentences that were cancelled or are overdue."""
         while not self._closed.wait(_SWEEP_S + _SWEEP_PER_SENTENCE_S * self.waiting):
             now_s = time.monotonic()
             unwanted = self._dispatcher.drop(lambda job: not job.is_wanted(now_s))  # noqa: B023
             self._give_up(unwanted, "the deadline passed while it waited")
 
     def _fail(self, error: BaseException, joining: Sequence[Job]) -> None:
-        """Fail everything: a worker that broke leaves nothing that could be trusted."""
+        """Fail all sentences, because the state is not reliable after a worker has failed."""
         log.error("the engine broke", exc_info=error)
         failure = EngineFailure(f"the engine failed: {type(error).__name__}")
         self._dispatcher.close(failure)
@@ -323,12 +323,12 @@ class Engine:
 
 
 def most_bytes(network: Measured, limits: BatchLimits, widest: int) -> int:
-    """Bytes that the caches of one kind of search take at most in one worker."""
+    """Returns the maximum bytes of the caches of one kind of search in one worker."""
     return max(network.most_bytes(width, slots(limits, width)) for width in range(1, widest + 1))
 
 
 def slots(limits: BatchLimits, width: int) -> int:
-    """Sentences of so many rows that a worker may have; one may have more than all its rows."""
+    """Returns the maximum sentences of `width` rows of a worker; a single one may exceed it."""
     return max(1, limits.rows // width)
 
 
@@ -337,12 +337,12 @@ def _left_s(deadline_s: float | None) -> float | None:
 
 
 def _step(batches: dict[Kind, Batch], alone: bool) -> None:
-    """Bring every sentence one token further."""
-    # In a function of its own: a variable of the worker's would hold a batch that was dropped.
+    """Run one step of all batches."""
+    # A separate function, because a local variable of the worker would keep a removed batch alive.
     for kind, batch in list(batches.items()):
         batch.step(alone)
         if not batch.rows and len(batches) > 1:
-            del batches[kind]  # one may keep its memory for what comes next
+            del batches[kind]  # only the last one keeps its memory for later sentences
 
 
 def _src_length(job: Job) -> int:

@@ -1,4 +1,4 @@
-"""Giving memory back to the system."""
+"""Returns memory to the system."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import gc
 
 
 def give_back() -> None:
-    """Return what nobody uses: garbage, and freed memory; all threads wait meanwhile."""
+    """Collect garbage, and return freed memory; all threads wait meanwhile."""
     gc.collect()
     trim()
 
 
 def trim() -> None:
-    """Return freed memory that glibc, if it is that, has kept.
+    """Return freed memory that glibc has kept; does nothing with another C library.
 
-    It keeps some for each thread, for allocations to come: after a burst, a hundred megabytes.
+    glibc keeps freed memory of each thread for later allocations: after a burst, a hundred
+    megabytes.
 
     Source: https://man7.org/linux/man-pages/man3/malloc_trim.3.html
     """

@@ -1,4 +1,4 @@
-"""A sentence on its way through the engine, and the future of its translation."""
+"""A sentence in the engine, with the future of its translation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dragoman_serving.engine.sentence import Sentence
 
 _Result = TypeVar("_Result")
 _settling = threading.Lock()
-"""A worker that is done with a sentence and one that broke may settle it at the same moment."""
+"""A worker that finishes a sentence and one that fails may settle it at the same time."""
 
 Progress = Callable[[tuple[int, ...]], None]
-"""Takes the tokens that are certain so far, without start and end symbol."""
+"""Callback for the stable prefix, as tokens without start and end symbol."""
 
 
 class State(Enum):
-    """Where a sentence is; the last four are final."""
+    """State of a sentence; the last four are final."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -33,14 +33,14 @@ class State(Enum):
 
 
 class Awaited(Generic[_Result]):
-    """A piece of work that somebody waits for.
+    """A unit of work with a future.
 
-    Cancelling `future` gives it up: `state` becomes CANCELLED when the engine next looks at it.
+    Cancelling `future` cancels it: `state` becomes CANCELLED when the engine next checks it.
     `work` is in the unit of `Pace`, `deadline_s` on the clock of `time.monotonic`.
     """
 
     def __init__(self, work: int, priority: int, deadline_s: float | None) -> None:
-        """Begin to wait."""
+        """Start in the state WAITING."""
         self.future: Future[_Result] = Future()
         self.state = State.WAITING
         self.work, self.priority, self.deadline_s = work, priority, deadline_s
@@ -51,7 +51,7 @@ class Awaited(Generic[_Result]):
         return not overdue and not self.future.done()
 
     def settle(self, state: State, outcome: _Result | Exception) -> None:
-        """Give it a final state and its future an outcome, unless it has them or is cancelled."""
+        """Set the final state and the future's outcome, unless they are set or it is cancelled."""
         with _settling:
             if self.state not in (State.WAITING, State.RUNNING):
                 return
@@ -65,24 +65,24 @@ class Awaited(Generic[_Result]):
             self.future.set_result(outcome)
 
     def give_up(self, why: str) -> None:
-        """Settle what is not wanted: it was cancelled, or else it is overdue, as `why` says."""
+        """Settle work that was cancelled or is overdue; `why` is the message if it is overdue."""
         self.settle(State.EXPIRED, DeadlineExceeded(why))
 
 
 Kind = tuple[int, int]
-"""Of sentences that may step together: the width of a search, and the searches of a sentence."""
+"""Sentences of one kind may step together: the beam width, and the searches per sentence."""
 
 
 class Job(Awaited[Hypothesis]):
-    """A sentence, and when it reached which step.
+    """A sentence, with the times of its stages.
 
-    `progress` is called in the engine's thread, so it must be quick. `begin_step` is how many steps
-    its batch had made when it joined, `steps` how many it took itself. `came_alone` is whether
-    nothing else was submitted with it.
+    `progress` is called in the engine's thread, so it must be fast. `begin_step` is the number of
+    steps of its batch before it joined, `steps` the number of its own steps. `came_alone` tells
+    whether nothing else was submitted with it.
     """
 
     def __init__(self, sentence: Sentence, progress: Progress | None = None) -> None:
-        """Begin to wait."""
+        """Start in the state WAITING."""
         self.sentence, self.progress = sentence, progress
         self.rows = sentence.options.rows
         self.kind: Kind = sentence.options.beam_width, sentence.options.searches

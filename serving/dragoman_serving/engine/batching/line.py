@@ -1,4 +1,4 @@
-"""A waiting line in which requests take turns.
+"""A queue in which requests take turns.
 
 Higher priority goes first. Within a priority, the k-th item of every request goes before the
 (k+1)-th item of any: start-time fair queueing with items of equal size. So one request of 20,000
@@ -26,43 +26,43 @@ class Turns:
 
     Attributes:
         last: turn of the item added last.
-        reserved: items that may still be added, for whoever bounds the line.
-        released: whether nothing is reserved for it any more.
+        reserved: reserved items that may still be added, for a bounded queue.
+        released: whether its reservation was released.
     """
 
     def __init__(self) -> None:
-        """Begin before the first item."""
+        """Start before the first item."""
         self.last = 0
         self.reserved = 0
         self.released = False
 
 
 class Line(Generic[_Item]):
-    """Items that wait, each with the work that it will take."""
+    """Waiting items, each with its expected work."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._entries: list[tuple[_Key, _Item]] = []
-        """Sorted by key. Lists, whose insertions in the middle move memory alone, are fast enough
-        for 40,000 entries and give sums of work by slices."""
+        """Sorted by key. A list is fast enough for 40,000 entries, because an insertion only moves
+        memory, and a slice gives the sum of the work."""
         self._work: list[int] = []
-        """Of the entries, in their order."""
+        """Work of the entries, in the same order."""
         self._current: collections.defaultdict[int, int] = collections.defaultdict(int)
-        """Turn of the item taken last, by priority."""
+        """Turn of the item that was taken last, by priority."""
         self._arrivals = itertools.count()
 
     def __len__(self) -> int:
-        """Number of items that wait."""
+        """Number of waiting items."""
         return len(self._entries)
 
     def add(self, item: _Item, turns: Turns, work: int = 1, priority: int = 0) -> None:
-        """Let an item wait.
+        """Add an item.
 
         Args:
-            item: what waits.
-            turns: of its request.
-            work: in any unit, the same for all items.
-            priority: of two items, the one of higher priority goes first.
+            item: the item.
+            turns: turns of its request.
+            work: its work, in the same unit for all items.
+            priority: items of higher priority go first.
         """
         turns.last = max(turns.last, self._current[priority]) + 1
         key = (-priority, turns.last, next(self._arrivals))
@@ -71,18 +71,18 @@ class Line(Generic[_Item]):
         self._work.insert(index, work)
 
     def first(self) -> _Item:
-        """The item that is next; there must be one."""
+        """Returns the next item; there must be one."""
         return self._entries[0][1]
 
     def take(self) -> _Item:
-        """Remove the item that is next, and return it; there must be one."""
+        """Removes the next item, and returns it; there must be one."""
         (priority, turn, _), item = self._entries.pop(0)
         self._current[-priority] = turn
         del self._work[0]
         return item
 
     def drop(self, unwanted: Callable[[_Item], bool]) -> list[_Item]:
-        """Remove items that nobody waits for any more, and return them in their order."""
+        """Removes unwanted items, and returns them in their order."""
         drops = [unwanted(item) for _, item in self._entries]
         dropped = [item for (_, item), drop in zip(self._entries, drops, strict=True) if drop]
         if dropped:
@@ -92,11 +92,11 @@ class Line(Generic[_Item]):
         return dropped
 
     def work_ahead(self, items: int, priority: int = 0) -> int:
-        """Work that would be taken before the last of so many items of a new request.
+        """Returns the work that would be taken before the last item of a new request.
 
         Args:
-            items: of the new request.
-            priority: theirs.
+            items: number of items of the new request.
+            priority: their priority.
         """
         last = (-priority, self._current[priority] + items, _LAST_ARRIVAL)
         return sum(self._work[: bisect.bisect(self._entries, last, key=_key)])

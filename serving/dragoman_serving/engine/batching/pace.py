@@ -1,8 +1,8 @@
-"""How fast the engine works while sentences wait, measured, to tell how long others will wait.
+"""Measures the throughput of a busy engine, to estimate waiting times.
 
-Work is counted in rows times source tokens, which is known on arrival. How many steps a source
-token takes, and how many rows are stepped in a second, is measured. Only busy time counts, since an
-engine that is not busy does not show its capacity.
+The unit of work is rows times source tokens, which is known on arrival. The steps per source token
+and the row steps per second are measured. Only busy time counts, because an idle engine does not
+show its capacity.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import threading
 from dataclasses import dataclass
 
 _BUSY_MEMORY_S = 5.0
-"""Busy time, of a worker, after which a measurement counts for a third."""
+"""Busy time of a worker after which the weight of a measurement has fallen to a third."""
 _LONGEST_STEP_S = 1.0
-"""A longer one was not work: the process, or the whole machine, was stopped meanwhile."""
+"""Longer steps are cut to this, because the process or the machine was probably paused."""
 _LEAST_BUSY_S = 0.3
 _SENTENCE_MEMORY = 256
 _LEAST_SENTENCES = 8
@@ -21,11 +21,11 @@ _LEAST_SENTENCES = 8
 
 @dataclass(frozen=True)
 class Pace:
-    """What was measured.
+    """The measured pace.
 
     Attributes:
-        work_s: time in which all workers together do one unit of work.
-        token_s: time for which a sentence is in flight, for each of its source tokens.
+        work_s: time of all workers together for one unit of work.
+        token_s: time in flight of a sentence, per source token.
     """
 
     work_s: float
@@ -33,13 +33,13 @@ class Pace:
 
 
 class PaceMeter:
-    """Measured by several threads, and asked by others."""
+    """Measures the pace; several threads may use it."""
 
     def __init__(self, workers: int) -> None:
-        """Begin without a measurement.
+        """Start without a measurement.
 
         Args:
-            workers: threads that step rows beside each other.
+            workers: number of parallel worker threads.
         """
         self._workers = workers
         self._lock = threading.Lock()
@@ -50,8 +50,8 @@ class PaceMeter:
         """Count a step of a worker while other sentences waited.
 
         Args:
-            rows: that were stepped.
-            elapsed_s: time for it and all that goes with it.
+            rows: rows of the step.
+            elapsed_s: time of the step, with all overhead.
         """
         elapsed_s = min(elapsed_s, _LONGEST_STEP_S)
         keep = 1 - elapsed_s / _BUSY_MEMORY_S
@@ -61,11 +61,11 @@ class PaceMeter:
             self._row_steps = self._row_steps * keep + rows
 
     def finished(self, steps: int, src_tokens: int) -> None:
-        """Count a sentence.
+        """Count a finished sentence.
 
         Args:
-            steps: that it took.
-            src_tokens: that it has.
+            steps: number of its steps.
+            src_tokens: number of its source tokens.
         """
         keep = 1 - 1 / _SENTENCE_MEMORY
         with self._lock:
@@ -75,7 +75,7 @@ class PaceMeter:
 
     @property
     def pace(self) -> Pace | None:
-        """The pace of the last busy seconds; None before enough was measured."""
+        """The pace of the last busy seconds; None before there are enough measurements."""
         with self._lock:
             if self._busy_s < _LEAST_BUSY_S or self._sentences < _LEAST_SENTENCES:
                 return None

@@ -1,7 +1,7 @@
-"""Which sentences wait, which join which worker, and when.
+"""The scheduler: decides which waiting sentences join which worker, and when.
 
-Policy alone: no tensors, threads, locks or clocks. What each method decides depends only on the
-calls before it and its arguments, so a recorded sequence of calls can be replayed.
+Only policy, without tensors, threads, locks or clocks. Each decision depends only on the earlier
+calls and the arguments, so a recorded sequence of calls can be replayed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dragoman_serving.engine.settings import BatchLimits, Tuning
 
 @dataclass(frozen=True)
 class Decision:
-    """What a worker does before its next step.
+    """A worker's actions before its next step.
 
     Attributes:
         joining: sentences that join its batches.
-        late: sentences that leave the line, because they would miss their deadline.
-        alone: whether the worker has all the work there is, and it is little.
-        held_steps: steps for which the few sentences that wait still wait for others.
-        waits: there is nothing for it to do now.
-        ends: there is nothing for it to do, and the scheduler was closed.
+        late: sentences that are removed from the queue, because they would miss their deadline.
+        alone: whether the worker has all the work, and it is little.
+        held_steps: steps for which the few waiting sentences still wait for others.
+        waits: whether it has nothing to do now.
+        ends: whether it has nothing to do, and the scheduler was closed.
     """
 
     joining: tuple[Job, ...] = ()
@@ -39,23 +39,23 @@ class Decision:
 
 
 class Scheduler:
-    """Requests take turns within a priority; the rows are shared evenly by the workers.
+    """Requests take turns within a priority; the rows are shared evenly between the workers.
 
     Attributes:
-        line: the sentences that wait; it reserves space for requests or refuses them.
+        line: the queue of sentences, which reserves space for requests or refuses them.
     """
 
     def __init__(
         self, limits: BatchLimits, workers: int, lone_rows: int = 0, tuning: Tuning | None = None
     ) -> None:
-        """Begin with nothing waiting.
+        """Start with an empty queue.
 
         Args:
-            limits: bounds on rows and waiting sentences.
-            workers: how many ask.
+            limits: limits of rows and waiting sentences.
+            workers: number of workers.
             lone_rows: if at most this many rows are waiting or running, one worker takes them all,
-                because a step of so few is faster with all the cores.
-            tuning: numbers that were chosen by measurements.
+                because such a small step is faster with all cores.
+            tuning: measured tuning parameters.
         """
         self._single_rows = limits.single_rows // max(workers - 1, 1)
         self._limits, self._lone_rows, self._tuning = limits, lone_rows, tuning or Tuning()
@@ -72,10 +72,10 @@ class Scheduler:
         return sum(self._rows)
 
     def add(self, arrivals: Sequence[Job], turns: Turns) -> DragomanError | None:
-        """Let sentences of one request wait, all or none of them.
+        """Queue sentences of one request, all or none of them.
 
         Returns:
-            Why they are refused; see `BoundedLine.accept`.
+            The refusal, or None; see `BoundedLine.accept`.
         """
         refusal = self.line.accept(arrivals, turns)
         if refusal is None:
@@ -86,11 +86,11 @@ class Scheduler:
 
     @property
     def may_spread(self) -> bool:
-        """Whether a worker with nothing in flight may take some of what waits."""
+        """Whether a worker with nothing in flight may take waiting sentences."""
         return any(rows == 0 and self._room(worker) > 0 for worker, rows in enumerate(self._rows))
 
     def needs_pace(self, rows: int) -> bool:
-        """Whether the decision for a worker with so many rows depends on the pace."""
+        """Whether the decision for a worker with `rows` rows depends on the pace."""
         may_join = rows < self._limits.rows or self._lone_rows > 0
         return may_join and len(self.line) >= self._limits.rows
 
@@ -102,14 +102,14 @@ class Scheduler:
         pace: Pace | None,
         kinds: Collection[Kind] = (),
     ) -> Decision:
-        """What a worker does before its next step.
+        """Returns a worker's actions before its next step.
 
         Args:
-            worker: who asks.
-            rows: how many it has in flight.
+            worker: index of the worker.
+            rows: number of its rows in flight.
             now_s: the time, on the clock of the deadlines.
-            pace: how fast the engine works; see `needs_pace`.
-            kinds: of searches that it has in flight.
+            pace: the measured pace; see `needs_pace`.
+            kinds: kinds of searches that it has in flight.
         """
         self._rows[worker] = rows
         room = self._room(worker)
@@ -139,7 +139,7 @@ class Scheduler:
         return Decision(tuple(joining), tuple(late), self._alone(worker))
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
-        """Take sentences out of the line that nobody waits for any more, and return them."""
+        """Removes unwanted sentences from the queue, and returns them."""
         dropped = self.line.drop(unwanted)
         self._waiting_rows -= sum(job.rows for job in dropped)
         return dropped
@@ -152,21 +152,21 @@ class Scheduler:
         return self._waiting_rows + self.rows <= self._lone_rows
 
     def _is_further(self, job: Job, kinds: Collection[Kind]) -> bool:
-        """Whether a sentence would be of one kind more than a worker may have."""
+        """Whether a sentence would exceed a worker's number of kinds."""
         most = self._limits.kinds
         return most is not None and job.kind not in kinds and len(kinds) >= most
 
     def _is_late(self, job: Job, now_s: float, pace: Pace | None) -> bool:
-        """Whether a sentence would take a row from others, and then miss its deadline.
+        """Whether a sentence would take rows from others, and then miss its deadline.
 
-        Only while others wait: a lone sentence is translated faster than a busy engine's pace says.
+        Only while others wait: a single sentence is faster than the pace of a busy engine.
         """
         if job.deadline_s is None or pace is None or len(self.line) < self._limits.rows:
             return False
         return now_s + pace.token_s * len(job.sentence.src_ids) > job.deadline_s
 
     def _holds_back(self, worker: int, room: int) -> bool:
-        """Whether so few rows could join a worker's that it is better to wait for more."""
+        """Whether so few rows could join a worker that it is better to wait for more."""
         joinable = min(room, self._waiting_rows)
         few = 0 < joinable * self._tuning.join_few_divisor < self._rows[worker]
         if few and self._patience[worker] > 0:
@@ -176,7 +176,7 @@ class Scheduler:
         return False
 
     def _room(self, worker: int) -> int:
-        """Rows that a worker may take now: up to its share of all there are."""
+        """Rows that a worker may take now, up to its share of all rows."""
         if not self.line:
             return 0
         total = self._waiting_rows + self.rows

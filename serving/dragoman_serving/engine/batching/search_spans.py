@@ -1,4 +1,4 @@
-"""What the engine did with sentences that were submitted together, as spans."""
+"""Spans of the engine's stages, for sentences that were submitted together."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dragoman_serving.engine.request_trace import RequestTrace, when_settled
 def trace_search(trace: RequestTrace, jobs: Sequence[Job]) -> None:
     """Add spans to a trace when all of these jobs have ended: `queue`, `encode`, `decode`.
 
-    Each begins with the first sentence that reaches that stage, and ends with the last that
-    leaves it, so that those of several sentences overlap.
+    Each span begins when the first sentence reaches the stage, and ends when the last one leaves
+    it, so that the spans of several sentences overlap.
     """
     when_settled([job.future for job in jobs], lambda: _add_spans(trace, jobs))
 

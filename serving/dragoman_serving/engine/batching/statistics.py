@@ -1,4 +1,4 @@
-"""What the engine has done so far, for those who watch it."""
+"""The engine's counters, for metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman_serving.engine.histogram import Histogram
 
 @dataclass
 class Counts:
-    """Sums since the engine started; times in seconds."""
+    """Totals since the engine started; times in seconds."""
 
     completed: int = 0
     cancelled: int = 0
@@ -29,24 +29,24 @@ class Counts:
     decode_s: float = 0.0
     """From joining a batch to the last token."""
     queue: Histogram = field(default_factory=Histogram)
-    """From submission to joining a batch, of all sentences that joined one."""
+    """From submission to joining a batch, for all sentences that joined one."""
     first_token: Histogram = field(default_factory=Histogram)
-    """From submission to the end of the first step, of all sentences that reached it."""
+    """From submission to the end of the first step, for all sentences that reached it."""
     total: Histogram = field(default_factory=Histogram)
-    """From submission to the result, of `completed` sentences."""
+    """From submission to the result, for `completed` sentences."""
 
 
 class Statistics:
-    """Counts that several threads add to."""
+    """Thread-safe counters."""
 
     def __init__(self) -> None:
-        """Begin at zero."""
+        """Start at zero."""
         self._lock = threading.Lock()
         self._counts = Counts()
 
     @property
     def counts(self) -> Counts:
-        """The counts as they are now."""
+        """A copy of the current counts."""
         with self._lock:
             return copy.deepcopy(self._counts)
 
@@ -68,14 +68,14 @@ class Statistics:
                 self._counts.first_token.observe(now_s - job.submitted_s)
 
     def gave_up(self, job: Job) -> None:
-        """Count a sentence that was not wanted any more."""
+        """Count a sentence that was cancelled or is overdue."""
         if job.state is State.EXPIRED:
             self.add(overdue=1)
         else:
             self.add(cancelled=1)
 
     def completed(self, job: Job, output_tokens: int) -> None:
-        """Count a sentence whose translation is done."""
+        """Count a finished sentence."""
         now_s = time.monotonic()
         joined_s, first_s = job.joined_s or now_s, job.first_token_s or now_s
         with self._lock:
@@ -90,6 +90,6 @@ class Statistics:
             )
 
     def _add(self, **increments: float) -> None:
-        """Add to counts, with the lock held."""
+        """Add to counts; the lock must be held."""
         for name, more in increments.items():
             setattr(self._counts, name, getattr(self._counts, name) + more)

@@ -1,1 +1,1 @@
-"""The Transformer in 8-bit products, compiled: for CPUs with AVX-512 VNNI."""
+"""The compiled Transformer with 8-bit products, for several CPU instruction sets."""

@@ -1,8 +1,8 @@
-"""From a checkpoint's tensors to one block of memory that the compiled code reads.
+"""Quantizes a checkpoint's tensors into one block of memory for the compiled code.
 
-Every weight is coded in 8 bits with one scale an output, of the stored weights; the embedding stays
-as it is stored. The block is the same for every instruction set; `model.c` finds its arrays. It is
-written piece by piece, and no more than one layer is held beside it.
+Every weight is quantized to 8 bits with one scale per output; the embedding stays in its stored
+precision. The block is the same for every instruction set; `model.c` finds its arrays. It is
+written piece by piece, with at most one layer in memory at the same time.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dragoman_serving.engine.compiled.library import LANES, PANEL, Sizes
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 Pieces = Iterable[Array]
-"""An array's parts, in their order, none of which is needed when the next one is made."""
+"""The consecutive parts of an array; each may be freed before the next one is made."""
 
 CODING_VERSION = 1
-"""To be raised when the same weights come to another block: kept ones are made anew then."""
+"""Increment this when the same weights give another block, so that kept blocks are made again."""
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
 _ALIGNMENT = 64
-"""Bytes, of which each array begins at a multiple."""
+"""Alignment of each array, in bytes."""
 _PIECE_ROWS = 64 * PANEL
-"""Of an embedding or a product that are held at once."""
+"""Rows of an embedding or a product that are in memory at once."""
 
 
 class Weight(Protocol):
-    """A weight [M, K], of which slices of rows are read when they are needed, in fp32."""
+    """A weight [M, K]; slices of rows are read in fp32 when they are needed."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,21 +42,21 @@ class Weight(Protocol):
         ...
 
     def __getitem__(self, rows: slice, /) -> Floats:
-        """Some rows, which may be written over."""
+        """Returns a slice of rows, which may be overwritten."""
         ...
 
 
 class Tensors:
-    """Tensors of a safetensors file by their names in a checkpoint, each read when it is needed.
+    """Tensors of a safetensors file by name, each read when it is needed.
 
-    The file is opened anew for each one: what was read stays resident until it is closed.
+    The file is opened again for each one, because its pages stay resident until it is closed.
     """
 
     def __init__(self, path: Path) -> None:
         """Read the names.
 
         Raises:
-            OSError, SafetensorError: it cannot be read.
+            OSError, SafetensorError: the file cannot be read.
         """
         self._path = path
         with _opened(path) as file:
@@ -67,10 +67,10 @@ class Tensors:
         return name in self._shapes
 
     def floats(self, name: str) -> Floats:
-        """A copy, in fp32.
+        """Returns a copy of a tensor, in fp32.
 
         Raises:
-            KeyError: there is none of this name.
+            KeyError: there is no tensor of this name.
         """
         if name not in self:
             raise KeyError(name)
@@ -78,21 +78,21 @@ class Tensors:
             return np.array(file.get_tensor(name), np.float32)
 
     def weight(self, name: str) -> Weight:
-        """A tensor that is too large to be held whole.
+        """Returns a tensor that is too large to be read as a whole.
 
         Raises:
-            KeyError: there is none of this name.
+            KeyError: there is no tensor of this name.
         """
         return _StoredWeight(self._path, name, self._shapes[name])
 
     def linear(self, name: str) -> tuple[Floats, Floats | None]:
-        """Weight [M, K] and bias [M]."""
+        """Returns weight [M, K] and bias [M]."""
         bias = self.floats(f"{name}.bias") if f"{name}.bias" in self else None
         return self.floats(f"{name}.weight"), bias
 
 
 class _StoredWeight:
-    """See `Weight`: in a file."""
+    """See `Weight`; stored in a file."""
 
     def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
         self._path, self._name = path, name
@@ -105,7 +105,7 @@ class _StoredWeight:
 
 
 class _Halved:
-    """See `Weight`: another one, rounded to fp16."""
+    """See `Weight`; another weight, rounded to fp16."""
 
     def __init__(self, weight: Weight) -> None:
         self._weight, self.shape = weight, weight.shape
@@ -115,7 +115,7 @@ class _Halved:
 
 
 def _opened(path: Path) -> Any:
-    from safetensors import safe_open  # a model whose block is kept does without
+    from safetensors import safe_open  # not needed for a model with a kept block
 
     return safe_open(path, "numpy")
 
@@ -124,8 +124,8 @@ def write_block(tensors: Tensors, sizes: Sizes, write: Callable[[Array | bytes],
     """Write a block, one array after the other.
 
     Args:
-        tensors: of the checkpoint.
-        sizes: of the model; `norm_first` is set as the tensors have it.
+        tensors: tensors of the checkpoint.
+        sizes: sizes of the model; `norm_first` is set from the tensors.
         write: appends to the block.
 
     Raises:
@@ -159,7 +159,7 @@ def _arrays(tensors: Tensors, sizes: Sizes) -> Iterator[Pieces]:
             yield from _norm(tensors, name)
         else:
             yield from ([np.zeros(sizes.model_size, np.float32)],) * 2
-    # By default the output has the embedding, as it is stored here.
+    # By default, the output projection is the embedding, in its stored precision.
     own_output = "own_output.weight" in tensors
     output = tensors.weight("own_output.weight") if own_output else _Halved(embedding)
     bias = tensors.floats("output_bias") if "output_bias" in tensors else None
@@ -190,7 +190,7 @@ def _feed_forward(tensors: Tensors, name: str) -> Iterator[Pieces]:
 
 
 def _self_attention(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces]:
-    """One product for queries, keys and values, and the output's."""
+    """One product for queries, keys and values, and the output product."""
     weight, bias = _query(tensors, name, sizes)
     weights, biases = tensors.linear(f"{name}.key_value")
     both = None if bias is None or biases is None else np.concatenate([bias, biases])
@@ -199,7 +199,7 @@ def _self_attention(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Piece
 
 
 def _query(tensors: Tensors, name: str, sizes: Sizes) -> tuple[Floats, Floats | None]:
-    """Weight and bias, scaled for attention once, so that no step does it again."""
+    """Weight and bias, with the scale of attention already applied."""
     scale = np.float32(math.sqrt(sizes.model_size // sizes.heads))
     weight, bias = tensors.linear(f"{name}.query")
     return weight / scale, None if bias is None else bias / scale
@@ -218,9 +218,9 @@ def _halves(weight: Weight) -> Iterator[Array]:
 def _product(
     weight: Weight, bias: Floats | None = None, padding_bias: float = 0.0
 ) -> Iterator[Pieces]:
-    """Code a weight [M, K], in the order in which a product reads it, and use it up.
+    """Quantize a weight [M, K], in the order in which a product reads it; overwrites the weight.
 
-    The other arrays are known when the codes have been read to their end.
+    The other arrays are complete only after all codes have been read.
     """
     outputs, inputs = weight.shape
     padded = -(-outputs // PANEL) * PANEL
@@ -242,11 +242,11 @@ def _product(
 
 
 def _codes(weight: Floats, scales: Floats) -> npt.NDArray[np.int8]:
-    """Codes of rows, as many as there are scales, which are filled in; those beyond them are 0."""
+    """Codes of rows; fills `scales`, and pads the codes with 0 to their number."""
     outputs, inputs = weight.shape
     largest = np.maximum(weight.max(axis=1), -weight.min(axis=1))
     scales[:outputs] = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
     codes = np.zeros((len(scales), inputs), np.int8)
-    np.divide(weight, scales[:outputs, None], out=weight)  # a copy would be as large as it
+    np.divide(weight, scales[:outputs, None], out=weight)  # in place, to save the memory of a copy
     codes[:outputs] = np.rint(weight, out=weight)
     return codes

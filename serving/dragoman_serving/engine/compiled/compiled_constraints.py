@@ -1,4 +1,4 @@
-"""A sentence's constraints as the compiled code takes them."""
+"""Converts a sentence's constraints to the structures of the compiled code."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dragoman_serving.engine.sentence import Sentence
 
 
 class NativeConstraints:
-    """The structure of `kernels.h`, and all that it points to.
+    """The structure `Constraints` of `kernels.h`, with all memory that it points to.
 
     Attributes:
-        address: of the structure, valid as long as this object lives.
-        scored: whether log-probabilities are computed: they are requested, or compared.
+        address: address of the structure, valid as long as this object lives.
+        scored: whether log-probabilities are computed, because they are requested or compared.
     """
 
     def __init__(self, sentence: Sentence, constraints: Constraints) -> None:
-        """Build it for one search: what hypotheses have of their terms is part of it."""
+        """Build it for one search, because it contains the state of the hypotheses' terms."""
         self._kept: list[object] = []
         options = sentence.options
         alternatives = options.alternatives
-        wanted = 1 if alternatives else options.hypotheses  # of each of its searches
+        wanted = 1 if alternatives else options.hypotheses  # for each search
         enough = max(math.ceil(constraints.patience * options.beam_width), wanted)
         if not constraints.early_stopping:
             enough = 0
@@ -64,7 +64,7 @@ class NativeConstraints:
         self.address = ctypes.addressof(self._structure)
 
     def _array(self, values: npt.ArrayLike, dtype: Any) -> int:
-        """Address of an array, which is kept."""
+        """Returns the address of an array, which is kept alive."""
         array = np.ascontiguousarray(values, dtype)
         self._kept.append(array)
         return array.ctypes.data

@@ -1,4 +1,4 @@
-"""Decoding in compiled code: a step is one call, which does all that lies between two steps too."""
+"""Decoding in compiled code: one call does a step, and the work between two steps."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from dragoman_serving.engine.sentence import Sentence
 class NativeDecoding:
     """See `Decoding`.
 
-    The compiled code keeps all that changes from step to step, so that the interpreter, whose lock
-    the workers share, has little to do.
+    The compiled code keeps all state that changes from step to step, so that little work needs the
+    GIL, which the workers share.
     """
 
     def __init__(
@@ -42,17 +42,17 @@ class NativeDecoding:
         aligning: npt.NDArray[np.uint8] | None = None,
         shortlists: Shortlists | None = None,
     ) -> None:
-        """Begin without sentences.
+        """Start without sentences.
 
         Args:
-            weights: of the model.
-            cache: without slots, as wide as all of a sentence's searches.
-            scratch: of the thread that uses this.
-            special_ids: of the model's vocabulary.
-            searches: of every sentence.
-            threads: that may encode at once while nothing else is in flight.
-            aligning: [decoder layers, H], 1 for heads that align; None: unknown.
-            shortlists: of the model; None: it has none.
+            weights: weights of the model.
+            cache: a cache without slots; its width is that of all searches of a sentence.
+            scratch: scratch memory of the thread that uses this.
+            special_ids: special ids of the model's vocabulary.
+            searches: number of searches of each sentence.
+            threads: threads for encoding while nothing else is in flight.
+            aligning: [decoder layers, H], 1 for alignment heads; None: unknown.
+            shortlists: shortlists of the model; None: it has none.
         """
         self._threads = threads
         self._library = library.load()
@@ -73,7 +73,7 @@ class NativeDecoding:
             aligning = np.zeros((sizes.decoder_layers, sizes.heads), np.uint8)
         self._aligning = aligning
         self._alignments: npt.NDArray[np.uintp] = np.zeros(0, np.uintp)
-        """[B], addresses of what the searches keep."""
+        """[B], addresses of the attention that the searches keep."""
         self._lists = shortlists
         self._listed: list[Words | None] = []
         """The shortlist of each slot."""
@@ -81,7 +81,7 @@ class NativeDecoding:
         """[B], their addresses."""
         self._rows = Rows(width=width, ticks=_address(scratch.ticks), aligning=_address(aligning))
         self._bound: object = None
-        """The memory that `_rows` points into."""
+        """Key of the memory that `_rows` points into."""
         self._longest = 0
         """Tokens of the longest hypotheses."""
 
@@ -97,12 +97,12 @@ class NativeDecoding:
 
     @property
     def ids(self) -> Ids:
-        """[R], the token that each row reads next, -1 without a hypothesis; may be written."""
+        """[R], the token that each row reads next; -1: no hypothesis. May be written."""
         return self._ids[: self.rows]
 
     @property
     def scores(self) -> Floats:
-        """[R, V] of the last step, up to a constant a row, of rows that had a hypothesis.
+        """Scores [R, V] of the last step, up to a constant per row, for rows with a hypothesis.
 
         The next step overwrites them.
         """
@@ -112,8 +112,8 @@ class NativeDecoding:
         """See `Decoding`.
 
         Raises:
-            ValueError: source ids that the model does not have, or too many of them; a shortlist
-                that it does not have.
+            ValueError: the model does not have the source ids or a shortlist, or there are too many
+                source ids.
         """
         src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
         src_ids = np.fromiter(
@@ -151,7 +151,7 @@ class NativeDecoding:
         return np.zeros((sentence.max_tokens, self._width, len(sentence.src_ids)), np.float32)
 
     def _shortlist(self, sentence: Sentence) -> Words | None:
-        """The shortlist of a sentence that requests it, with the tokens that it must generate."""
+        """The shortlist of a sentence, if requested, with the tokens that it must generate."""
         if not sentence.options.shortlist:
             return None
         if self._lists is None:
@@ -190,7 +190,7 @@ class NativeDecoding:
         self._longest = self._library.longest(self._rows)
 
     def _bind(self) -> None:
-        """Let `_rows` say how many there are, and where."""
+        """Set the numbers and addresses in `_rows`."""
         cache, rows = self._cache, self._rows
         if cache.capacity > self._weights.sizes.longest:
             raise ValueError(f"{cache.capacity} tokens, more than the model can have")

@@ -1,4 +1,4 @@
-"""The model in compiled code: int8, one core a call."""
+"""The model in compiled code: int8, one core per call."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dragoman_serving.engine.compiled.shortlists import Shortlists
 from dragoman_serving.engine.compiled.weights import coded_bytes, load_weights
 
 _CAPACITIES = (64, 128, 256, 512)
-"""Attention reads no more than there is, so that room costs nothing but memory."""
+"""Attention reads only existing tokens, so unused capacity costs only memory."""
 
 
 class NativeMemory:
-    """What a model takes in compiled code, known from its manifest alone.
+    """Memory of a model in compiled code, computed from its manifest.
 
     Attributes:
-        cache_shape: what a token's keys and values take.
+        cache_shape: shape of the keys and values.
     """
 
     def __init__(self, manifest: Manifest) -> None:
-        """Of a model that the compiled code can take."""
+        """Read the sizes of a model that the compiled code supports."""
         limits, sizes = manifest.limits, manifest.dimensions
         self._manifest = manifest
         self._aligns = manifest.alignment is not None
-        # Nothing is read past the end of the table, since no cache has more room than that.
+        # No cache has more capacity than this, so the table of positions is never exceeded.
         self.longest = max(limits.max_source_tokens, limits.max_target_tokens)
         self.cache_shape = CacheShape(
             *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
@@ -47,15 +47,15 @@ class NativeMemory:
         return shape.most_bytes(width, slots) + np.dtype(np.float32).itemsize * weights
 
     def weights_bytes(self) -> int:
-        """Bytes of the coded weights."""
+        """Bytes of the quantized weights."""
         return coded_bytes(self._manifest.dimensions, self.longest, self._manifest.activation)[0]
 
     def scratch_bytes(self, tokens: int, rows: int) -> int:
-        """Bytes that one thread computes in.
+        """Returns the bytes of one thread's scratch memory.
 
         Args:
-            tokens: that it encodes at once.
-            rows: that it steps.
+            tokens: maximum tokens that it encodes at once.
+            rows: maximum rows of its steps.
         """
         sizes = self._manifest.dimensions
         _, of_rows = coded_bytes(
@@ -65,7 +65,7 @@ class NativeMemory:
 
 
 class NativeNetwork:
-    """See `Network`: the model in 8-bit products."""
+    """See `Network`; the model with 8-bit products."""
 
     most_rows = None
     pads_sources = False
@@ -77,7 +77,7 @@ class NativeNetwork:
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
-            threads: that may encode at once while nothing else is in flight.
+            threads: threads for encoding while nothing else is in flight.
 
         Raises:
             UsageError: the weights or the shortlists cannot be read, or the compiled code cannot
@@ -107,7 +107,7 @@ class NativeNetwork:
 
     @property
     def scratch(self) -> Scratch:
-        """Memory that this thread's decodings compute in, one after the other."""
+        """Scratch memory of this thread, which its decodings use one after the other."""
         found: Scratch | None = getattr(self._of_thread, "scratch", None)
         if found is None:
             found = self._of_thread.scratch = Scratch(self._weights)
@@ -126,18 +126,18 @@ class NativeNetwork:
 
     @property
     def address(self) -> int:
-        """Of the model's structure."""
+        """Address of the model's structure."""
         return self._weights.address
 
     def new_parts(
         self, rows: int, room: int, parts: int | None = None
     ) -> list[npt.NDArray[np.uint8]]:
-        """Keys and values of so many rows with so much space, by layer and kind; or some parts."""
+        """Returns memory for keys and values, by layer and kind, or for some parts of them."""
         shape = self.cache_shape
         size = (rows, shape.heads, room, shape.head_size)
         return [np.empty(size, np.uint8) for _ in range(parts or shape.parts)]
 
 
 def whole_blocks(tokens: int) -> int:
-    """Tokens, rounded up to blocks in which keys and values lie."""
+    """Returns a number of tokens, rounded up to whole blocks of keys and values."""
     return -(-tokens // library.BLOCK) * library.BLOCK

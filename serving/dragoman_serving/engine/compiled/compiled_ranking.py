@@ -9,7 +9,7 @@ from dragoman_serving.engine.compiled import library
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Log-probabilities [R, V] of logits [R, V] in fp32, which may lack a constant a row."""
+    """Returns log-probabilities [R, V] of fp32 logits [R, V], known up to a constant per row."""
     logits = np.ascontiguousarray(logits, np.float32)
     rows, vocab_size = logits.shape
     found = np.empty((rows, vocab_size), np.float32)

@@ -1,4 +1,4 @@
-"""All searches, in compiled code: greedy, beam and sampling, with and without constraints."""
+"""Searches in compiled code: greedy, beam and sampling, with and without constraints."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.session import Ranking
 
 _CAPACITY = 64
-"""Tokens for which there is space at first."""
+"""Initial capacity, in tokens."""
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """What a search has beside the compiled code's arrays; `weights` [T, W, S] are of attention."""
+    """Data of a search outside the compiled code's arrays; `weights` [T, W, S] are attention."""
 
     constraints: NativeConstraints | None
     weights: Floats | None
@@ -41,7 +41,7 @@ class _Slot:
 
 @dataclass(frozen=True)
 class Advance:
-    """The result of a step: each row's next token [R], copies to be made, slots that are done."""
+    """The result of a step: each row's next token [R], copies of rows, and finished slots."""
 
     tokens: Ids
     copies: Sequence[Copy]
@@ -49,25 +49,25 @@ class Advance:
 
 
 class NativeSearches:
-    """The searches of sentences, each of which has so many, of one width.
+    """The searches of sentences, all with the same beam width and number of searches.
 
-    A sentence has a slot, and in it as many rows as all its searches are wide. Slots are without
-    gaps, in the order in which sentences joined. At the first step a sentence has one hypothesis,
-    in its first row. The arrays are those of the structure `Searches` in `kernels.h`.
+    Each sentence has a slot, with the rows of all its searches. Slots are without gaps, in the
+    order in which sentences joined. At the first step a sentence has one hypothesis, in its first
+    row. The arrays are those of the structure `Searches` in `kernels.h`.
 
     Attributes:
-        structure: what the compiled code works on.
-        done: [B], slots of sentences that were done with the last step.
+        structure: the structure for the compiled code.
+        done: [B], slots of sentences that the last step finished.
     """
 
     def __init__(self, width: int, end_id: int, vocab_size: int, branches: int = 1) -> None:
-        """Begin without searches.
+        """Start without searches.
 
         Args:
-            width: of a search.
-            end_id: of the end symbol.
+            width: beam width.
+            end_id: id of the end symbol.
             vocab_size: V.
-            branches: searches of a sentence; above 1 for sentences with alternatives.
+            branches: searches per sentence; above 1 for sentences with alternatives.
         """
         self._library = load()
         self._width = width
@@ -78,22 +78,22 @@ class NativeSearches:
         self._slots: list[_Slot] = []
         self.structure = Searches()
         self._arrays: dict[str, npt.NDArray[Any]] = {}
-        """By their names in the structure; the attributes below are the same ones."""
+        """Arrays by their names in the structure; the attributes below are the same arrays."""
         self._scores = np.empty((0, self._panels * (PANEL + 1)), np.float32)
-        """[R, ...] of rows with constraints, where scores come from elsewhere."""
+        """[R, ...], scores of rows with constraints, if a session computes the scores."""
         self._allocate(4, _CAPACITY)
 
     @property
     def alignment_bytes(self) -> int:
-        """Bytes of the attention that is kept."""
+        """Bytes of the kept attention."""
         return sum(slot.weights.nbytes for slot in self._slots if slot.weights is not None)
 
     def join(self, sentences: Sequence[Sentence], alignments: Sequence[Floats | None] = ()) -> None:
-        """Begin searches, which may generate up to the sentences' `max_tokens`.
+        """Start searches, which may generate up to the sentences' `max_tokens`.
 
         Args:
-            sentences: that join.
-            alignments: for each, where the attention of its steps will be [T, W, S]; None: nowhere.
+            sentences: sentences that join.
+            alignments: for each, the array for the attention of its steps [T, W, S], or None.
         """
         branches = self._branches
         first, last = self.structure.slots, self.structure.slots + len(sentences) * branches
@@ -122,7 +122,7 @@ class NativeSearches:
         self.structure.slots = last
 
     def advance(self, ranking: Ranking, logits: Any) -> Advance:
-        """Choose what the rows read next, of a step's scores [R, V] as the ranking takes them."""
+        """Choose the next token of each row, from a step's scores in the form of the ranking."""
         is_constrained = [slot.constraints is not None for slot in self._slots]
         if not all(is_constrained):
             self._rank_plain(ranking, logits)
@@ -137,14 +137,14 @@ class NativeSearches:
         return Advance(tokens, copies, self.done[:done].tolist())
 
     def _live_rows(self, chosen: Sequence[bool]) -> Ids:
-        """The rows with a live hypothesis of chosen sentences."""
+        """The rows of chosen sentences that have a live hypothesis."""
         searches = np.flatnonzero(np.repeat(chosen, self._branches))
         live = np.arange(self._width) < self._arrays["live"][searches, None]
         rows: Ids = (searches[:, None] * self._width + self._arrays["rows"][searches])[live]
         return rows
 
     def _rank_plain(self, ranking: Ranking, logits: Any) -> None:
-        """Rank the tokens of all rows; only those without constraints are read."""
+        """Rank the tokens of all rows; only rows without constraints use the result."""
         rows, top = self.structure.slots * self._width, 2 * self._width
         if self._width == 1:
             self._arrays["top_ids"][:rows, 0] = ranking.argmax(logits)
@@ -154,7 +154,7 @@ class NativeSearches:
         self._arrays["top_ids"][:rows] = top_ids[:, :top]
 
     def _lay_out(self, ranking: Ranking, logits: Any, constrained: Ids) -> None:
-        """Bring the scores of rows with constraints into the form that the compiled code reads."""
+        """Convert the scores of rows with constraints to the layout of the compiled code."""
         rows = self.structure.slots * self._width
         if rows > len(self._scores):
             self._scores = np.empty((2 * rows, self._scores.shape[1]), np.float32)
@@ -165,14 +165,14 @@ class NativeSearches:
             )
 
     def result(self, slot: int) -> Hypothesis:
-        """The translation that was found of a sentence that is done."""
+        """Returns the best translation of a finished sentence."""
         return self._ranked(slot, 0, 0)
 
     def next_best(self, slot: int, count: int) -> tuple[Hypothesis, ...]:
-        """What was found beside the result, best first; at most so many. Of alternatives, these.
+        """Returns more hypotheses, best first, at most `count`; or the other alternatives.
 
-        With constraints that forbid almost all there may be fewer than were requested: then the
-        last is repeated.
+        Very strict constraints may leave fewer hypotheses than were requested; then the last one
+        is repeated.
         """
         if self._is_greedy(slot):
             return ()
@@ -200,7 +200,7 @@ class NativeSearches:
         )
 
     def _is_greedy(self, slot: int) -> bool:
-        """Whether a search is plain greedy search, which compares no scores."""
+        """Whether a search is plain greedy search, which does not compare scores."""
         return self._width == 1 and self._slots[slot].constraints is None
 
     def _is_scored(self, slot: int) -> bool:
@@ -208,7 +208,7 @@ class NativeSearches:
         return self._width > 1 if constraints is None else constraints.scored
 
     def certain(self, slot: int) -> tuple[int, ...]:
-        """The tokens that a sentence's translation will begin with."""
+        """Returns the stable prefix of a sentence's translation."""
         search = slot * self._branches  # the first of its searches
         length = int(self._arrays["lengths"][search])
         tokens = self._tokens[search, :length]
@@ -220,7 +220,7 @@ class NativeSearches:
         ends = zip(finished["place"].tolist(), finished["length"].tolist(), strict=True)
         found = [_trace(*history, *end) for end in ends]
         if places := set(range(int(self._arrays["live"][search]))):
-            # Back to where all live hypotheses were one.
+            # Go back to the last common token of all live hypotheses.
             while len(places) > 1 and length:
                 length -= 1
                 places = {history[1][length][place] for place in places}
@@ -228,17 +228,17 @@ class NativeSearches:
         return common_beginning(found)
 
     def leave(self, slot: int) -> None:
-        """Forget a sentence's searches; the last one takes its slot."""
+        """Remove a sentence's searches; the last sentence is moved to its slot."""
         self._library.leave_search(self.structure, slot)
         self.forget(slot)
 
     def forget(self, slot: int) -> None:
-        """Release what a sentence's constraints hold; the compiled code has freed its slot."""
+        """Release a sentence's constraints, after the compiled code has freed its slot."""
         self._slots[slot] = self._slots[-1]
         self._slots.pop()
 
     def _allocate(self, slots: int, capacity: int) -> None:
-        """Have arrays for so many searches and tokens, which keep what they hold."""
+        """Allocate arrays for a number of searches and tokens; their content is kept."""
         width, top = self._width, 2 * self._width
         shapes: dict[str, tuple[tuple[int, ...], Any]] = {
             "constraints": ((slots,), np.uintp),
@@ -269,7 +269,7 @@ class NativeSearches:
         self._arrays = arrays
         self._tokens, self.done = arrays["tokens"], arrays["done"]
         self._ids = np.zeros(capacity + 1, np.int32)
-        """Of a result, and behind them space for the end symbol; so for the next two."""
+        """Ids of a result, with space for the end symbol; the next two arrays likewise."""
         self._log_probs = np.zeros(capacity + 1, np.float32)
         self._origins = np.zeros(capacity + 1, np.int32)
         self._result_addresses = (
@@ -293,7 +293,7 @@ def _native(sentence: Sentence) -> NativeConstraints | None:
 def _trace(
     ids: list[list[int]], parents: list[list[int]], place: int, length: int
 ) -> tuple[int, ...]:
-    """The first tokens of the hypothesis whose token of that step is at a place."""
+    """The first `length` tokens of the hypothesis with the last token at index `place`."""
     found = []
     for step in range(length - 1, -1, -1):
         found.append(ids[step][place])
@@ -302,7 +302,7 @@ def _trace(
 
 
 def common_beginning(outcomes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The tokens with which all begin."""
-    # What the first and the last in order have in common, all between them have too.
+    """Returns the longest common prefix."""
+    # The prefix that the first and the last in sort order share is shared by all between them.
     pairs = zip(min(outcomes), max(outcomes), strict=False)
     return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Instruction sets, and which of them this machine's CPU has."""
+"""Instruction sets, and checks whether this machine's CPU has them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ INSTRUCTION_SETS = {
     "neon": {"asimddp"},
     "c": set[str](),
 }
-"""What the library is compiled for, fastest first, and the flags that Linux gives such CPUs."""
+"""Instruction sets that the library is compiled for, fastest first, with their flags in Linux."""
 _CPUINFO = Path("/proc/cpuinfo")
 _EXACT = {"avx512_vnni", "avx_vnni", "asimddp"}
-"""Flags of instructions that add 8-bit products up without saturating at 16 bits."""
+"""Flags of instructions that sum 8-bit products without saturating at 16 bits."""
 
 
 def has_instruction_set(name: str, cpuinfo: Path = _CPUINFO) -> bool:
@@ -24,9 +24,9 @@ def has_instruction_set(name: str, cpuinfo: Path = _CPUINFO) -> bool:
 
 
 def exact_int8_products(cpuinfo: Path = _CPUINFO) -> bool:
-    """Whether ONNX Runtime's 8-bit products are exact here.
+    """Whether ONNX Runtime's 8-bit products are exact on this CPU.
 
-    Without such instructions it adds pairs of products up in 16 bits on x86, where they saturate.
+    Without such instructions, it sums pairs of products in 16 bits on x86, where they saturate.
 
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
     """
@@ -35,7 +35,7 @@ def exact_int8_products(cpuinfo: Path = _CPUINFO) -> bool:
 
 @cache
 def flags(cpuinfo: Path = _CPUINFO) -> frozenset[str]:
-    """Linux's names of what this CPU has; none if the system does not tell."""
+    """Returns the CPU's flags from Linux; empty if they are not available."""
     try:
         return frozenset(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     except OSError:

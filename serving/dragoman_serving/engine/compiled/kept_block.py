@@ -1,8 +1,8 @@
-"""A file that keeps a block of memory, so that it is made once and mapped from then on.
+"""Keeps a block of memory in a file, so that it is made once and then mapped.
 
-Knows nothing of what the block holds. A file is only used if it belongs to this user, nobody else
-may write it, and its digest is right; any other file is left alone or replaced. The digest finds
-damage. It is no protection against this user, who could also change the program.
+It does not depend on the content of the block. A file is only used if it belongs to this user, no
+other user may write it, and its digest is right; any other file is ignored or replaced. The digest
+detects damage. It does not protect against this user, who could also change the program.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ log = logging.getLogger(__name__)
 
 Block = npt.NDArray[np.uint8]
 Write = Callable[[Any], object]
-"""Appends what a buffer holds."""
+"""Appends the content of a buffer."""
 
 _MAGIC = b"dragoman block 1"
 _HEADER_BYTES = 4096
-"""A page, so that the block begins at one."""
+"""One page, so that the block begins at a page boundary."""
 _PART_BYTES = 8 << 20
-"""What one thread hashes at a time."""
+"""Bytes that one thread hashes at a time."""
 _READ_BYTES = 1 << 18
 _ABANDONED_S = 3600
-"""Age of an unfinished file that nobody is writing any more."""
+"""Age at which an unfinished file is considered abandoned."""
 _PARTIAL = ".partial"
 _SETTLED_NS = 1_000_000_000
-"""Age of a file from which on a change is certain to change its times too: clocks of file systems
+"""Age of a file after which any change also changes its times, because the clocks of file systems
 are coarse."""
 _whole: dict[bytes, tuple[int, ...]] = {}
-"""States of files in which they were found whole, by what they hold: a model that is dropped and
-loaded again is not hashed again, which would take all processors from those that are at work."""
+"""States of checked files, by identity of the block. So the file of a model that is unloaded and
+loaded again is not hashed again, which would take all processors from running models."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a block is made of, and how.
+    """How to make a block, and its identity.
 
     Attributes:
-        name: of its file, which says both.
-        identity: 32 bytes that say both in full.
-        length: of the block, in bytes.
+        name: name of its file, with a short form of the identity.
+        identity: 32 bytes that identify the input and the method.
+        length: length of the block, in bytes.
         make: writes the block, piece by piece.
     """
 
@@ -69,29 +69,29 @@ class Recipe:
 
 
 class _UnusableFileError(OSError):
-    """The file cannot be trusted; the message says why."""
+    """The file cannot be trusted; the message gives the reason."""
 
 
 def user_folder(bundle: Path) -> Path | None:
-    """Where this user may keep blocks of a bundle that cannot be written; None without a home."""
-    # A folder for each bundle, so that its stale blocks are found.
+    """Returns the user's folder for blocks of a read-only bundle; None without a home directory."""
+    # One folder per bundle, so that its stale blocks can be found.
     digest = hashlib.sha256(os.fsencode(bundle.resolve())).hexdigest()
     folder = user_cache_folder()
     return folder and folder / digest[:16]
 
 
 def load_block(recipe: Recipe, folders: Sequence[Path]) -> Block:
-    """Map a block that is kept in one of some folders, or make it and keep it in the first one.
+    """Map a block from one of the folders, or make it and keep it in the first writable one.
 
     Args:
-        recipe: of the block.
-        folders: where it may lie; each holds blocks of one bundle alone.
+        recipe: recipe of the block.
+        folders: folders to search; each holds only blocks of one bundle.
 
     Returns:
-        The block [recipe.length], not to be written. If no folder can be written, it is in memory.
+        The read-only block [recipe.length]. If no folder is writable, it is in memory.
 
     Raises:
-        OSError: what it is made of cannot be read.
+        OSError: the input of the recipe cannot be read.
     """
     for folder in folders:
         if (block := _kept(folder / recipe.name, recipe)) is not None:
@@ -111,7 +111,7 @@ def load_block(recipe: Recipe, folders: Sequence[Path]) -> Block:
 
 
 def _make(recipe: Recipe) -> Block:
-    """Make a block in memory, from a page's beginning on: vectors are read faster that way."""
+    """Make a block in memory, aligned to a page, which makes vector loads faster."""
     block, offset = np.frombuffer(mmap.mmap(-1, recipe.length), np.uint8), 0
 
     def write(data: Any) -> None:
@@ -125,14 +125,14 @@ def _make(recipe: Recipe) -> Block:
 
 
 def _kept(path: Path, recipe: Recipe) -> Block | None:
-    """The block in a file, if it is there and can be trusted."""
+    """The block in a file, if the file exists and can be trusted."""
     try:
-        # No link is followed, and a pipe is not waited for.
+        # Do not follow links, and do not wait for a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError as error:
-        # Of users who share a bundle, one keeps the block in its folder, closed to the others.
+        # If users share a bundle, one of them keeps the block in its folder, private to this user.
         level = logging.INFO if isinstance(error, PermissionError) else logging.WARNING
         log.log(level, "%s is not used: %s", path, error.strerror)
         return None
@@ -148,11 +148,11 @@ def _kept(path: Path, recipe: Recipe) -> Block | None:
 
 
 def _check(descriptor: int, recipe: Recipe) -> None:
-    """See that a file is ours, and holds what it should.
+    """Check that a file belongs to this user, and holds the right block.
 
     Raises:
-        _UnusableFileError: it is not.
-        OSError: it cannot be read.
+        _UnusableFileError: it does not.
+        OSError: the file cannot be read.
     """
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
@@ -182,9 +182,9 @@ def _header(recipe: Recipe, digest: bytes) -> bytes:
 
 
 def _digest(descriptor: int, length: int) -> bytes:
-    """SHA-256 of the SHA-256 of a block's parts, which all processors compute together.
+    """SHA-256 of the SHA-256 of a block's parts, computed on all processors.
 
-    It is read rather than looked at through a mapping, which would make all of it resident.
+    The file is read, not mapped, because mapping would make all of it resident.
     """
 
     def of_part(begin: int) -> bytes:
@@ -205,13 +205,13 @@ def _digest(descriptor: int, length: int) -> bytes:
 
 
 def _keep(folder: Path, recipe: Recipe) -> None:
-    """Make a block in a file, which has its name only when it is whole, and remove former ones.
+    """Make a block in a file, which is renamed when it is complete, and remove old blocks.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Another process may be writing the same one: each has a file of its own, of mode 0600.
+    # Another process may be writing the same block: each has its own file, of mode 0600.
     descriptor, partial = tempfile.mkstemp(_PARTIAL, f"{recipe.name}.", folder)
     try:
         with open(descriptor, "w+b") as file:
@@ -236,7 +236,7 @@ def _write(file: IO[bytes], recipe: Recipe) -> None:
 
 
 def _remove_former(folder: Path, name: str) -> None:
-    """Remove blocks of other weights or versions, and what was never finished."""
+    """Remove blocks of other weights or versions, and abandoned files."""
     for path in folder.glob(f"{KEPT_PREFIX}*"):
         with contextlib.suppress(OSError):
             unfinished = path.name.endswith(_PARTIAL)

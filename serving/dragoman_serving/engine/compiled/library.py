@@ -1,4 +1,4 @@
-"""The compiled code, and the structures that it takes, field by field as in `kernels.h`."""
+"""The compiled library, and its structures, with the same fields as in `kernels.h`."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from dragoman.kernel.manifest import Activation
 from dragoman_serving.engine.compiled.cpu import INSTRUCTION_SETS, has_instruction_set
 
 PANEL = 64
-"""Outputs whose largest score is noted; a product has a multiple of them."""
+"""Outputs per panel. The largest score of each panel is stored; a product has whole panels."""
 LANES = 16
-"""Outputs of a vector."""
+"""Outputs per vector."""
 VARIABLE = "DRAGOMAN_ISA"
 """Environment variable that forces one of `INSTRUCTION_SETS`."""
 _FOLDER = Path(__file__).parent
 
 ACTIVATIONS: tuple[Activation, ...] = ("relu", "silu", "gelu")
-"""In the order of `Activation` in `kernels.h`."""
+"""Activations in the order of `Activation` in `kernels.h`."""
 Pointer = ctypes.c_void_p
 Number = ctypes.c_int64
 
 MOST_BEST = 1024
-"""Best tokens that can be asked for at once."""
+"""Maximum K of top-k."""
 MOST_LAYERS = 64
 MOST_HEAD_SIZE = 256
 BLOCK = 16
-"""Tokens whose keys or values lie together."""
+"""Tokens per block of keys or values."""
 SCORED_TOGETHER = 48
-"""Steps of given translations whose scores are in memory at once."""
+"""Steps of given translations with their scores in memory at the same time."""
 TOKEN_BYTES = 8
-"""Of a token's key or value in one head, beside its codes."""
+"""Bytes of a token's key or value in one head, in addition to its codes."""
 SECTIONS = (
     *("products", "logits", "attention", "norms", "quantising", "cache"),
     *("ranking", "search", "step"),
 )
-"""What time is counted for; the last is all of a step."""
+"""Parts of a step for which time is measured; the last is the whole step."""
 
 
 class Product(ctypes.Structure):
@@ -242,15 +242,15 @@ class Found(ctypes.Structure):
 class Library:
     """The compiled functions, which do not fail.
 
-    Those that take long release the interpreter's lock; to the others, getting it back could
-    cost more than all they do.
+    Long-running functions release the GIL. The others keep it, because getting it back could take
+    longer than their own work.
     """
 
     def __init__(self, path: Path) -> None:
         """Load a shared library.
 
         Raises:
-            UsageError: it was compiled from other sources than these.
+            UsageError: it was compiled from other sources.
         """
         loaded, quick = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
         if not _agrees(loaded):
@@ -290,14 +290,14 @@ class Library:
 
 
 def _declared(function: Any, result: Any, *arguments: Any) -> Any:
-    """A function of a library with the types of its result and its arguments."""
+    """Sets the types of a function's result and arguments, and returns it."""
     function.argtypes, function.restype = arguments, result
     return function
 
 
 @cache
 def load() -> Library:
-    """Load the library for the instruction set that is chosen here, once.
+    """Load the library for the chosen instruction set, once.
 
     Raises:
         UsageError: it was not compiled, it was compiled from other sources, or the environment
@@ -310,7 +310,7 @@ def load() -> Library:
 
 
 def _agrees(loaded: ctypes.CDLL) -> bool:
-    """Whether a library has the structures and the numbers that stand here."""
+    """Whether a library has the same structures and constants as this module."""
     ours = [
         *map(ctypes.sizeof, (Sizes, Product, Sources, Rows, Searches, Found)),
         *(TOKEN.itemsize, FINISHED.itemsize),
@@ -327,7 +327,7 @@ def _agrees(loaded: ctypes.CDLL) -> bool:
 
 
 def choose_instruction_set() -> str | None:
-    """The fastest one, of those that this CPU has, that the library was compiled for.
+    """Returns the fastest instruction set that this CPU has and the library was compiled for.
 
     Raises:
         UsageError: the environment forces one that cannot be used here.
@@ -339,7 +339,7 @@ def choose_instruction_set() -> str | None:
 
 
 def usable_instruction_sets() -> list[str]:
-    """Those of this CPU that the library was compiled for, fastest first."""
+    """Returns the CPU's instruction sets that the library was compiled for, fastest first."""
     return [name for name in INSTRUCTION_SETS if has_instruction_set(name) and is_compiled(name)]
 
 

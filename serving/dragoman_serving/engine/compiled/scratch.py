@@ -1,4 +1,4 @@
-"""Memory that the compiled code computes in."""
+"""Scratch memory of the compiled code."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dragoman_serving.engine.compiled.weights import NativeWeights
 
 
 def scores_size(vocab_size: int) -> int:
-    """Numbers of a row's scores, with the largest of each panel behind them."""
+    """Returns the length of a row of scores, followed by the largest score of each panel."""
     return -(-vocab_size // PANEL) * (PANEL + 1)
 
 
 class Scratch:
-    """One thread's, for whatever it computes next."""
+    """Scratch memory of one thread."""
 
     def __init__(self, weights: NativeWeights) -> None:
-        """Begin without memory."""
+        """Start without memory."""
         self._scratch_bytes = library.load().scratch_bytes
         self._weights = weights
         self._rows = 0
@@ -29,10 +29,10 @@ class Scratch:
         self._scores: Floats = np.empty((0, scores_size(weights.sizes.vocab_size)), np.float32)
         self._scores_address = 0
         self.ticks: Ids = np.zeros(len(library.SECTIONS), np.int64)
-        """Of the processor's clock, that steps have spent on each of `SECTIONS` so far."""
+        """Total clock ticks of steps in each of `SECTIONS`."""
 
     def memory(self, rows: int) -> int:
-        """Where there is room to compute so many rows."""
+        """Returns the address of memory for a number of rows."""
         if rows > self._rows:
             needed = self._scratch_bytes(self._weights.address, rows)
             self._memory = np.empty(needed, np.uint8)
@@ -40,9 +40,9 @@ class Scratch:
         return self._address
 
     def scores(self, rows: int) -> int:
-        """Where there is room for a step's scores.
+        """Returns the address of memory for a step's scores.
 
-        Behind each row's scores lie the largest of each panel, by which the best are found.
+        Each row's scores are followed by the largest score of each panel, for top-k.
         """
         if rows > len(self._scores):
             self._scores = np.empty((rows, self._scores.shape[1]), np.float32)
@@ -50,5 +50,5 @@ class Scratch:
         return self._scores_address
 
     def last_scores(self, rows: int) -> Floats:
-        """A step's scores [rows, V], until the next one."""
+        """Returns the last step's scores [rows, V], valid until the next step."""
         return self._scores[:rows, : self._weights.sizes.vocab_size]

@@ -1,4 +1,4 @@
-"""A bundle's lexical shortlists: the target tokens that the tokens of a source may become."""
+"""A bundle's lexical shortlists: the possible target tokens of each source token."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from dragoman_serving.engine.compiled.library import LANES, PANEL
 Words = npt.NDArray[np.uint64]
 
 _WORD = 64
-"""Bits."""
+"""Bits per word."""
 
 
 class Shortlists:
     """The lists of all source tokens, for each target language.
 
-    The output layer computes vectors of 16 tokens, so a sentence's shortlist has all tokens of each
-    vector that holds one of its own. They cost nothing, and a translation misses half as many.
+    The output layer computes vectors of 16 tokens. So a sentence's shortlist includes all tokens of
+    each vector with a listed token. These cost nothing, and translations lack half as many tokens.
     """
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
-        """Read them.
+        """Read the lists.
 
         Args:
-            path: of the file, as `dragoman_export.shortlist` writes it.
-            manifest: of its bundle.
+            path: the file, written by `dragoman_export.shortlist`.
+            manifest: manifest of its bundle.
 
         Raises:
             UsageError: the file cannot be read, or does not fit the model.
@@ -54,11 +54,11 @@ class Shortlists:
         self._bits = -(-padded // (LANES * _WORD)) * _WORD
 
     def of_sentence(self, src_ids: Sequence[int], others: Iterable[int]) -> Words:
-        """A bit for each vector of 16 tokens, as `multiply_listed` in `kernels.h` reads them.
+        """Returns one bit for each vector of 16 tokens, for `multiply_listed` in `kernels.h`.
 
         Args:
-            src_ids: of the sentence, tag and end symbol included.
-            others: target tokens that must be possible too.
+            src_ids: ids of the sentence, tag and end symbol included.
+            others: more target tokens that must be possible.
         """
         first, begins, vectors = self._first.get(src_ids[0], 0), self._begins, self._vectors
         listed = np.zeros(self._bits, np.bool_)

@@ -1,6 +1,6 @@
-"""A model's weights as the compiled code reads them: made once for a bundle, and kept.
+"""A model's weights for the compiled code, made once for a bundle, and kept.
 
-`coding` makes a block out of a checkpoint, `kept_block` keeps it in a file and maps it.
+`coding` makes a block from a checkpoint, `kept_block` keeps it in a file and maps it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from dragoman_serving.engine.compiled.library import (
 )
 
 _MULTIPLE, _HEAD_MULTIPLE = 64, 16
-"""Of sizes, so that no vector is cut."""
+"""Sizes must be multiples of these, so that there are only whole vectors."""
 _NAME_DIGITS = 16
-"""Of a digest, in a file's name."""
+"""Digits of a digest in a file name."""
 
 
 class NativeWeights:
-    """A model's coded weights, and the structure that points into them.
+    """A model's quantized weights, and the structure that points into them.
 
     Attributes:
-        block: of memory, as `coding.write_block` made it.
-        sizes: of the model.
-        address: of the structure, valid as long as this object lives.
+        block: block of memory, made by `coding.write_block`.
+        sizes: sizes of the model.
+        address: address of the structure, valid as long as this object lives.
     """
 
     def __init__(self, block: Block) -> None:
@@ -65,17 +65,17 @@ def load_weights(
     activation: Activation = "relu",
     sha256: str | None = None,
 ) -> NativeWeights:
-    """Read a model's coded weights where they are kept, or code them.
+    """Load a model's kept quantized weights, or quantize them.
 
     Args:
         path: a bundle's or checkpoint's `model.safetensors`.
-        dimensions: of the network.
-        longest: tokens that a sentence may have, on either side.
-        activation: inside of the feed-forward layers.
-        sha256: of the file, checked; None if nothing is to be kept.
+        dimensions: dimensions of the network.
+        longest: maximum tokens of a sentence, on either side.
+        activation: activation of the feed-forward layers.
+        sha256: checked SHA-256 of the file; None: do not keep the quantized weights.
 
     Raises:
-        UsageError: they cannot be read, some are missing, or there is a `sizes_obstacle`.
+        UsageError: weights cannot be read or are missing, or there is a `sizes_obstacle`.
     """
     if found := sizes_obstacle(dimensions):
         raise UsageError(f"{path}: {found}")
@@ -92,13 +92,13 @@ def load_weights(
 def coded_bytes(
     dimensions: Dimensions, longest: int, activation: Activation, rows: int = 0
 ) -> tuple[int, int]:
-    """Bytes of a model's coded weights, and those that so many rows are computed in.
+    """Returns the bytes of a model's quantized weights, and of the scratch memory for `rows`.
 
     Args:
-        dimensions: of the network.
-        longest: tokens that a sentence may have, on either side.
-        activation: inside of the feed-forward layers.
-        rows: that are computed together.
+        dimensions: dimensions of the network.
+        longest: maximum tokens of a sentence, on either side.
+        activation: activation of the feed-forward layers.
+        rows: rows of a batch.
     """
     return _coded_bytes(_sizes(dimensions, longest, activation), rows)
 
@@ -112,7 +112,7 @@ def _coded_bytes(sizes: Sizes, rows: int) -> tuple[int, int]:
 
 
 def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Sizes:
-    """What is known without the weights: all but `norm_first`."""
+    """The sizes that are known without the weights: all except `norm_first`."""
     return Sizes(
         model_size=dimensions.model_size,
         feed_forward_size=dimensions.feed_forward_size,
@@ -137,11 +137,11 @@ def _recipe(path: Path, sizes: Sizes, sha256: str | None) -> Recipe:
 
 
 def _code(path: Path, sizes: Sizes, length: int, sha256: str | None, write: Write) -> None:
-    """Code the weights of a file.
+    """Quantize the weights of a file.
 
     Raises:
-        UsageError: they cannot be read, some are missing, or they are not what was expected.
-        OSError: as they are read or written.
+        UsageError: weights cannot be read, are missing, or have unexpected sizes.
+        OSError: an error of reading or writing.
     """
     from safetensors import SafetensorError
 
@@ -166,20 +166,21 @@ def _code(path: Path, sizes: Sizes, length: int, sha256: str | None, write: Writ
 
 @contextlib.contextmanager
 def _unchanged(path: Path, sha256: str | None) -> Iterator[None]:
-    """Around what reads a file: see that it is the one that was checked, from beginning to end.
+    """Check that a file is the expected one, and is not changed, while the block reads it.
 
-    What is kept outlives this process, so it must not be of a file that was replaced meanwhile.
+    The kept weights outlive this process, so they must not come from a file that was replaced
+    meanwhile.
 
     Raises:
-        UsageError: it is another one, or was changed.
-        OSError: it cannot be read.
+        UsageError: it is another file, or was changed.
+        OSError: the file cannot be read.
     """
     if sha256 is None:
         yield
         return
     before = file_state(path)
     with ThreadPoolExecutor(max_workers=1) as pool:
-        digest = pool.submit(manifest.sha256, path)  # on another core meanwhile
+        digest = pool.submit(manifest.sha256, path)  # on another core
         yield
     if digest.result() != sha256 or file_state(path) != before:
         raise UsageError(f"{path}: was changed while it was loaded: load it again")
@@ -193,12 +194,12 @@ def _open(path: Path) -> Tensors:
 
 
 def sizes_obstacle(sizes: Dimensions) -> str | None:
-    """Why the compiled code cannot take a network of these sizes, if so."""
+    """Returns the reason why the compiled code does not support these sizes, or None."""
     for name in ("model_size", "feed_forward_size"):
         if (size := getattr(sizes, name)) % _MULTIPLE:
-            return f"{name} is {size}, which is no multiple of {_MULTIPLE}"
+            return f"{name} is {size}, which is not a multiple of {_MULTIPLE}"
     if sizes.head_size % _HEAD_MULTIPLE:
-        return f"head_size is {sizes.head_size}, which is no multiple of {_HEAD_MULTIPLE}"
+        return f"head_size is {sizes.head_size}, which is not a multiple of {_HEAD_MULTIPLE}"
     if sizes.head_size > MOST_HEAD_SIZE:
         return f"head_size is {sizes.head_size}, more than {MOST_HEAD_SIZE}"
     if (layers := max(sizes.encoder_layers, sizes.decoder_layers)) > MOST_LAYERS:

@@ -1,1 +1,1 @@
-"""What runs the network: ONNX Runtime on a CPU, ONNX Runtime and TensorRT on a GPU."""
+"""Runtimes for the network: ONNX Runtime on a CPU, ONNX Runtime and TensorRT on a GPU."""

@@ -1,10 +1,10 @@
-"""Lower a graph's precision: products and attention in fp16 or bf16, the rest in fp32.
+"""Lowers a graph's precision: products and attention in fp16 or bf16, the rest in fp32.
 
-What is lowered is what tensor cores compute: MatMul and Attention, and with them the keys and
-values in the cache. Sums that are long or delicate, the residual stream and norms, stay in fp32,
-and so do the scores in bf16, whose eight bits would make the two best ones equal too often. Weights
-are cast from what is stored, in the graph, which a runtime folds when it loads it. No other node
-changes, so that it is the same network, and one graph in a bundle is enough.
+The operations of tensor cores are lowered: MatMul and Attention, and with them the keys and values
+in the cache. Long or sensitive sums, the residual stream and norms, stay in fp32. With bf16, so do
+the scores, because its eight bits would make the two best scores equal too often. The graph casts
+the stored weights, and a runtime folds these casts when it loads the graph. No other node changes,
+so it is the same network, and one graph in a bundle is enough.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HalfPrecision = Literal["fp16", "bf16"]
 _TYPES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 
 _LOWERED = {"MatMul": (0, 1), "Attention": (0, 1, 2), "TensorScatter": (0, 1)}
-"""Operators that compute in half precision, and which of their inputs are numbers."""
+"""Operators that compute in half precision, with the indices of their numeric inputs."""
 _INDIFFERENT = {"Reshape", "Transpose", "Split", "Squeeze", "Unsqueeze", "Gather", "Relu"}
-"""Operators that give what they get; their first input is what they get."""
+"""Operators whose output has the precision of their first input."""
 
 
 def lower_precision(
@@ -30,13 +30,13 @@ def lower_precision(
     """Lower a graph's precision.
 
     Args:
-        model: a graph in fp32, whose weights may lie elsewhere.
-        precision: of products and attention.
-        lowered_tensors: inputs and outputs that have this precision too, such as the cache; the
+        model: a graph in fp32; its weights may be in another file.
+        precision: precision of products and attention.
+        lowered_tensors: inputs and outputs that get this precision too, such as the cache; the
             others keep their types.
 
     Returns:
-        Another model; `model` stays as it is.
+        A new model; `model` is not changed.
     """
     lowered = onnx.ModelProto()
     lowered.CopyFrom(model)
@@ -62,7 +62,7 @@ def lower_precision(
 
 
 def _scores(graph: onnx.GraphProto, lowered_tensors: set[str]) -> set[str]:
-    """What outputs in fp32 are made of, up to renaming and a bias."""
+    """Names of the fp32 outputs, and of the values that they equal up to renaming and a bias."""
     names = {value.name for value in graph.output} - lowered_tensors
     for node in reversed(graph.node):
         if node.op_type in ("Identity", "Add") and node.output[0] in names:
@@ -71,14 +71,14 @@ def _scores(graph: onnx.GraphProto, lowered_tensors: set[str]) -> set[str]:
 
 
 class _Caster:
-    """Takes a graph's nodes in their order, and casts what each reads to what it wants."""
+    """Adds a graph's nodes in order, and casts the inputs of each to the required type."""
 
     def __init__(self, half_type: int, half: set[str]) -> None:
         self._half_type = half_type
         self.half = half
-        """Names of the values that have half precision."""
+        """Names of the values in half precision."""
         self.biased: set[str] = set()
-        """Names of those that would have it but for a bias."""
+        """Names of the values that would be in half precision without a bias."""
         self.nodes: list[onnx.NodeProto] = []
         self._casts: dict[tuple[str, int], str] = {}
 
@@ -102,12 +102,12 @@ class _Caster:
         self.nodes.append(node)
 
     def restore(self, name: str) -> None:
-        """Let an output be in fp32."""
+        """Cast an output to fp32."""
         if name in self.half:
             self._cast_output(name, TensorProto.FLOAT)
 
     def lower(self, name: str) -> None:
-        """Let an output be in half precision."""
+        """Cast an output to half precision."""
         self._cast_output(name, self._half_type)
 
     def _cast_output(self, name: str, to: int) -> None:

@@ -1,4 +1,4 @@
-"""The session on ONNX Runtime, on the CPU."""
+"""The session with ONNX Runtime, on the CPU."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class OnnxSession:
         precision: Precision = "fp32",
         threads: int | None = None,
     ) -> None:
-        """Load the encoder, the decoder step and the choice of the best.
+        """Load the graphs of the encoder, the decoder step and top-k.
 
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
-            precision: of the products.
-            threads: threads of each run; None lets ONNX Runtime choose. With one, a run stays on
-                the thread that asks for it, so that several may run at once on the same weights.
+            precision: precision of the products.
+            threads: threads of each run; None: ONNX Runtime chooses. With one thread, a run stays
+                in the calling thread, so that several threads can share the weights.
 
         Raises:
-            UsageError: a graph cannot be loaded, or its tensors are not those of the manifest.
+            UsageError: a graph cannot be loaded, or its tensors differ from the manifest.
         """
         suffix = _SUFFIXES[precision]
         self._encoder = open_graph(bundle, manifest, f"encoder{suffix}", threads)
@@ -105,7 +105,7 @@ class OnnxSession:
         rows, past = cache.rows, cache.past
         input_ids, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         logits = self._logits(rows)
-        # The cache goes in and comes out in the same place: only then is it updated, not copied.
+        # Input and output of the cache have the same address, so it is updated, not copied.
         inputs: dict[str, npt.NDArray[np.generic]] = {
             "input_ids": input_ids,
             "positions": positions,
@@ -125,7 +125,7 @@ class OnnxSession:
         return _Bound(binding, input_ids, positions, logits)
 
     def _logits(self, rows: int) -> Floats:
-        """Memory for a step's scores, one for each thread: it is read before the next step."""
+        """Memory for a step's scores, one per thread, because it is read before the next step."""
         memory: Floats | None = getattr(self._of_thread, "logits", None)
         if memory is None or len(memory) < rows:
             memory = self._of_thread.logits = np.empty((rows, self.vocab_size), np.float32)
@@ -134,7 +134,7 @@ class OnnxSession:
 
 @dataclass(frozen=True)
 class _Bound:
-    """One layout of a cache's memory as the decoder's inputs and outputs."""
+    """One layout of a cache's memory, bound as the decoder's inputs and outputs."""
 
     binding: onnxruntime.IOBinding
     input_ids: Ids
@@ -148,7 +148,7 @@ def open_graph(
     """Load one graph of a bundle and check its tensors' names against the manifest.
 
     Raises:
-        UsageError: it cannot be loaded, or its tensors are not those of the manifest.
+        UsageError: it cannot be loaded, or its tensors differ from the manifest.
     """
     graph = load_graph(bundle, manifest, name, threads)
     entry = manifest.graphs[name]
@@ -168,9 +168,9 @@ def load_graph(
     """Load one graph of a bundle.
 
     Raises:
-        UsageError: the manifest has none of this name, or it cannot be loaded.
+        UsageError: the manifest has no graph of this name, or it cannot be loaded.
     """
-    import onnxruntime  # only where a graph is run: it takes time and memory
+    import onnxruntime  # imported only when needed, because it takes time and memory
 
     entry = manifest.graphs.get(name)
     if entry is None:
@@ -179,14 +179,14 @@ def load_graph(
     options.log_severity_level = 3
     if threads is not None:
         options.intra_op_num_threads = threads
-    # Each graph has threads of its own; those of the one that ran last would spin on for a while,
-    # on the cores that the next one needs.
+    # Each graph has its own threads. After a run they would keep spinning for a while, on the cores
+    # that the next graph needs.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     try:
         return onnxruntime.InferenceSession(
             str(bundle / entry.file), options, providers=["CPUExecutionProvider"]
         )
-    except Exception as error:  # ONNX Runtime raises a class of its own for each status code
+    except Exception as error:  # ONNX Runtime has a class for each status code
         raise UsageError(f"{bundle / entry.file}: cannot be loaded: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Decoding through a session: what comes between its steps is done here."""
+"""Decoding with a session, including the work between its steps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dragoman_serving.engine.session import Session
 class Sessions:
     """A `Network` of sessions.
 
-    `beside` is for workers that step beside each other, each on one core; `lone`, where there is
-    one, for a worker that has all the work there is, on all the cores.
+    `beside` is for parallel workers, each on one core. `lone`, if set, is for a single worker that
+    has all the work, on all cores.
     """
 
     beside: Session
@@ -28,7 +28,7 @@ class Sessions:
 
     @property
     def cache_shape(self) -> CacheShape:
-        """What a token's keys and values take."""
+        """Shape of the keys and values."""
         return self.beside.cache_shape
 
     def most_bytes(self, width: int, slots: int) -> int:
@@ -58,7 +58,7 @@ class Sessions:
         return SessionDecoding(self, cache, special_ids, searches)
 
     def choose(self, alone: bool) -> Session:
-        """The session for a worker that has all the work there is, or not."""
+        """Returns the session for a worker that has all the work, or not."""
         return self.lone if alone and self.lone else self.beside
 
 
@@ -68,7 +68,7 @@ class SessionDecoding:
     def __init__(
         self, sessions: Sessions, cache: Cache, special_ids: SpecialIds, searches: int
     ) -> None:
-        """Begin without sentences, each of which has so many searches."""
+        """Start without sentences; each will have `searches` searches."""
         self._sessions = sessions
         self._width = width = cache.width
         self._special_ids = special_ids

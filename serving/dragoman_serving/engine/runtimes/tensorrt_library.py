@@ -1,7 +1,7 @@
-"""TensorRT under either of its names; nothing else knows which.
+"""TensorRT or TensorRT for RTX; no other module depends on which one it is.
 
-`tensorrt` is NVIDIA's for data centres, which builds for the GPU that is there. `tensorrt_rtx` has
-the same interface, and builds ahead of time, without a GPU, for those of a compute capability.
+`tensorrt` is the library for data centres, which builds for the GPU of this machine. `tensorrt_rtx`
+has the same interface, and can build without a GPU for any GPU of a compute capability.
 """
 
 from __future__ import annotations
@@ -17,40 +17,43 @@ from dragoman.kernel.errors import UsageError
 LibraryName = Literal["tensorrt", "tensorrt_rtx"]
 _NAMES: tuple[LibraryName, ...] = ("tensorrt", "tensorrt_rtx")
 _OLDEST = (10, 15)
-"""The first release of `tensorrt` that updates a cache in place; `tensorrt_rtx` counts from 1."""
+"""First release of `tensorrt` that updates a cache in place; `tensorrt_rtx` has other numbers."""
 
 
 @dataclass(frozen=True)
 class TensorRT:
-    """The library that was found: its module, under which name, and which release."""
+    """The installed library: its module, name and release."""
 
     module: Any
     name: LibraryName
     version: str
 
     def create_network(self, builder: Any) -> Any:
-        """A network whose precisions are those of its graph; newer releases know no others."""
+        """Returns a strongly typed network, with the precisions of its graph.
+
+        Newer releases have only these.
+        """
         strong = getattr(self.module.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
         return builder.create_network(0 if strong is None else 1 << int(strong))
 
     def build_for(self, config: Any, compute_capability: str) -> None:
-        """Let a configuration build for GPUs of a compute capability, such as `8.9`.
+        """Set the compute capability of a configuration, such as `8.9`.
 
         Raises:
-            UsageError: this library does not build for them.
+            UsageError: this library cannot build for it.
         """
         if self.name == "tensorrt":
             here = local_compute_capability()
             if compute_capability != here:
                 raise UsageError(
-                    f"tensorrt builds for the GPU that is there, of compute capability {here}, not "
-                    f"for {compute_capability}: use --library tensorrt_rtx, or build there"
+                    f"tensorrt builds only for this machine's GPU, of compute capability {here}, "
+                    f"not for {compute_capability}: use --library tensorrt_rtx, or build there"
                 )
             return
         known = self.compute_capabilities
         if compute_capability not in known:
             raise UsageError(
-                f"{self.name} {self.version} builds for no compute capability "
+                f"{self.name} {self.version} cannot build for compute capability "
                 f"{compute_capability}: give one of {', '.join(known)}"
             )
         config.num_compute_capabilities = 1
@@ -58,7 +61,7 @@ class TensorRT:
 
     @property
     def compute_capabilities(self) -> dict[str, Any]:
-        """Those that can be built for without a GPU, by their numbers."""
+        """The compute capabilities that it can build for without a GPU, by number."""
         listed = getattr(self.module, "ComputeCapability", None)
         members: dict[str, Any] = getattr(listed, "__members__", {})
         return {
@@ -72,10 +75,10 @@ def load(name: LibraryName | None = None) -> TensorRT:
     """Find TensorRT.
 
     Args:
-        name: which one; None for the first that is installed.
+        name: the library; None: the first that is installed.
 
     Raises:
-        UsageError: it is not installed, or too old.
+        UsageError: the library is not installed, or too old.
     """
     for candidate in _NAMES if name is None else (name,):
         try:
@@ -93,14 +96,14 @@ def load(name: LibraryName | None = None) -> TensorRT:
 
 
 def local_compute_capability() -> str:
-    """That of the first GPU, such as `9.0`.
+    """Returns the compute capability of the first GPU, such as `9.0`.
 
     Raises:
         UsageError: there is no NVIDIA GPU, or no driver.
     """
     command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:  # which CUDA heeds, and nvidia-smi does not
+    if visible is not None:  # nvidia-smi ignores this variable, unlike CUDA
         command.append(f"--id={visible.split(',')[0]}")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603

@@ -148,7 +148,7 @@ def test_what_changes_nothing_is_accepted(app: Application) -> None:
         ({"model_type": "huge"}, "Value for 'model_type' not supported."),
         ({"style_id": "a"}, "style_id: style rules are not offered"),
         ({"translation_memory_id": "a"}, "translation_memory_id: translation memories"),
-        ({"custom_instructions": ["be nice"]}, "custom_instructions: a translation model takes no"),
+        ({"custom_instructions": ["be nice"]}, "custom_instructions: a translation model does not"),
         ({"glossary_id": "a", "glossary_ids": ["b"]}, "cannot be used together"),
         ({"glossary_ids": list("abcdef")}, "give at most 5"),
         ({"show_billed_characters": "maybe"}, "show_billed_characters: give true or false"),

@@ -250,7 +250,7 @@ def test_pairs_are_scored_and_aligned(app: Application) -> None:
     assert len(ask(app, "POST", "/alignments", pairs).json["alignments"]) == 2
     for wrong, message in (
         ({"text": "a", "target": ["b"]}, "two texts, or two lists"),
-        ({"text": ["a"], "target": []}, "0 translations of 1 texts"),
+        ({"text": ["a"], "target": []}, "0 translations for 1 texts"),
         ({"text": "a"}, "target is missing"),
         ({"text": "a", "target": "b", "beam_width": 2}, "not supported by the model score"),
     ):

@@ -84,7 +84,7 @@ def test_an_onnx_runtime_for_cpus_leaves_the_gpu_alone(
 ) -> None:
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     assert choose_layout(EngineSettings(), Path(), manifest).runtime in ("native", "onnxruntime")
-    with pytest.raises(UsageError, match="this ONNX Runtime is for CPUs alone"):
+    with pytest.raises(UsageError, match="this ONNX Runtime is only for CPUs"):
         choose_layout(EngineSettings(runtime="onnxruntime_cuda"), Path(), manifest)
 
 

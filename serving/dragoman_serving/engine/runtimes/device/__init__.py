@@ -1,1 +1,1 @@
-"""Decoding on a device that has memory of its own: caches stay there, ids and scores travel."""
+"""Decoding on a device with its own memory: caches stay there, ids and scores are copied."""

@@ -1,4 +1,4 @@
-"""Lengths for which a device keeps room."""
+"""Cache capacities on a device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ SMALLEST = 32
 
 
 def capacities(most: int) -> tuple[int, ...]:
-    """Doubling lengths up to the most that is needed; few, since each has its own kernels."""
+    """Returns doubling capacities up to `most`; only a few, because each has its own kernels."""
     lengths, length = [], SMALLEST
     while length < most:
         lengths.append(length)

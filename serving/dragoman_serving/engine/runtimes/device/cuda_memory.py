@@ -20,17 +20,17 @@ _STAGING_BYTES = 1 << 22
 
 
 class OutOfMemory(DragomanError):
-    """The GPU has not so much memory left."""
+    """The GPU does not have enough free memory."""
 
 
 class CudaMemory:
     """See `Memory`: one GPU, one stream, one thread.
 
-    Arrays travel through pinned memory, which the GPU reads and writes by itself.
+    Arrays are copied through pinned memory, which the GPU accesses directly.
     """
 
     def __init__(self) -> None:
-        """Take the first GPU, which is every thread's unless it takes another.
+        """Use the first GPU, which is the default of every thread.
 
         Raises:
             UsageError: cuda-bindings is not installed, or there is no GPU.
@@ -68,7 +68,7 @@ class CudaMemory:
         """See `Memory`."""
         content = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
         if self._staged + content.nbytes > _STAGING_BYTES:
-            self.synchronize()  # what is staged has been read then
+            self.synchronize()  # after this, the staging memory is free
         if content.nbytes > _STAGING_BYTES:
             raise ValueError(f"{content.nbytes} bytes at once")
         source = int(self._staging) + self._staged
@@ -107,9 +107,9 @@ class CudaMemory:
 
     def record(self, enqueue: Callable[[], Any]) -> tuple[Any, Any]:
         """See `Recorder`: a CUDA graph, ready to launch."""
-        # Relaxed, since memory that nobody holds any more may be given back meanwhile.
+        # Relaxed, because unused memory may be freed during the capture.
         mode = self._cuda.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed
-        enqueue()  # what is recorded is not done, and what is made at first must not be recorded
+        enqueue()  # a capture does not execute, and first-time allocations must not be captured
         self._check(self._cuda.cudaStreamBeginCapture(self.stream, mode))
         try:
             returned = enqueue()

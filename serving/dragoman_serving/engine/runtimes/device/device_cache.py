@@ -1,7 +1,7 @@
-"""Keys and values in a device's memory, [parts, rows, H, T, D], and how their rows change places.
+"""Keys and values in a device's memory, [parts, rows, H, T, D], with reordering of rows.
 
-To move rows one by one would take a call each; so all that changes between two steps is gathered
-into one list of rows, and made by one run of the bundle's `reorder` graph into other memory.
+Moving rows one by one would take one call each. So all changes between two steps are collected in
+one list of rows, and done by one run of the bundle's `reorder` graph into other memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dragoman_serving.engine.runtimes.device.device_memory import (
 )
 
 Reorder = Callable[[Sequence[DeviceTensor], Ids, Sequence[DeviceTensor]], None]
-"""Fills tensors with rows of others, in the order of a list."""
+"""Fills tensors with rows of others, in the order of a list of indices."""
 
 
 class DeviceCache:
-    """Rows of keys and values, without gaps; a slot has several of them where a beam is wide."""
+    """Rows of keys and values, without gaps; with beam search, a slot has several rows."""
 
     def __init__(
         self,
@@ -38,18 +38,18 @@ class DeviceCache:
         width: int = 1,
         padded: Callable[[int], int] = lambda slots: slots,
     ) -> None:
-        """Begin without rows.
+        """Start without rows.
 
         Args:
-            memory: where it lies.
+            memory: memory of the device.
             reorder: fills tensors with rows of others.
             parts: two for each decoder layer.
             shape: H and D.
-            dtype: type of a number, by its name in manifests.
-            capacities: tokens that there may be room for in a row, in rising order.
-            most_slots: how many there may be.
-            width: rows a slot.
-            padded: for how many slots there is to be room where there are so many.
+            dtype: element type, by its name in manifests.
+            capacities: possible capacities of a row in tokens, in ascending order.
+            most_slots: maximum number of slots.
+            width: rows per slot.
+            padded: returns the padded number of slots for a number of slots.
         """
         self._memory = memory
         self._reorder = reorder
@@ -63,39 +63,39 @@ class DeviceCache:
         self._tokens = capacities[0]
         self._block: Block = memory.allocate(0)
         self._spare: Block = self._block
-        """Memory into which rows are reordered."""
+        """Target memory for reordering."""
         self._room = 0
         self._order: list[int] = []
-        """The row of memory that each row still has; they lie in order once `settle` was called."""
+        """Index in memory of each row; equal to the row's own index after `settle`."""
         self._ordered = True
 
     @property
     def rows(self) -> int:
-        """Rows in use."""
+        """Number of rows in use."""
         return len(self._order)
 
     @property
     def padded_rows(self) -> int:
-        """Rows that `tensors` has."""
+        """Number of rows of `tensors`."""
         return self._room_for(self.rows)
 
     @property
     def capacity(self) -> int:
-        """Tokens that fit a row."""
+        """Capacity of a row, in tokens."""
         return self._tokens
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Allocated bytes."""
         return self._block.nbytes + self._spare.nbytes
 
     @property
     def most_bytes(self) -> int:
-        """What `nbytes` is at most."""
+        """Maximum of `nbytes`."""
         return 2 * self._parts * self._most_rows * self._row_bytes(self._capacities[-1])
 
     def join(self, slots: int, tokens: int) -> None:
-        """Add rows for so many slots at the end, with room for so many tokens, all zero or old."""
+        """Add slots at the end, with space for `tokens` tokens; the content is zeros or old."""
         self.settle()
         rows = len(self._order) + slots * self._width
         wanted = max(self._wanted(tokens), self._tokens if self._order else 0)
@@ -103,18 +103,18 @@ class DeviceCache:
         self._order = list(range(rows))
 
     def fit(self, tokens: int) -> None:
-        """Have room for so many tokens."""
+        """Make space for `tokens` tokens in each row."""
         if tokens > self._tokens:
             self.settle()
             self._lay_out(self.padded_rows, self._wanted(tokens))
 
     def copy_row(self, source: int, target: int) -> None:
-        """Let a row go on from another one, which is not a target itself."""
+        """Copy a row to another one; the source must not be a target itself."""
         self._order[target] = self._order[source]
         self._ordered = False
 
     def leave(self, slot: int) -> None:
-        """Give up a slot; the last one takes its place."""
+        """Free a slot; the last slot is moved there."""
         begin, last = slot * self._width, self.rows - self._width
         if begin != last:
             self._order[begin : begin + self._width] = self._order[last:]
@@ -122,11 +122,11 @@ class DeviceCache:
         del self._order[last:]
 
     def settle(self) -> None:
-        """Bring the rows to where they belong, if they are not there."""
+        """Apply the collected changes, so that the rows are in order in memory."""
         if not self._ordered and self._order:
             source, room, rows = self._block, self._room, self.padded_rows
             self._use_spare(rows, self._tokens)
-            # No more rows than there were: what runs this may be built for so many.
+            # Not more rows than before, because the graph may be built for a maximum.
             before = self._room_for(max(self._order) + 1)
             order = np.zeros(rows, np.int64)
             order[: self.rows] = self._order
@@ -139,15 +139,15 @@ class DeviceCache:
         self._ordered = True
 
     def tensors(self, first: int = 0, last: int | None = None) -> list[DeviceTensor]:
-        """Rows `first` to `last` [rows, H, T, D], by part; they must have been settled.
+        """Returns rows `first` to `last` [rows, H, T, D], by part; call `settle` before.
 
-        All of them have rows beyond those in use where room is padded.
+        By default, they include padding rows.
         """
         end = self.padded_rows if last is None else last
         return self._tensors(self._block, self._room, first, end)
 
     def _room_for(self, rows: int) -> int:
-        """Rows of whole slots, padded, of which so many are used."""
+        """The padded number of rows, in whole slots, for a number of used rows."""
         return self._padded(-(-rows // self._width)) * self._width
 
     def _tensors(self, block: Block, room: int, first: int, last: int) -> list[DeviceTensor]:
@@ -159,7 +159,7 @@ class DeviceCache:
         ]
 
     def _lay_out(self, rows: int, tokens: int) -> None:
-        """Have room for so many rows of so many tokens; those in use keep what they hold."""
+        """Make space for `rows` of `tokens`; rows in use keep their content."""
         if rows <= self._room and tokens == self._tokens:
             return
         if not self.rows and rows <= self._rows_in(self._block, tokens):
@@ -167,7 +167,7 @@ class DeviceCache:
             return
         source, room = self._block, self._room
         before, after = self._line_bytes(self._tokens), self._line_bytes(tokens)
-        if rows > room:  # doubled, so that memory seldom grows
+        if rows > room:  # doubled, so that the memory grows rarely
             rows = max(rows, min(2 * room, self._most_rows))
         self._use_spare(rows, tokens)
         for part in range(self._parts):
@@ -179,9 +179,9 @@ class DeviceCache:
             )
 
     def _use_spare(self, rows: int, tokens: int) -> None:
-        """Exchange the memory for what is spare, with room for so many rows of so many tokens."""
+        """Swap the memory with the spare memory, which gets space for `rows` of `tokens`."""
         if rows > self._rows_in(self._spare, tokens):
-            self._spare = self._memory.allocate(0)  # gone before there is more
+            self._spare = self._memory.allocate(0)  # free the old memory first
             self._spare = self._memory.allocate(self._parts * rows * self._row_bytes(tokens))
         self._block, self._spare = self._spare, self._block
         self._room, self._tokens = self._rows_in(self._block, tokens), tokens
@@ -195,7 +195,7 @@ class DeviceCache:
         )
 
     def _line_bytes(self, tokens: int) -> int:
-        """Of one head's tokens."""
+        """Bytes of one head's tokens."""
         return tokens * self._head_size * ITEM_BYTES[self._dtype]
 
     def _row_bytes(self, tokens: int) -> int:

@@ -1,4 +1,4 @@
-"""Decoding where the caches stay on a device: ids go there, scores of the best tokens come back."""
+"""Decoding with caches on a device: uploads ids, and downloads the scores of the top-k tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dragoman_serving.engine.runtimes.device.row_counts import padded_count
 from dragoman_serving.engine.sentence import Sentence
 
 _MOST_SOURCE_TOKENS = 16_384
-"""Padded source tokens of one run of the encoder, which bound the memory that it computes in."""
+"""Maximum padded source tokens of one encoder run, which bounds its working memory."""
 
 
 class Runner(Protocol):
@@ -27,36 +27,36 @@ class Runner(Protocol):
 
     @property
     def cache_dtype(self) -> str:
-        """Type of the keys and values."""
+        """Element type of the keys and values."""
         ...
 
     @property
     def most_rows(self) -> int | None:
-        """Rows that it takes at once, where it was built for so many."""
+        """Maximum rows of a run, if it was built for a fixed number; else None."""
         ...
 
     @property
     def source_capacities(self) -> Sequence[int]:
-        """Source tokens that there may be room for, in rising order."""
+        """Possible capacities of a source in tokens, in ascending order."""
         ...
 
     @property
     def target_capacities(self) -> Sequence[int]:
-        """Target tokens that there may be room for, in rising order."""
+        """Possible capacities of a target in tokens, in ascending order."""
         ...
 
     @property
     def pads_steps(self) -> bool:
-        """Whether steps are to be padded to sizes that recur, since those are faster."""
+        """Whether steps should be padded to recurring sizes, which are faster."""
         ...
 
     def run(self, graph: str, tensors: Mapping[str, DeviceTensor]) -> None:
-        """Run a graph on its inputs and outputs, by name, in the order of the memory's copies."""
+        """Run a graph on inputs and outputs, by name, in order with the memory's copies."""
         ...
 
 
 class _Staging:
-    """Memory on the device for small tensors, each at its own place, which grows."""
+    """Growing device memory for small tensors, each with its own block."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -90,17 +90,17 @@ class DeviceDecoding:
         most_slots: int,
         searches: int = 1,
     ) -> None:
-        """Begin without sentences.
+        """Start without sentences.
 
         Args:
-            runner: the graphs.
-            memory: of the device that they run on.
-            sizes: of the network.
-            limits: of the bundle.
-            special_ids: of the model's vocabulary.
-            width: rows of every sentence.
-            most_slots: sentences that it may have.
-            searches: of every sentence.
+            runner: runs the graphs.
+            memory: memory of the device.
+            sizes: sizes of the network.
+            limits: limits of the bundle.
+            special_ids: special ids of the model's vocabulary.
+            width: rows of each sentence.
+            most_slots: maximum number of sentences.
+            searches: number of searches of each sentence.
         """
         self._runner = runner
         self._memory = memory
@@ -139,7 +139,7 @@ class DeviceDecoding:
 
     @property
     def most_bytes(self) -> int:
-        """What `nbytes` is at most."""
+        """Maximum of `nbytes`."""
         return self._cross.most_bytes + self._past.most_bytes
 
     def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
@@ -158,7 +158,7 @@ class DeviceDecoding:
         self._positions += [0] * rows
 
     def _padded(self, slots: int) -> int:
-        """Sentences that a step is to have, where there are so many."""
+        """The padded number of sentences of a step."""
         if not self._runner.pads_steps or not slots:
             return slots
         most = self._runner.most_rows
@@ -167,8 +167,7 @@ class DeviceDecoding:
     def _encode(self, sentences: Sequence[Sentence], first: int) -> None:
         """Encode sentences for the slots from `first` on.
 
-        They are padded to the cache's own room, so that the encoder writes to where its results
-        stay.
+        They are padded to the capacity of the cache, so that the encoder writes directly into it.
         """
         src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
         src_ids = np.full((len(sentences), self._cross.capacity), self._special_ids.pad, np.int64)

@@ -1,4 +1,4 @@
-"""Memory of a device, as the decoding sees it; nothing else here knows which device it is."""
+"""Protocols of a device's memory; the decoding does not depend on the kind of device."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int64": 8}
-"""By the names of types in manifests."""
+"""Bytes of an element, by the names of types in manifests."""
 
 
 @dataclass(frozen=True)
 class DeviceTensor:
-    """An array in a device's memory; whoever holds its memory keeps it."""
+    """An array in a device's memory; it does not own the memory."""
 
     address: int
     shape: tuple[int, ...]
@@ -24,32 +24,32 @@ class DeviceTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
+        """Size in bytes."""
         return math.prod(self.shape) * ITEM_BYTES[self.dtype]
 
 
 class Block(Protocol):
-    """Memory that is given back when nobody holds it any more."""
+    """A block of memory, freed when there are no more references to it."""
 
     @property
     def address(self) -> int:
-        """Where it begins."""
+        """Start address."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """How long it is."""
+        """Size in bytes."""
         ...
 
 
 class Memory(Protocol):
-    """A device's memory, in which things happen in the order in which they are asked for."""
+    """A device's memory; operations are executed in the order of the calls."""
 
     def allocate(self, nbytes: int) -> Block:
-        """New memory, all zero.
+        """Returns new memory, filled with zeros.
 
         Raises:
-            OutOfMemory: there is not so much.
+            OutOfMemory: there is not enough memory.
         """
         ...
 
@@ -58,27 +58,27 @@ class Memory(Protocol):
         ...
 
     def download(self, address: int, array: npt.NDArray[Any]) -> None:
-        """Fill an array from the device, after all that was asked for before."""
+        """Fill an array from the device, after all earlier operations."""
         ...
 
     def copy(self, source: Lines, target: Lines, count: int, nbytes: int) -> None:
-        """Copy the first bytes of each of so many lines, which must not overlap."""
+        """Copy the first bytes of each line; source and target must not overlap."""
         ...
 
     def synchronize(self) -> None:
-        """Wait for all that was asked for."""
+        """Wait for all operations."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Where lines lie that follow each other at a distance, in bytes."""
+    """Lines of memory: the address of the first, and their distance in bytes."""
 
     address: int
     pitch: int
 
 
 class HostMemory:
-    """The machine's own memory, for a runtime on the CPU."""
+    """Host memory, for a runtime on the CPU."""
 
     def allocate(self, nbytes: int) -> Block:
         """See `Memory`."""
@@ -100,7 +100,7 @@ class HostMemory:
             )
 
     def synchronize(self) -> None:
-        """See `Memory`: nothing waits."""
+        """See `Memory`; does nothing, because operations are synchronous."""
 
 
 class _HostBlock:

@@ -1,4 +1,4 @@
-"""A `Network` whose caches stay on a device."""
+"""A `Network` with its caches on a device."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dragoman_serving.engine.runtimes.device.device_memory import Memory
 
 
 class DeviceNetwork:
-    """See `Network`. A device does one thing after another, so one worker is all it needs."""
+    """See `Network`. One worker is enough, because a device runs operations one after another."""
 
     pads_sources = True
     gains_alone = False
 
     def __init__(self, manifest: Manifest, runner: Runner, memory: Memory) -> None:
-        """Take the graphs of a bundle, ready to run.
+        """Store the graphs of a bundle.
 
         Args:
-            manifest: of the bundle.
-            runner: its graphs on the device.
-            memory: of the device.
+            manifest: manifest of the bundle.
+            runner: runs its graphs on the device.
+            memory: memory of the device.
         """
         self._manifest = manifest
         self._runner = runner

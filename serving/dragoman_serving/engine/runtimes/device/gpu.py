@@ -1,4 +1,4 @@
-"""Whether there is a GPU to decode on, and with what."""
+"""Checks whether a GPU can decode, and chooses the runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROVIDER = "CUDAExecutionProvider"
 
 @cache
 def gpu_obstacle() -> str | None:
-    """Why nothing can be decoded on a GPU here, if so."""
+    """Returns the reason why there is no usable GPU, or None."""
     try:
         local_compute_capability()
     except UsageError:
@@ -34,18 +34,18 @@ def gpu_obstacle() -> str | None:
 
 
 def cuda_provider_obstacle() -> str | None:
-    """Why ONNX Runtime cannot use a GPU, if so."""
-    import onnxruntime  # only where there is a GPU
+    """Returns the reason why ONNX Runtime cannot use a GPU, or None."""
+    import onnxruntime  # imported only if there is a GPU
 
     if _PROVIDER in onnxruntime.get_available_providers():
         return None
-    return "this ONNX Runtime is for CPUs alone (install onnxruntime-gpu in its place)"
+    return "this ONNX Runtime is only for CPUs (install onnxruntime-gpu instead)"
 
 
 def runtime_obstacle(
     runtime: GpuRuntime, bundle: Path, manifest: Manifest, precision: Precision
 ) -> str | None:
-    """Why a runtime cannot decode a bundle on this machine's GPU, if so."""
+    """Returns the reason why a runtime cannot decode a bundle on this machine's GPU, or None."""
     if obstacle := gpu_obstacle():
         return obstacle
     if runtime == "onnxruntime_cuda":
@@ -64,7 +64,7 @@ def runtime_obstacle(
 
 
 def choose_gpu_runtime(bundle: Path, manifest: Manifest, precision: Precision) -> GpuRuntime | None:
-    """TensorRT where the bundle has plans for what is here, else ONNX Runtime; None if neither."""
+    """Returns TensorRT if the bundle has plans that fit, else ONNX Runtime, else None."""
     if gpu_obstacle():
         return None
     runtimes: tuple[GpuRuntime, ...] = ("tensorrt", "onnxruntime_cuda")
@@ -84,14 +84,14 @@ def open_gpu_network(
     precision: Precision,
     records: bool = True,
 ) -> DeviceNetwork:
-    """Load a bundle onto the GPU, for which there is no `runtime_obstacle`.
+    """Load a bundle onto the GPU; there must be no `runtime_obstacle`.
 
-    TensorRT records CUDA graphs of what recurs, if it is to.
+    With `records`, TensorRT records CUDA graphs of recurring runs.
 
     Raises:
         UsageError: the bundle cannot be loaded.
     """
-    # Only here, because it imports ONNX Runtime.
+    # Imported here, because it imports ONNX Runtime.
     from dragoman_serving.engine.runtimes.device.onnx_runner import OnnxRunner
 
     memory = CudaMemory()
@@ -99,7 +99,7 @@ def open_gpu_network(
     if runtime == "tensorrt":
         runner = TensorRTRunner(bundle, manifest, precision, memory, records)
     else:
-        assert precision != "int8"  # which is a `runtime_obstacle`
+        assert precision != "int8"  # excluded by `runtime_obstacle`
         assert precision != "fp8"
         runner = OnnxRunner(bundle, manifest, precision, "cuda", memory)
     return DeviceNetwork(manifest, runner, memory)

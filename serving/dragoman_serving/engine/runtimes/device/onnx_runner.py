@@ -1,4 +1,4 @@
-"""A bundle's graphs on ONNX Runtime, bound to memory that stays where it is."""
+"""Runs a bundle's graphs with ONNX Runtime, bound to device memory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dragoman_serving.engine.settings import FloatPrecision
 Provider = Literal["cuda", "cpu"]
 _PROVIDERS: dict[Provider, tuple[str, dict[str, str]]] = {
     "cpu": ("CPUExecutionProvider", {}),
-    # TensorFloat-32 would round fp32's products to ten bits.
+    # TensorFloat-32 would round fp32 products to ten bits.
     "cuda": ("CUDAExecutionProvider", {"use_tf32": "0"}),
 }
 _DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _BFLOAT16 = 16
-"""ONNX's number of the type, which NumPy does not have."""
+"""ONNX's number of this type, which NumPy lacks."""
 _ELEMENT_TYPES: dict[str, Any] = {
     "float32": np.float32,
     "float16": np.float16,
@@ -53,9 +53,9 @@ class OnnxRunner:
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
-            precision: of products, attention and the cache.
-            provider: what runs them.
-            memory: where their inputs and outputs lie.
+            precision: precision of products, attention and the cache.
+            provider: execution provider.
+            memory: memory of their inputs and outputs.
 
         Raises:
             UsageError: a graph cannot be loaded, or this ONNX Runtime has no such provider.
@@ -63,11 +63,11 @@ class OnnxRunner:
         name, options = _PROVIDERS[provider]
         if name not in onnxruntime.get_available_providers():
             raise UsageError(
-                f"this ONNX Runtime has no {name}: install onnxruntime-gpu in the place of "
+                f"this ONNX Runtime has no {name}: install onnxruntime-gpu instead of "
                 "onnxruntime, and NVIDIA's driver"
             )
         if provider == "cuda":
-            onnxruntime.preload_dlls()  # CUDA's libraries may lie among Python's packages
+            onnxruntime.preload_dlls()  # CUDA's libraries may be in Python packages
         self._provider = provider
         self._memory = memory
         self.cache_dtype = _DTYPES[precision]
@@ -83,12 +83,12 @@ class OnnxRunner:
             path = bundle / entry.file
             try:
                 self._sessions[graph] = _open(path, precision, self._lowered, (name, options))
-            except Exception as error:  # ONNX Runtime has a class of its own for each status code
+            except Exception as error:  # ONNX Runtime has a class for each status code
                 raise UsageError(f"{path}: cannot be loaded: {error}") from error
             if self._sessions[graph].get_providers()[0] != name:
                 raise UsageError(
-                    f"ONNX Runtime cannot use {name}, though it has it: are CUDA's libraries and "
-                    "the driver those that it wants?"
+                    f"ONNX Runtime has {name}, but cannot use it: are the versions of CUDA's "
+                    "libraries and of the driver right?"
                 )
         self._bindings: dict[tuple[object, ...], Any] = {}
 
@@ -100,7 +100,7 @@ class OnnxRunner:
             if len(self._bindings) >= _MOST_BINDINGS:
                 self._bindings.clear()
             binding = self._bindings[key] = self._bind(graph, tensors)
-        # A run has a stream of its own, which waits for nothing; at its end all is done.
+        # A run has its own stream, which does not wait for ours; the run is synchronous.
         self._memory.synchronize()
         self._sessions[graph].run_with_iobinding(binding)
 
@@ -128,7 +128,7 @@ def _open(
     options = session_options(path.parent)
     if precision == "fp32":
         return onnxruntime.InferenceSession(str(path), options, providers=[provider])
-    import onnx  # only where graphs are changed: nothing else in serving needs it
+    import onnx  # imported only when needed: no other serving code uses it
 
     from dragoman_serving.engine.runtimes.half_precision import lower_precision
 
@@ -137,7 +137,7 @@ def _open(
 
 
 def session_options(folder: Path) -> onnxruntime.SessionOptions:
-    """For graphs whose weights lie in a folder, which one that is given as bytes has not."""
+    """Returns options with the folder of the weights, which a graph given as bytes lacks."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.add_session_config_entry(

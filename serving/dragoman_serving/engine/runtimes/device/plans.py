@@ -1,4 +1,4 @@
-"""Which of a bundle's TensorRT plans fit this machine; why not, if none does."""
+"""Chooses the bundle's TensorRT plans that fit this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dragoman.kernel.manifest import Manifest, PlanEntry, sha256
 
 BUILD = "dragoman export tensorrt"
 PlanKey = tuple[str, int | None]
-"""A graph, and the length of its cache if that is fixed."""
+"""A graph, and its cache length if that is fixed."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What plans must have been built with, and for."""
+    """The library, GPU and precision that plans must have been built for."""
 
     library: str
     version: str
@@ -26,11 +26,11 @@ class Target:
 
 
 def fitting_plans(bundle: Path, manifest: Manifest, target: Target) -> dict[PlanKey, PlanEntry]:
-    """The plans to load, whose files have been checked.
+    """Returns the plans to load, with checked files.
 
     Raises:
-        UsageError: there are none, or they belong to another TensorRT, GPU, precision or to other
-            weights, or a file is not the one that was built; the message says which.
+        UsageError: there are no plans, they were built for another TensorRT, GPU, precision or
+            other weights, or a file was changed; the message gives the reason.
     """
     if all(plan.plain for plan in manifest.plans):
         raise UsageError(f"{bundle}: has no TensorRT plans: run {BUILD} {bundle}")
@@ -48,12 +48,12 @@ def fitting_plans(bundle: Path, manifest: Manifest, target: Target) -> dict[Plan
 
 
 def cache_lengths(plans: Iterable[PlanKey]) -> tuple[int, ...]:
-    """Lengths of the cache that there are decoders for, in rising order."""
+    """Returns the cache lengths of the decoders, in ascending order."""
     return tuple(sorted(tokens for _, tokens in plans if tokens is not None))
 
 
 def most_rows(plans: Mapping[PlanKey, PlanEntry]) -> int:
-    """Rows that every decoder takes at once."""
+    """Returns the maximum rows that every decoder can take."""
     return min(
         profile["input_ids"][-1][0]
         for (graph, _), plan in plans.items()
@@ -63,10 +63,10 @@ def most_rows(plans: Mapping[PlanKey, PlanEntry]) -> int:
 
 
 def fitting_profile(plan: PlanEntry, shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """The first profile that takes inputs of these shapes.
+    """Returns the first profile that takes inputs of these shapes.
 
     Raises:
-        UsageError: none does.
+        UsageError: no profile takes them.
     """
     for index, profile in enumerate(plan.profiles):
         if all(

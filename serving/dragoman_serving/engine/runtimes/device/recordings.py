@@ -1,4 +1,4 @@
-"""Sequences of device operations that recur, recorded and replayed in one call."""
+"""Records recurring sequences of device operations, and replays each in one call."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from typing import Any, Protocol
 log = logging.getLogger(__name__)
 
 _MOST = 64
-"""Recordings that are kept; each takes some megabytes of the GPU's memory."""
+"""Maximum number of recordings; each takes some megabytes of GPU memory."""
 _MOST_SEEN = 4096
-"""Of what came once; beyond them it begins anew."""
+"""Maximum number of keys that were seen once; then all are forgotten."""
 
 
 class Recorder(Protocol):
     """A stream of work that can be recorded."""
 
     def record(self, enqueue: Callable[[], Any]) -> tuple[Any, Any]:
-        """Do what is enqueued, and record it; gives the recording, and what was returned.
+        """Run and record operations; returns the recording, and the result of `enqueue`.
 
         Raises:
-            RuntimeError: it cannot be recorded.
+            RuntimeError: the operations cannot be recorded.
         """
         ...
 
     def replay(self, recording: Any) -> None:
-        """Do what was recorded."""
+        """Run recorded operations."""
         ...
 
     def synchronize(self) -> None:
-        """Wait for all that was asked for."""
+        """Wait for all operations."""
 
 
 class Recordings:
-    """Does things, and records those that come a second time."""
+    """Runs operations, and records them when they occur a second time."""
 
     def __init__(self, recorder: Recorder, most: int = _MOST) -> None:
-        """Begin without any.
+        """Start without recordings.
 
         Args:
-            recorder: of the device.
-            most: recordings to keep; the one that was not used for longest goes.
+            recorder: recorder of the device.
+            most: maximum number of recordings; the least recently used one is dropped.
         """
         self._recorder = recorder
         self._most = most
@@ -53,13 +53,13 @@ class Recordings:
     def run(
         self, key: Hashable, now: Callable[[], None], recordable: Callable[[], Callable[[], Any]]
     ) -> None:
-        """Do something, which may be done twice without harm.
+        """Run operations, which must be idempotent.
 
         Args:
-            key: the same if and only if it is the same, to the addresses.
-            now: does it.
-            recordable: gives what does the same, and may be recorded; what that returns is held
-                for as long as the recording.
+            key: equal if and only if the operations are equal, including all addresses.
+            now: runs the operations.
+            recordable: returns a function that runs the same operations and may be recorded; its
+                result is kept as long as the recording.
         """
         found = self._kept.get(key)
         if found is not None:
@@ -71,7 +71,7 @@ class Recordings:
         else:
             try:
                 self._keep(key, self._recorder.record(recordable()))
-            except Exception as error:  # whatever the device says, it works without
+            except Exception as error:  # after any error, it works without recordings
                 self._works = False
                 log.warning("nothing is recorded on the GPU any more: %s", error)
                 now()
@@ -85,5 +85,5 @@ class Recordings:
         self._seen.discard(key)
         self._kept[key] = recording
         if len(self._kept) > self._most:
-            self._recorder.synchronize()  # it may be running still
+            self._recorder.synchronize()  # the dropped recording may still be running
             self._kept.popitem(last=False)

@@ -1,8 +1,8 @@
-"""Numbers of sentences that a step may have, where one that recurs is worth more than a small one.
+"""Padded numbers of sentences in a step, so that the same numbers recur.
 
-What a GPU was once told to do can be told again in one call, but only in the same shapes. In a
-queue of requests nearly every step has another number of sentences; so it gets as many as the next
-of a few numbers, and what they compute beyond those that are there is thrown away.
+A GPU can replay recorded work in one call, but only with the same shapes. Under load, nearly every
+step has another number of sentences. So steps are padded to the next of a few numbers, and the
+results of the padding are discarded.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ _SMALL = (1, 2, 4)
 
 
 def padded_count(sentences: int, most: int | None) -> int:
-    """The next of 1, 2, 4, 6, 8, 12, 16, 24, 32, ...; beyond 2 at most a third is for nothing.
+    """Returns the next of 1, 2, 4, 6, 8, 12, 16, 24, 32, ...; above 2, at most a third is padding.
 
     Args:
-        sentences: how many there are, at least 1.
-        most: how many there may be; None for any number.
+        sentences: number of sentences, at least 1.
+        most: maximum number; None: no limit.
     """
     count = next((small for small in _SMALL if small >= sentences), 0)
     if not count:

@@ -1,4 +1,6 @@
-"""A bundle's TensorRT plans on an NVIDIA GPU. Thin: what can be tested without one lies elsewhere.
+"""Runs a bundle's TensorRT plans on an NVIDIA GPU.
+
+This module is thin; code that can be tested without a GPU is in other modules.
 
 Source: https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/
 """
@@ -34,13 +36,13 @@ _CACHE_DTYPES = {
     "fp8": "float16",
 }
 _SELDOM_ALIKE = "encoder"
-"""The graph whose shapes hardly recur."""
+"""The graph with shapes that hardly recur."""
 
 
 class TensorRTRunner:
-    """See `Runner`. What recurs is recorded as a CUDA graph, and launched in one call from then on.
+    """See `Runner`. Recurring runs are recorded as CUDA graphs, and then launched in one call.
 
-    All contexts compute in the same memory, since one thing is done after another.
+    All contexts share their working memory, because they run one after another.
     """
 
     def __init__(
@@ -56,8 +58,8 @@ class TensorRTRunner:
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
-            precision: of the plans.
-            memory: of the GPU; what runs, runs in its stream.
+            precision: precision of the plans.
+            memory: memory of the GPU; all work runs in its stream.
             records: whether to record CUDA graphs.
 
         Raises:
@@ -102,7 +104,7 @@ class TensorRTRunner:
     def _recordable(
         self, key: PlanKey, tensors: Mapping[str, DeviceTensor]
     ) -> Callable[[], object]:
-        """The same in a context that nothing else changes, which a recording does not bear."""
+        """The same run in its own context, because a recording's context must not change."""
         context = self._context(key, self._profile(key, tensors))
 
         def enqueue() -> object:
@@ -133,14 +135,14 @@ class TensorRTRunner:
         return engine
 
     def _context(self, key: PlanKey, profile: int) -> Any:
-        """One for each profile, since changing a context's profile is slow."""
+        """A context for one profile, because changing a context's profile is slow."""
         plan = self._plans[key]
         strategy = self._library.module.ExecutionContextAllocationStrategy.USER_MANAGED
         context = self._engines[key].create_execution_context(strategy)
         if context is None:
             raise UsageError(
-                f"{plan.file}: the GPU has not enough memory to run it: build it for fewer rows "
-                "(--max-rows)"
+                f"{plan.file}: the GPU does not have enough memory to run it: build it for fewer "
+                "rows (--max-rows)"
             )
         stream = int(self._memory.stream)
         _succeed(context.set_optimization_profile_async(profile, stream), plan)
@@ -150,6 +152,6 @@ class TensorRTRunner:
 
 
 def _succeed(done: bool, plan: PlanEntry) -> None:
-    """TensorRT says no by a value."""
+    """Raise an error if TensorRT has returned false."""
     if not done:
         raise RuntimeError(f"TensorRT refuses to run {plan.file}")
