@@ -89,7 +89,7 @@ class OtherLanguage(UsageError):
 
     def __init__(self, language: str, among: Sequence[str]) -> None:
         """Write the message."""
-        super().__init__(f"is in {language!r}, as it seems: known are {', '.join(among)}")
+        super().__init__(f"seems to be in {language!r}: known are {', '.join(among)}")
         self.language = language
 
 

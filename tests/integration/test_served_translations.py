@@ -72,7 +72,7 @@ def test_the_source_language_is_found_out(shipped: Served) -> None:
     *_, last = shipped.http.translate_stream(texts[1], source_language="auto")
     assert last.text == found[1]
     italian = "Non so cosa dire a mia madre, che è malata da ieri."
-    with pytest.raises(InvalidRequest, match="text 1 is in 'it', as it seems"):
+    with pytest.raises(InvalidRequest, match="text 1 seems to be in 'it'"):
         shipped.grpc.translate([texts[0], italian], source_language="auto")
     with pytest.raises(InvalidRequest, match="target_language 'auto' is unknown"):
         shipped.grpc.translate(texts[0], target_language="auto")

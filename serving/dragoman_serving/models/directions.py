@@ -93,4 +93,4 @@ class Directions:
         trained = ", ".join("-".join(direction) for direction in self._all)
         asked = f" from {source!r}" if source else ""
         asked += f" into {target!r}" if target else ""
-        return InvalidRequest(f"{where}the model does not translate{asked}: it knows {trained}")
+        return InvalidRequest(f"{where}the model does not translate{asked}: it has {trained}")

@@ -313,7 +313,7 @@ def test_characters_without_a_font_are_told_in_one_line(
         (("red " * 400,), "more than 254: shorten it"),
         (
             ("red", "--target-language", "xx"),
-            "does not translate from 'any' into 'xx': it knows en-de, de-en",
+            "does not translate from 'any' into 'xx': it has en-de, de-en",
         ),
         (("red", "--translation", ""), "the translation is empty"),
     ],

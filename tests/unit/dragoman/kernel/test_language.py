@@ -46,7 +46,7 @@ def test_nearly_all_sentences_of_a_test_set_are_told_apart() -> None:
 
 
 def test_a_language_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(OtherLanguage, match="is in 'fr', as it seems: known are en, de"):
+    with pytest.raises(OtherLanguage, match="seems to be in 'fr': known are en, de"):
         detect_language(FRENCH, BOTH, BOTH)
     assert detect_language(FRENCH, ("fr", "de"), ("fr", "de")).language == "fr"
     # Known, and not in question: the target's language is no stranger.
@@ -72,7 +72,7 @@ def test_what_is_short_is_guessed_and_not_refused(text: str) -> None:
     ],
 )
 def test_another_script_or_language_is_refused(text: str, language: str) -> None:
-    with pytest.raises(OtherLanguage, match=f"is in '({language})', as it seems: known are en, de"):
+    with pytest.raises(OtherLanguage, match=f"seems to be in '({language})': known are en, de"):
         detect_language(text, BOTH, BOTH)
 
 

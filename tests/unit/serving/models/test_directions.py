@@ -41,16 +41,16 @@ def test_the_source_is_one_that_is_translated_from(target: str | None) -> None:
 def test_a_text_in_a_language_that_is_not_translated_from_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="text 0: the model does not translate from 'de': it"):
         detected(GERMAN, None, ONE_TO_MANY)
-    with pytest.raises(InvalidRequest, match="does not translate from 'de' into 'fr': it knows"):
+    with pytest.raises(InvalidRequest, match="does not translate from 'de' into 'fr': it has"):
         detected(GERMAN, "fr", ONE_TO_MANY)
-    with pytest.raises(InvalidRequest, match="text 0 is in 'it', as it seems: known are de, fr"):
+    with pytest.raises(InvalidRequest, match="text 0 seems to be in 'it': known are de, fr"):
         detected(ITALIAN, "en", MANY_TO_ONE)
     # The target's language is no stranger: much of a text may be quoted in it.
     assert detected(GERMAN, "de", ONE_TO_MANY) == ("en", "de")
 
 
 def test_a_language_that_is_only_translated_from_is_no_target() -> None:
-    with pytest.raises(InvalidRequest, match="does not translate into 'en': it knows en-de, en-fr"):
+    with pytest.raises(InvalidRequest, match="does not translate into 'en': it has en-de, en-fr"):
         detected("Hello.", "en", ONE_TO_MANY)
 
 
