@@ -302,7 +302,7 @@ def test_characters_without_a_font_are_told_in_one_line(
         caplog.clear()
         save(draw_lines(odd, "encoder", 0, [0]), tmp_path / name)
         assert len(caplog.messages) == lines
-        assert all(r"that has '\U000f0000\U000f0001'" in told for told in caplog.messages)
+        assert all(r"has '\U000f0000\U000f0001'" in told for told in caplog.messages)
     assert "Warning" not in capfd.readouterr().err
 
 
