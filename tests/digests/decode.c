@@ -2,10 +2,10 @@
  *
  *     decode WEIGHTS SOURCES WIDTH BEGIN END [NUMBERS TEMPERATURE TOP_K TOP_P]
  *
- * SOURCES has 64-bit numbers: for each sentence its length, its limit and its ids. The output line of
- * a sentence has its index, whether it ended by itself, its log-probability and its tokens; lines are
- * in the order in which sentences end. With NUMBERS, random numbers from 0 to 1, CAPACITY of them for
- * each sentence, it samples. */
+ * SOURCES has 64-bit numbers: for each sentence its length, its limit and its ids. The output line
+ * of a sentence has its index, whether it ended by itself, its log-probability and its tokens; lines
+ * are in the order in which sentences end. With NUMBERS, random numbers from 0 to 1, CAPACITY of them
+ * for each sentence, it samples. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
