@@ -105,7 +105,7 @@ MakeBundle = Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def random_checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> MakeBundle:
-    """Writes a checkpoint of a random model; takes the norm's position."""
+    """Writes a checkpoint of a random model; takes the position of the norm."""
 
     def make(norm: str) -> Path:
         folder = tmp_path_factory.mktemp("checkpoint") / norm

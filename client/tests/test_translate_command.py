@@ -384,10 +384,10 @@ def test_no_file_is_written_over_without_force(
     [
         (("--output", "out"), "--output: give an --input"),
         (("--output", "out", "--input", "in", "a text"), "--output: give an --input"),
-        (("--resume",), "--resume: give the --output"),
-        (("--force",), "--force: give the --output"),
+        (("--resume",), "--resume: give an --output too"),
+        (("--force",), "--force: give an --output too"),
         (("--input", "nowhere"), "nowhere: cannot be read"),
-        (("--json", "--format", "tsv"), "--json is for text"),
+        (("--json", "--format", "tsv"), "--json is only for --format text"),
         (("--format", "tsv", "--column", "0"), "columns are counted from 1"),
         (("--format", "jsonl", "a text"), "text 1: not JSON"),
     ],

@@ -111,7 +111,7 @@ class OpenLoop:
 
 
 def pool(processes: int) -> AbstractContextManager[ProcessPoolExecutor]:
-    """The start method of load processes; not fork, which gRPC does not survive."""
+    """A pool of load processes; they are spawned, since gRPC does not survive a fork."""
     return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
 
 

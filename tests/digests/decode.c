@@ -1,10 +1,11 @@
-/* Translates with coded weights and without Python, for CPUs that are emulated.
+/* Translates with quantized weights and without Python, for emulated CPUs.
  *
  *     decode WEIGHTS SOURCES WIDTH BEGIN END [NUMBERS TEMPERATURE TOP_K TOP_P]
  *
- * SOURCES holds numbers of 64 bits, for each sentence its length, its limit and its ids. Its line has
- * its index, whether it ended by itself, its log-probability and its tokens; those that end first are
- * printed first. With NUMBERS, random ones from 0 to 1, CAPACITY for each sentence, it samples. */
+ * SOURCES has 64-bit numbers: for each sentence its length, its limit and its ids. The output line
+ * of a sentence has its index, whether it ended by itself, its log-probability and its tokens; lines
+ * are in the order in which sentences end. With NUMBERS, random numbers from 0 to 1, CAPACITY of them
+ * for each sentence, it samples. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ typedef struct {
     const Model *model;
     Rows rows;
     Searches searches;
-    int64_t sentences[MOST_SENTENCES]; /* the index of each slot's */
+    int64_t sentences[MOST_SENTENCES]; /* index of each slot's sentence */
     char *memory;
     float *scores;
 } Batch;
@@ -117,7 +118,7 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
     };
 }
 
-/* Let sentences begin; nothing is in flight. */
+/* Start sentences; nothing is in flight. */
 static void join(Batch *batch, const Sentence *sentences, int64_t count, int64_t begin_id)
 {
     const int64_t width = batch->rows.width;
@@ -151,7 +152,7 @@ static void join(Batch *batch, const Sentence *sentences, int64_t count, int64_t
     dragoman_encode(batch->model, &sources, batch->memory, 1);
 }
 
-/* Print what a slot has found, and free it. */
+/* Print the result of a slot, and free the slot. */
 static void leave(Batch *batch, int64_t slot)
 {
     int32_t ids[CAPACITY + 1], rows[CAPACITY + 1];

@@ -1,4 +1,4 @@
-/* What both imitations of Triton's backend API answer in the same way: that of the fuzzer in
+/* The common answers of both imitations of Triton's backend API: that of the fuzzer in
  * tests/campaigns/relay, and that of tests/unit/serving/relay. */
 #include "triton.h"
 

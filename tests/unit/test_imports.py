@@ -1,4 +1,4 @@
-"""The table of who imports whom in docs/architecture.md, held against the code."""
+"""The table of allowed imports in docs/architecture.md, compared with the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 ROOTS = ("client/src", "export", "gateway", "serving", "training", ".")
-"""Folders in which packages begin."""
+"""Folders that contain the packages."""
 PACKAGES = (
     *("dragoman", "dragoman_client", "dragoman_export", "dragoman_gateway", "dragoman_load_test"),
     *("dragoman_options", "dragoman_serving", "dragoman_training", "benchmarks", "studies"),
@@ -41,7 +41,7 @@ def package_of(module: str) -> str:
 
 
 def imported(tree: ast.AST, at_import_time: bool = False) -> Iterator[str]:
-    """Dotted names that code imports; inside functions only if not `at_import_time`."""
+    """Dotted names that code imports; those inside functions only if not `at_import_time`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -61,7 +61,7 @@ def _is_never_run(test: ast.expr) -> bool:
 
 
 def ours(names: Iterator[str]) -> set[str]:
-    """Modules of the product that imported names are, or are part of."""
+    """Modules of the product that the imported names are, or belong to."""
     both = ((name, name.rpartition(".")[0]) for name in names)
     found = (next((one for one in pair if one in modules()), None) for pair in both)
     return {name for name in found if name is not None}
@@ -85,7 +85,7 @@ def package_imports() -> dict[str, set[str]]:
 
 @cache
 def table() -> dict[str, set[str]]:
-    """The packages that each package may import, as docs/architecture.md has it."""
+    """The packages that each package may import, by docs/architecture.md."""
     page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("\n## Who imports whom\n")[2].partition("\n## ")[0]
     cells = [re.findall(r"[^|]+", row) for row in re.findall(r"^\|(?= `).*", section, re.M)]
@@ -99,7 +99,7 @@ def _names(cell: str) -> list[str]:
 
 
 def _full(name: str, of: str, rows: dict[str, list[str]]) -> str:
-    """A name as the table has it, without the first word where both are of the same part."""
+    """A name as in the table, without the first word if both are of the same part."""
     longer = f"{of.partition('.')[0]}.{name}"
     return longer if longer in rows else name
 

@@ -1,4 +1,4 @@
-"""The lock files, held against the requirements that `make lock` makes them from."""
+"""The lock files, compared with the requirements from which `make lock` makes them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAKE = {
     name: (python, tuple(extras.split()[1::2]))
     for python, extras, name in COMPILE.findall((REPOSITORY / "Makefile").read_text())
 }
-"""By lock, the oldest Python that it is for, and what it locks."""
+"""For each lock, the oldest Python that it supports, and what it locks."""
 
 
 def project(folder: str = ".") -> dict[str, Any]:
@@ -32,7 +32,7 @@ def project(folder: str = ".") -> dict[str, Any]:
 
 
 def locked(path: Path) -> list[Requirement]:
-    """What a lock allows."""
+    """The versions that a lock allows."""
     lines = path.read_text().replace("\\\n", " ").splitlines()
     matches = [LINE.fullmatch(line.strip()) for line in lines if line and line.lstrip()[0] != "#"]
     assert all(matches), f"{path}: a line is not NAME==VERSION with SHA-256 hashes"
@@ -40,7 +40,7 @@ def locked(path: Path) -> list[Requirement]:
 
 
 def required(extras: tuple[str, ...], folder: str = ".") -> Iterator[Requirement]:
-    """What our packages require of others' with these extras."""
+    """The requirements of our packages with these extras, on other packages."""
     metadata = project(folder)["project"]
     lists = [metadata["dependencies"], *(metadata["optional-dependencies"][e] for e in extras)]
     for one in (Requirement(word) for words in lists for word in words):
@@ -53,7 +53,7 @@ def required(extras: tuple[str, ...], folder: str = ".") -> Iterator[Requirement
 
 
 def holds(requirement: Requirement, python: str, machine: str) -> bool:
-    """Whether it is for such a Python on Linux."""
+    """Whether it applies to this Python on Linux."""
     environment = {
         **{"python_version": python, "python_full_version": f"{python}.4"},
         **{"sys_platform": "linux", "platform_system": "Linux", "platform_machine": machine},
@@ -62,7 +62,7 @@ def holds(requirement: Requirement, python: str, machine: str) -> bool:
 
 
 def versions(lock: str, python: str, machine: str = "x86_64") -> dict[str, str]:
-    """By name, what a lock installs."""
+    """The packages that a lock installs, by name."""
     lines = [one for one in locked(REPOSITORY / "locks" / lock) if holds(one, python, machine)]
     found = {str(canonicalize_name(one.name)): next(iter(one.specifier)).version for one in lines}
     assert len(found) == len(lines), "two versions of one name"
@@ -121,7 +121,7 @@ def test_torch_is_locked_as_it_is_required() -> None:
     assert line == wanted
     (declared,) = project()["tool"]["uv"]["dependency-metadata"]
     assert f"{declared['name']}=={declared['version']}" == str(wanted)
-    # An installed build for GPUs requires CUDA's libraries besides.
+    # An installed build for GPUs additionally requires CUDA's libraries.
     own = [
         one for one in map(Requirement, requires("torch") or ()) if "extra" not in str(one.marker)
     ]

@@ -1,4 +1,4 @@
-"""The table of options, and what must say the same as it."""
+"""The table of options, and everything that must agree with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One version for all that is released together."""
+"""One version for everything that is released together."""
 
 from __future__ import annotations
 

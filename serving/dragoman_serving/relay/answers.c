@@ -1,4 +1,4 @@
-/* The engine's answers as Triton's. */
+/* Convert the engine's answers to Triton responses. */
 #include <string.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@ uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Send the last response and let go of the request; both errors and responses are taken over. */
+/* Send the last response and release the request. Takes ownership of the response and the error. */
 static void settle(const Slot *slot, TRITONBACKEND_Response *response, TRITONSERVER_Error *error)
 {
     const uint64_t begin = slot->begin_ns, end = now_ns();
@@ -85,7 +85,7 @@ void pass_answer(InFlight *in_flight, Reading *frame)
         settle(&slot, response, error);
     else if (error == NULL)
         ignore(TRITONBACKEND_ResponseSend(response, 0, NULL));
-    else { /* a part that cannot be sent: it ends here, and what follows finds nobody */
+    else { /* a part cannot be sent: end the request; later parts find no slot */
         take_slot(in_flight, number, &slot);
         settle(&slot, response, error);
     }

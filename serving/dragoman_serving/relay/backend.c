@@ -1,4 +1,4 @@
-/* Triton's entry points: a connection to the engine's process for each model. */
+/* Triton's entry points. Each model has one connection to the engine process. */
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -12,26 +12,27 @@
 #include "relay.h"
 
 enum { SWEEP_US = 20000, RECEIVE_BYTES = 1 << 18 };
-/* After a request's own timeout, which the engine keeps too: whether it hangs shows by then. */
+/* Time after a request's timeout at which the relay answers. The engine has the same timeout, so by
+ * then it must hang. */
 static const uint64_t LATE_NS = 1000000000;
-/* Requests in flight up to which no answer waits for others; how long it waits for each request in
- * flight, and at most. */
+/* Maximum requests in flight at which answers are not gathered; the waiting time per request in
+ * flight; the maximum waiting time. */
 enum { FEW = 8, GATHER_US = 100, MOST_GATHER_US = 20000 };
 
 typedef struct {
     char *name;
     int socket;
     pthread_mutex_t writing;
-    pthread_mutex_t answering; /* no request is let go of while another thread answers it */
+    pthread_mutex_t answering; /* a request is not released while another thread answers it */
     pthread_t reader, watcher;
     bool reads, watches;
     atomic_bool stops;
     InFlight in_flight;
     Figures figures;
-    /* What has come and is not yet read. */
+    /* Received bytes that are not read yet. */
     char *received;
     size_t count, room;
-    bool damaged; /* a frame that is too long: nothing after it is read */
+    bool damaged; /* a frame was too long: nothing after it is read */
 } Relay;
 
 static TRITONSERVER_Error *broken(const char *what, const char *why)
@@ -41,8 +42,8 @@ static TRITONSERVER_Error *broken(const char *what, const char *why)
     return unavailable(message);
 }
 
-/* Send frames, with `writing` held. If that fails there is no going on: the reader sees the end, and
- * answers everything. */
+/* Send frames; the caller holds `writing`. A failure closes the connection: the reader then answers
+ * every request with an error. */
 static void send_all(Relay *relay, const Written *frames)
 {
     size_t sent = 0;
@@ -59,7 +60,7 @@ static void send_all(Relay *relay, const Written *frames)
         shutdown(relay->socket, SHUT_RDWR);
 }
 
-/* Receive more; false when the other side has gone or sends damaged frames, or there is no memory. */
+/* Receive more; false if the connection is closed, a frame was damaged, or memory is exhausted. */
 static bool receive(Relay *relay)
 {
     if (relay->damaged)
@@ -81,7 +82,7 @@ static bool receive(Relay *relay)
     return n > 0;
 }
 
-/* The next whole frame among what was received, from `*at` on; false if there is none. */
+/* The next complete frame in the received bytes, from `*at` on; false if there is none. */
 static bool next_frame(Relay *relay, size_t *at, uint8_t *kind, Reading *frame)
 {
     uint32_t bytes;
@@ -104,7 +105,7 @@ static void drop_received(Relay *relay, size_t bytes)
     memmove(relay->received, relay->received + bytes, relay->count);
 }
 
-/* The message names the status, which Triton 24.10 loses in streams and over HTTP. */
+/* The message contains the status, because Triton 24.10 drops it in streams and over HTTP. */
 static TRITONSERVER_Error *gone(void)
 {
     return unavailable("UNAVAILABLE: the engine's process has gone");
@@ -112,8 +113,8 @@ static TRITONSERVER_Error *gone(void)
 
 static void give_up(const Slot *slot) { answer_error(slot, gone()); }
 
-/* Let answers gather where many requests are in flight. Each wakes threads of Triton's and of the
- * client's, while all cores are at work; several at once cost little more than one. */
+/* Gather answers if many requests are in flight. Each answer wakes threads of Triton and the client
+ * while all cores are busy; several at once cost little more than one. */
 static void gather(const Relay *relay)
 {
     const uint32_t used = relay->in_flight.used;
@@ -140,12 +141,13 @@ static void *read_answers(void *of)
         drop_received(relay, at);
         gather(relay);
     }
-    shutdown(relay->socket, SHUT_RDWR); /* the other side may still be there */
+    shutdown(relay->socket, SHUT_RDWR); /* the other side may still be connected */
     close_slots(&relay->in_flight, give_up);
     return NULL;
 }
 
-/* Answer requests whose time is long up. The engine has the same deadlines, so it must hang. */
+/* Answer requests whose deadline passed long ago. The engine has the same deadlines, so it must
+ * hang. */
 static void answer_expired(Relay *relay)
 {
     uint32_t from = 0;
@@ -163,7 +165,7 @@ static void send_cancelled(Relay *relay)
 {
     struct pollfd engine = {.fd = relay->socket, .events = POLLOUT};
     Written frames = {0};
-    /* Not while the engine does not read: waiting for it here would keep expired requests waiting. */
+    /* Do not wait for an engine that does not read: expired requests would wait as well. */
     if (pthread_mutex_trylock(&relay->writing) != 0)
         return;
     if (poll(&engine, 1, 0) == 1)
@@ -174,7 +176,7 @@ static void send_cancelled(Relay *relay)
     free(frames.bytes);
 }
 
-/* A thread of its own, since the one that sends requests may have to wait for the engine. */
+/* A separate thread, since the one that sends requests may have to wait for the engine. */
 static void *watch(void *of)
 {
     Relay *const relay = of;
@@ -224,7 +226,7 @@ static TRITONSERVER_Error *write_hello(Written *to, TRITONBACKEND_Model *model)
     return error;
 }
 
-/* Give Triton the model's inputs and outputs, which the engine knows, as JSON. */
+/* Pass the model's inputs and outputs, as JSON from the engine, to Triton. */
 static TRITONSERVER_Error *declare_tensors(TRITONBACKEND_Model *model, const char *json)
 {
     TRITONSERVER_Message *config;
@@ -234,7 +236,7 @@ static TRITONSERVER_Error *declare_tensors(TRITONBACKEND_Model *model, const cha
     return error;
 }
 
-/* Wait until the engine has loaded the model, or says why it does not. */
+/* Wait until the engine has loaded the model or reports an error. */
 static TRITONSERVER_Error *wait_until_ready(Relay *relay, TRITONBACKEND_Model *model)
 {
     for (;;) {
@@ -349,7 +351,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
     TRY(TRITONBACKEND_ModelState(model, &state));
     Relay *const relay = state;
     Written frames = {0};
-    /* Until all is sent: no request may be seen, and cancelled, before the engine knows of it. */
+    /* Held until all is sent: no request may be cancelled before the engine has received it. */
     pthread_mutex_lock(&relay->writing);
     for (uint32_t i = 0; i < count; i++) {
         Slot slot = {.request = requests[i], .instance = instance, .begin_ns = now_ns()};

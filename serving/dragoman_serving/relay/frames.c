@@ -1,4 +1,4 @@
-/* Frames that are written and read. Numbers lie with their lowest byte first. */
+/* Write and read frames. Numbers are little-endian. */
 #include "frames.h"
 
 #include <stdlib.h>

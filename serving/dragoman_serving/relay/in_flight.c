@@ -114,7 +114,7 @@ void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot))
     pthread_mutex_lock(&in_flight->lock);
     in_flight->closed = true;
     pthread_mutex_unlock(&in_flight->lock);
-    /* Nothing becomes visible any more, so that without the lock each is found once. */
+    /* No new request can become visible, so each one is found once without holding the lock. */
     for (uint32_t i = 0; i < in_flight->count; i++) {
         pthread_mutex_lock(&in_flight->lock);
         const Slot slot = in_flight->slots[i];

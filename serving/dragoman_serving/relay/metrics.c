@@ -1,15 +1,15 @@
-/* Figures on Triton's metrics port. */
+/* Metrics on Triton's metrics port. */
 #include <string.h>
 
 #include "relay.h"
 
-/* Labels of a figure, beside its model's name. */
+/* Labels of a metric, besides its model's name. */
 typedef struct {
     const char *names[MOST_LABELS], *values[MOST_LABELS];
     uint32_t count;
 } Labels;
 
-/* Those beyond the most are read and left out. */
+/* Reads all labels and keeps the first MOST_LABELS. */
 static Labels read_labels(Reading *frame)
 {
     Labels labels = {.count = 0};
@@ -38,7 +38,7 @@ static void declare(Figures *figures, uint32_t index, const char *model, const L
         TRITONSERVER_ParameterDelete(parameters[i]);
 }
 
-/* Each frame names the same figures in the same order: a counter's growth, a gauge's value. */
+/* Every frame has the same metrics in the same order: increments of counters, values of gauges. */
 void publish_figures(Figures *figures, const char *model, Reading *frame)
 {
     const uint32_t count = read_number(frame, 4);

@@ -1,4 +1,4 @@
-/* Triton's requests as frames. */
+/* Convert Triton requests to frames. */
 #include <string.h>
 
 #include "relay.h"
@@ -9,7 +9,7 @@ uint64_t timeout_us(TRITONBACKEND_Request *request)
     uint32_t count = 0;
     ignore(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &timeout));
     ignore(TRITONBACKEND_RequestParameterCount(request, &count));
-    for (uint32_t i = 0; i < count; i++) { /* where the endpoint `generate` leaves it */
+    for (uint32_t i = 0; i < count; i++) { /* the endpoint `generate` puts it here */
         const char *name = "";
         TRITONSERVER_ParameterType type;
         const void *value;
@@ -72,7 +72,7 @@ static TRITONSERVER_Error *write_input(Written *to, TRITONBACKEND_Input *input)
         TRITONSERVER_MemoryType memory = TRITONSERVER_MEMORY_CPU;
         int64_t memory_id = 0;
         TRY(TRITONBACKEND_InputBuffer(input, i, &buffer, &part, &memory, &memory_id));
-        if (memory > TRITONSERVER_MEMORY_CPU + 1) /* pinned memory is the CPU's too */
+        if (memory > TRITONSERVER_MEMORY_CPU + 1) /* pinned memory is CPU memory too */
             return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "an input lies on a GPU");
         write_bytes(to, buffer, part);
     }
@@ -84,7 +84,7 @@ static bool holds_texts(const char *name)
     return strcmp(name, "text_input") == 0 || strcmp(name, "target_input") == 0;
 }
 
-/* Write the inputs that hold texts, or the others. */
+/* Write the inputs with texts, or the others. */
 static TRITONSERVER_Error *write_inputs(Written *to, TRITONBACKEND_Request *request, bool texts)
 {
     const size_t begin = to->count;
@@ -105,7 +105,7 @@ static TRITONSERVER_Error *write_inputs(Written *to, TRITONBACKEND_Request *requ
     return NULL;
 }
 
-/* Write the trace context of a request, JSON; nothing if Triton does not trace it. */
+/* Write the trace context of a request as JSON, or an empty text if Triton does not trace it. */
 static void write_trace_context(Written *to, TRITONBACKEND_Request *request)
 {
     TRITONSERVER_InferenceTrace *trace = NULL;
@@ -152,7 +152,7 @@ TRITONSERVER_Error *write_request(Written *to, uint64_t number, TRITONBACKEND_Re
     if (error == NULL)
         end_frame(to, begin);
     else {
-        to->count = begin; /* what stood before is still there, also without memory */
+        to->count = begin; /* the earlier bytes are intact, even if memory is exhausted */
         to->failed = false;
     }
     return error;

@@ -1,6 +1,6 @@
-/* What the relay uses of Triton's backend API, version 1.19 (release 24.10) and later.
+/* The parts of Triton's backend API that the relay uses, version 1.19 (release 24.10) and later.
  *
- * Declared here so that no header of Triton's must be installed where this is compiled.
+ * Declared here so that compilation needs no Triton headers.
  * Source: https://github.com/triton-inference-server/core, include/triton/core
  */
 #ifndef DRAGOMAN_TRITON_H

@@ -1,7 +1,7 @@
-/* Damaged frames for the relay, under sanitizers: usage: fuzz ROUNDS SEED FOLDER
+/* Damaged frames for the relay, with sanitizers: usage: fuzz ROUNDS SEED FOLDER
  *
- * First single frames, each in a heap block of its exact size, so that a byte read beyond it is
- * seen. Then whole models, which connect to a socket in FOLDER and get damaged frames through it.
+ * First single frames, each in a heap block of its exact size, so that a read beyond its end is
+ * detected. Then whole models, which connect to a socket in FOLDER and get damaged frames from it.
  * Every request must be released, and every response sent. */
 #include <pthread.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
 
 enum { MOST_REQUESTS = 40, MOST_ANSWERS = 12, FRAMES_A_MODEL = 200, ROUNDS_A_MODEL = 500 };
 
-/* Each thread has a generator of its own. */
+/* Each thread has its own generator. */
 typedef struct {
     unsigned state;
 } Chance;
@@ -97,7 +97,7 @@ static void write_answer(Written *to, Chance *chance, uint64_t number)
 
 static void write_figures(Written *to, Chance *chance, uint8_t kind)
 {
-    const unsigned few = 140; /* mostly, since many take long */
+    const unsigned few = 140; /* usually few, since many take long */
     const unsigned count = below(chance, below(chance, 32) ? few : MOST_FIGURES + 6);
     const size_t begin = begin_frame(to, kind);
     write_number(to, count, 4);
@@ -105,7 +105,7 @@ static void write_figures(Written *to, Chance *chance, uint8_t kind)
         const unsigned labels = below(chance, MOST_LABELS + 3);
         write_number(to, below(chance, 3), 1);
         if (below(chance, 2))
-            write_text(to, "shared", 6); /* by neighbours, whose family it is */
+            write_text(to, "shared", 6); /* several metrics of one family */
         else
             write_random_text(to, chance);
         write_random_text(to, chance);
@@ -117,7 +117,7 @@ static void write_figures(Written *to, Chance *chance, uint8_t kind)
     end_frame(to, begin);
 }
 
-/* Change bytes of what was written from `begin` on. */
+/* Change some of the bytes written from `begin` on. */
 static void damage(Written *written, size_t begin, Chance *chance)
 {
     for (unsigned i = below(chance, 6); i > 0 && written->count > begin; i--) {
@@ -131,7 +131,7 @@ static void damage(Written *written, size_t begin, Chance *chance)
     }
 }
 
-/* A frame in a heap block of its exact size, and without its head. */
+/* A frame without its header, in a heap block of its exact size. */
 static char *exact_copy(const Written *written, size_t begin, Reading *frame)
 {
     const size_t head = begin + 5, bytes = written->count - head;
@@ -146,7 +146,7 @@ static void drop(const Slot *slot)
     answer_error(slot, unavailable("the round is over"));
 }
 
-/* Requests in flight, damaged frames for them, then the end of all. */
+/* Requests in flight, damaged frames for them, then the end of all requests. */
 static long fuzz_frames(Chance *chance)
 {
     InFlight in_flight = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -201,7 +201,7 @@ typedef struct {
     long frames;
 } Engine;
 
-/* The other side of one model's connection: damaged frames, until it has sent all or was left. */
+/* The other side of one model's connection: damaged frames, until all are sent or it is closed. */
 static void *imitate_engine(void *of)
 {
     Engine *const engine = of;
@@ -217,7 +217,7 @@ static void *imitate_engine(void *of)
             write_answer(&frames, chance, number);
         else
             write_figures(&frames, chance, below(chance, 3) ? FIGURES : below(chance, 256));
-        /* A damaged head ends what can be understood; most frames keep theirs. */
+        /* A damaged header makes the rest unreadable, so most frames keep theirs. */
         damage(&frames, begin + (below(chance, 50) ? 5 : 0), chance);
         while (recv(client, ignored, sizeof ignored, MSG_DONTWAIT) > 0)
             continue;

@@ -25,7 +25,7 @@ TRITONBACKEND_Request *make_request(uint32_t choice)
     return request;
 }
 
-/* Read every byte of a text, so that a missing end is seen. */
+/* Read every byte of a text, so that a missing terminator is detected. */
 static void look_at(const char *text)
 {
     volatile size_t length = strlen(text);
@@ -233,7 +233,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
     const TRITONBACKEND_Request *const request = (void *)input;
     const bool is_scalar = request->choice % 11 == 0;
     *name = request->choice % 3 == 0 ? "beam_width" : "text_input";
-    /* As in Triton, what is not asked for is null. */
+    /* As in Triton, arguments that are not requested are null. */
     if (type != NULL)
         *type = 13;
     if (shape != NULL)

@@ -8,8 +8,8 @@
 
 enum { CONTENT_BYTES = 64 };
 
-/* What a request answers to questions follows from its `choice`, a random number. It lies on the
- * heap, so that use after its release is seen. */
+/* The properties of a request follow from its `choice`, a random number. It is on the heap, so that
+ * a use after its release is detected. */
 struct TRITONBACKEND_Request {
     uint32_t choice;
     char content[CONTENT_BYTES];

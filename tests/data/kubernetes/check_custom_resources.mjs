@@ -1,5 +1,5 @@
-// Validates objects of Kubernetes that are no part of it: a JSON array on stdin, messages on stdout.
-// An object of a kind without a schema here is an error, so that none passes unchecked.
+// Validates custom resources of Kubernetes: a JSON array on stdin, messages on stdout.
+// An object of a kind without a schema here is an error, so that none is unchecked.
 import { readFileSync } from "node:fs";
 
 const KINDS = {

@@ -1,4 +1,4 @@
-"""HTML through two servers: what counts as a page."""
+"""HTML through two servers: which inputs count as a page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.markup.beside_libretranslate import by_server, speed
 
 
 class Refusing(http.server.BaseHTTPRequestHandler):
-    """Refuses every translation, and tells Triton's statistics."""
+    """Refuses every translation, and serves Triton's statistics."""
 
     def do_GET(self) -> None:
         self.send_response(200)

@@ -99,7 +99,7 @@ def test_a_converted_model_writes_the_oracles_tokens(
     expected = greedy_search(loaded.model, src, [limits.target_tokens(len(ids)) for ids in src])
     with CTranslate2Process(model, bundle, Threads(intra=1, inter=2)) as process:
         found = process.translate(texts, beam_width=1, batch_size=1)
-        # In one call for all, so with one limit for all: none may be below its own.
+        # All in one call with one limit, which must not be below any sentence's own.
         together = process.translate(texts, beam_width=1, batch_size=len(texts))
     assert [o.ids for o in found.outputs] == [h.ids for h in expected]
     assert [o.cut for o in found.outputs] == [not h.complete for h in expected]

@@ -1,4 +1,4 @@
-"""The benchmark of the engine in process: what it asks, chooses, refuses and prints."""
+"""The benchmark of the in-process engine: its requests, choices, refusals and output."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_parts_are_cut_by_tokens_only_where_there_are_parts() -> None:
 
 @dataclass
 class FakeWorker:
-    """Takes note of what it is asked; takes half as long where batches are cut by tokens."""
+    """Records its requests; takes half as long if batches are split by tokens."""
 
     name: str
     sentence_s: float

@@ -1,4 +1,4 @@
-"""The benchmark of imported models: its model, its peers, its figures."""
+"""The benchmark of imported models: its model, its peers, its results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_all_contenders_translate_the_same(folder: Path, tmp_path: Path) -> None
     ]
     assert all(len(one) == TOKENS for one in right)
     TransformersConverter(str(folder)).convert(str(tmp_path / "model"))
-    # One thread: what CTranslate2 sets here is set for PyTorch too, and for all tests after this.
+    # One thread: CTranslate2's setting also applies to PyTorch, and to all later tests.
     translator = ctranslate2.Translator(str(tmp_path / "model"), intra_threads=1)
     peers = (Transformers(folder, threads=1), PieceTranslator(translator, 1, endless=True))
     for peer in peers:

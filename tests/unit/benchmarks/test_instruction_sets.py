@@ -1,4 +1,4 @@
-"""Both sides of the engine's benchmark are held to one instruction set."""
+"""Both sides of the engine's benchmark are restricted to one instruction set."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ MKL_VERBOSE GEMM_S8U8S32_PACK_GET_SIZE(B,1,256,256) 40.80us CNR:OFF Dyn:1 FastMM
 
 
 def choose(monkeypatch: pytest.MonkeyPatch, found: str | None) -> None:
-    """Let our library choose an instruction set, with an environment that is put back."""
+    """Make our library choose an instruction set, with an environment that is restored."""
     monkeypatch.setattr(os, "environ", {"PATH": "/bin"})
     monkeypatch.setattr(
         instruction_sets,

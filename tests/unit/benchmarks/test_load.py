@@ -1,4 +1,4 @@
-"""The comparison's stretch of load, against a small server in this process."""
+"""One window of the comparison's load, against a small server in this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def target(address: str) -> Target:
 
 
 def answer(*texts: str, tokens: int) -> Any:
-    """A response as Triton writes it, of `tokens` tokens a text."""
+    """A response in Triton's format, of `tokens` tokens for each text."""
     response = service_pb2.ModelInferResponse()
     encoded = [text.encode() for text in texts]
     strings = b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
@@ -47,7 +47,7 @@ def text_of(request: Any) -> str:
 
 
 class FakeTriton:
-    """Takes note of the texts and of how many requests came at once."""
+    """Records the texts and the largest number of concurrent requests."""
 
     def __init__(self, respond: Callable[[str, Any], Any]) -> None:
         self.texts: Counter[str] = Counter()
@@ -98,7 +98,7 @@ def test_a_closed_loop_counts_what_is_answered_in_time() -> None:
         result = run_load(target(address), texts, PLAN)
     assert triton.most_at_once == PLAN.concurrency
     assert max(triton.texts.values()) - min(triton.texts.values()) <= 1
-    assert 0 < result.sentences < triton.texts.total()  # what warmed up is not counted
+    assert 0 < result.sentences < triton.texts.total()  # the warm-up is not counted
     assert result.output_tokens == 3 * result.sentences
     assert result.sentences_per_s == pytest.approx(result.sentences / result.elapsed_s)
     assert result.elapsed_s >= PLAN.duration_s

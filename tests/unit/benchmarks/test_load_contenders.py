@@ -1,4 +1,4 @@
-"""CTranslate2 behind Triton: its repository, and the model in it without Triton around it."""
+"""CTranslate2 behind Triton: its repository, and its model without Triton."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_our_repository_is_served_in_another_precision(tmp_path: Path) -> None:
 
 
 class FakeTranslator:
-    """Writes the source again, its tag left out, and takes note of how it is called."""
+    """Returns the source without its tag, and records its calls."""
 
     calls: list[dict[str, Any]]
 

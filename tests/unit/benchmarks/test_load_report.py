@@ -1,4 +1,4 @@
-"""The arithmetic, the order and the tables of the comparison through Triton."""
+"""The arithmetic, the order and the tables of the comparison behind Triton."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CPU_S = {GENERATOR: 0.2, SERVER: 0.1, ENGINE: 3.0, IDLE: 0.02, MACHINE: 3.5}
 def result(
     sentences: int, latency_ms: float = 10.0, errors: Mapping[str, int] | None = None
 ) -> LoadResult:
-    """Of two seconds, with ten tokens a sentence and one recorded latency."""
+    """A result of two seconds, with ten tokens per sentence and one recorded latency."""
     histogram = LatencyHistogram()
     histogram.record(latency_ms / 1000)
     return LoadResult(2.0, sentences, 10 * sentences, histogram.encode(), errors or {}, CPU_S)
@@ -87,7 +87,7 @@ def test_the_settings_use_every_core_once() -> None:
 
 
 class FakeEndpoint:
-    """Takes note of what it is asked."""
+    """Records its requests."""
 
     def __init__(self, name: str, log: list[Any], sentences: int = 10) -> None:
         self.name, self.log, self.sentences = name, log, sentences

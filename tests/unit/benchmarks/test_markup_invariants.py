@@ -1,4 +1,4 @@
-"""The judge of what becomes of pages."""
+"""The checks of invariants on translated pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks of what translations are like."""
+"""Benchmarks of properties of translations."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_altered_texts_are_compared_with_the_same_as_they_were(
     assert set(results) == {*RULES, "joined"} - {"other_number"}
     for name in ("lower_case", "upper_case", "no_final_mark", "joined"):
         assert results[name].clean_bleu == pytest.approx(100.0)
-        assert results[name].bleu < 50.0, name  # only the texts as they were are translated
+        assert results[name].bleu < 50.0, name  # only the unaltered texts are translated
     assert (results["joined"].texts, results["emoji"].texts) == (2, 6)
     assert results["copied"].exact == results["no_text"].exact == 6
 

@@ -1,4 +1,4 @@
-"""The benchmark of a smaller model beside the shipped one: what it asks and prints."""
+"""The benchmark of a smaller model compared with the shipped one: its requests and output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIRECTION = Direction(SOURCE, TARGET)
 
 
 class FakeWorker:
-    """Knows translations by heart, and says that each takes it so many seconds."""
+    """Returns stored translations, and reports a fixed number of seconds for each."""
 
     def __init__(self, translations: Mapping[str, str], seconds: float) -> None:
         self._translations, self._seconds = translations, seconds

@@ -1,4 +1,4 @@
-"""Figures of translations with tags."""
+"""Measurements of translations with tags."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_every_run_that_is_told_of_has_its_picture() -> None:
     for log in logs:
         assert f"({log.name})" in page
         assert f"({log.stem}.svg)" in page
-        # Fonts and the last digits may be others; what the picture says may not.
+        # Fonts and the last digits may differ; the content of the chart may not.
         assert texts_of(draw(read_curves(log))) == texts_of(log.with_suffix(".svg").read_text())
 
 

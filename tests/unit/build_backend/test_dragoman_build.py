@@ -1,4 +1,4 @@
-"""Which C compiler the build takes; docs/deployment.md has the command of a build with Zig."""
+"""Which C compiler the build uses; docs/deployment.md has the command of a build with Zig."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_build_sees_the_compiler(programs: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(build_meta, "build_editable", build)
     for call in (dragoman_build.build_wheel, dragoman_build.build_editable):
         for name in ("CC", "LDSHARED", "CFLAGS"):
-            monkeypatch.setenv(name, "none")  # so that all are put back
+            monkeypatch.setenv(name, "none")  # so that all are restored
         assert call("dist") == "a.whl"
     assert len(seen) == 2
     assert all("ziglang cc" in command for command in seen)

@@ -21,10 +21,11 @@ TILES = {
     "avxvnni": ("vpdpbusd", 2 * (4 + sum(range(1, 7)) + 4 + 2 * (2 + 3) + 4 + 5 + 6)),
     "avx2": ("vpmaddubsw", 2 * (4 + 2 * sum(range(1, 3)) + 4 + 2 * 2 + 3 + 4)),
 }
-"""Which instruction multiplies, and how often it stands in tiles of each number of rows.
+"""The multiply instruction, and how often it occurs in tiles of each number of rows.
 
-A row alone has four sums; tiles take as many vectors as there are registers for. Behind them, the
-tiles of shortlists: of one vector, with four sums of a row alone, two of a few rows, else one.
+A single row has four sums; tiles use as many vectors as there are registers. The tiles of
+shortlists follow: they have one vector, with four sums for a single row, two for a few rows, else
+one.
 """
 HAS = {
     "gcc": shutil.which("gcc") is not None,

@@ -1,4 +1,4 @@
-"""The Helm chart, by Helm, Kubernetes' schemas, those of further resources, and Envoy."""
+"""The Helm chart, checked with Helm, Kubernetes' schemas, those of CRDs, and Envoy."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ CASES: dict[str, tuple[str, ...]] = {
         *("triton.tolerations[0].key=nvidia.com/gpu", f"triton.image.digest=sha256:{SHA256}"),
     ),
 }
-"""By name, values that are not the default."""
+"""Sets of non-default values, by name."""
 OTHERS = "keda.sh", "gateway.networking.k8s.io", "monitoring.coreos.com"
-"""Groups of resources that are no part of Kubernetes."""
+"""Groups of resources that are not part of Kubernetes."""
 IMAGE_VOLUMES_SINCE = (1, 33)
 
 
@@ -113,7 +113,7 @@ def test_helm_takes_the_chart(name: str) -> None:
 
 @functools.cache
 def different() -> dict[str, dict[str, Any]]:
-    """The objects of all cases, each once; the key begins with the name of a case."""
+    """The objects of all cases, each once; the key starts with the name of a case."""
     found = {json.dumps(one): (name, one) for name in reversed(CASES) for one in objects(name)}
     return {f"{name} {text}": one for text, (name, one) in found.items()}
 
@@ -127,7 +127,7 @@ def test_kubernetes_takes_every_object(minor: int) -> None:
 
 
 def custom_faults(found: list[dict[str, Any]]) -> list[str]:
-    """What the schemas of further resources say."""
+    """The errors that the schemas of further resources report."""
     if not (FOLDER / "node_modules" / "@kubernetes-models").exists():
         pytest.skip("no schemas: python -m tests.npm_packages fetches them")
     script = REPOSITORY / "tests" / "data" / "kubernetes" / "check_custom_resources.mjs"
@@ -184,7 +184,7 @@ def test_a_wrong_value_is_refused_in_a_line(word: str, message: str) -> None:
 
 
 def test_every_value_has_a_schema_and_a_row_in_the_docs() -> None:
-    """A row names a value, or all that is below it."""
+    """A row names a value, or everything below it."""
     text = (REPOSITORY / "docs" / "kubernetes.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`([a-z]\w*(?:\.\w+)*)`", text))
     schema = json.loads((CHART / "values.schema.json").read_text())
@@ -248,7 +248,7 @@ def test_every_pod_is_confined(name: str) -> None:
 
 
 def test_a_pod_has_time_to_drain() -> None:
-    """The sleep, then the 30 s of Triton or the 35 s of the gateway, then the end."""
+    """The sleep, then Triton's 30 s or the gateway's 35 s, then the end."""
     for one in objects("defaults"):
         if one["kind"] == "Deployment":
             pod = pod_of(one)
@@ -309,7 +309,7 @@ def test_kustomize_takes_the_example() -> None:
 
 
 def scaling_query() -> str:
-    """What KEDA asks Prometheus for."""
+    """KEDA's query to Prometheus."""
     (scaled,) = (one for one in objects("rows") if one["kind"] == "ScaledObject")
     (trigger,) = scaled["spec"]["triggers"]
     return str(trigger["metadata"]["query"])

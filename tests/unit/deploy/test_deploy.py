@@ -1,4 +1,4 @@
-"""The deployment's files, by the tools that read them, as far as these run without containers."""
+"""The deployment's files, checked with the tools that read them, without containers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_compose_takes_the_file() -> None:
 
 
 def test_only_proxies_are_published(services: dict[str, Any]) -> None:
-    """That of Triton, and the one without TLS, on loopback, by a profile of their own."""
+    """Triton's, and the one without TLS, on loopback, in their own profiles."""
     published = {name: service for name, service in services.items() if "ports" in service}
     assert {name: service["profiles"] for name, service in published.items()} == {
         "proxy": ["gpu", "cpu"],
@@ -78,7 +78,7 @@ def test_open_access_is_on_loopback_alone(services: dict[str, Any]) -> None:
 
 def test_every_service_is_confined_and_pinned(services: dict[str, Any]) -> None:
     built = [service["image"] for service in services.values() if "build" in service]
-    assert len(built) == len(set(built))  # two builds of one image would be in each other's way
+    assert len(built) == len(set(built))  # two builds of one image would conflict
     for name, service in services.items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
@@ -96,7 +96,7 @@ def test_what_is_mounted_is_there(services: dict[str, Any]) -> None:
 
 
 def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
-    """A container ends without its secret, and says which; the example names them all."""
+    """A container without its secret stops and names it; the example lists all of them."""
     text, example = COMPOSE.read_text(), (REPOSITORY / ".env.example").read_text()
     for name, variable, service in (
         ("DRAGOMAN_TOKEN", "DRAGOMAN_TOKEN", "proxy-triton"),
@@ -165,7 +165,7 @@ def expressions() -> list[str]:
 
 
 def documented_expressions() -> list[str]:
-    """One a line, in the blocks of the page on metrics."""
+    """One per line, in the blocks of the page on metrics."""
     text = (REPOSITORY / "docs" / "metrics.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```promql\n(.+?)```", text, re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
@@ -178,7 +178,7 @@ def test_the_dashboard_and_the_docs_ask_for_metrics_that_there_are(expression: s
 
 
 def metrics_in(query: str) -> set[str]:
-    """The metrics of a query, each of which somebody has."""
+    """The metrics of a query, each of which some program exports."""
     promql_parser.parse(query)
     ours = {kind.name for kind in (*metrics._COUNTERS, *metrics._GAUGES)}
     series = ("bucket", "sum", "count")

@@ -1,4 +1,4 @@
-"""What the software bill adds to the list of distributions, and under which licences these are."""
+"""What the software bill adds to the list of distributions, and their licences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALLOWED = re.compile(r"Apache|BSD|\bCMU|\bISC\b|\bMIT\b|MPL|Mozilla|PSF|Python S
 
 @pytest.mark.parametrize("name", SERVED)
 def test_no_served_package_is_under_the_gpl(name: str) -> None:
-    """By what its metadata declares."""
+    """The licence by the distribution's metadata."""
     found = metadata(name)
     fields = [found.get_all(f, []) for f in ("License-Expression", "License", "Classifier")]
     declared = [*fields[0], *(word[:80] for word in fields[1])]
@@ -75,7 +75,7 @@ def test_what_a_wheel_brings_inside_is_listed(tmp_path: Path) -> None:
 def test_the_bill_of_an_environment_is_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command ends with 1 where CycloneDX's schema is not met."""
+    """The command exits with 1 if CycloneDX's schema is violated."""
     monkeypatch.setattr(sys, "argv", ["software_bill", sys.executable, str(tmp_path / "bill")])
     assert main() == 0
     listed = {one["name"]: one for one in json.loads((tmp_path / "bill").read_text())["components"]}

@@ -1,4 +1,4 @@
-"""`dragoman batch` before a stand-in for a server."""
+"""`dragoman batch` with a test server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def batch(server: FakeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command, and gives its report, or the message if it fails."""
+    """Runs the command, and returns its report, or the message if it fails."""
     (tmp_path / "in/sub").mkdir(parents=True)
     (tmp_path / "in/a.txt").write_text("".join(f"{line}\n" for line in LINES))
     (tmp_path / "in/sub/b.txt").write_text("one\npoison\ntwo")
@@ -116,7 +116,7 @@ def test_a_file_that_changed_is_refused(batch: Any, tmp_path: Path) -> None:
     source = tmp_path / "in/a.txt"
     batch("--input", str(source), "--shard", "1/2")
     content = source.read_text()
-    source.write_text(content)  # another time, the same content
+    source.write_text(content)  # another modification time, the same content
     batch("--input", str(source), "--shard", "1/2")
     source.write_text(content.replace("line 3", "line x"))
     assert "a.txt: has changed since the job began" in batch("--input", str(source), code=2)

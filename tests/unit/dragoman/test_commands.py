@@ -1,4 +1,4 @@
-"""The command line beyond what other tests run: evaluation, verification, plain errors."""
+"""The parts of the command line that other tests do not run: evaluation, verification, errors."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_a_demonstration_shows_the_directions_for_which_it_has_sentences(
 def test_a_demonstration_without_sentences_is_one_line(
     told: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """None in a language of the model's, or none that it translates from."""
+    """None in one of the model's languages, or none that it translates from."""
     assert demonstrate(monkeypatch, Served((told,))) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -383,7 +383,7 @@ def test_an_output_that_is_switched_off_is_not_printed(
     ):
         code = main([*words, *flags])
         printed = capsys.readouterr()
-        if "soft" in flags:  # the bundle names no heads that align
+        if "soft" in flags:  # the bundle names no alignment heads
             assert code == 2
             assert "return_alignments: the bundle has no alignment heads" in printed.err
             continue

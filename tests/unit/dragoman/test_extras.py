@@ -1,4 +1,4 @@
-"""Each command where what it needs is missing: the one extra that it names makes it work."""
+"""Each command without its requirements: the extra that it names makes it work."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ CASES = (
     ("serve", ["doctor"]),
     ("load-test", ["load-test", "--windows", "1"]),
 )
-"""An extra, and a command that needs it; some of them need what those before them made."""
+"""An extra, and a command that needs it; some need the results of earlier ones."""
 ON_ITS_OWN = (
     *("clean", "train", "distill", "evaluate", "export", "verify", "align-heads", "shortlist"),
     *("attention", "publish", "models", "doctor", "batch"),
 )
-"""Those that can be carried out without a server or the network."""
+"""Those that can run without a server or the network."""
 TORCH = "; for a machine without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"
 
 

@@ -1,4 +1,4 @@
-"""`dragoman keys`: what it prints, keeps and refuses."""
+"""`dragoman keys`: its output, storage and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Command:
         self.folder, self._capsys = folder, capsys
 
     def __call__(self, *words: str, code: int = 0) -> str:
-        """What it printed to stdout; on an error, its line on stderr."""
+        """Its output on stdout; on an error, its line on stderr."""
         assert main(["keys", *words, "--folder", str(self.folder)]) == code
         printed = self._capsys.readouterr()
         if code:
@@ -36,7 +36,7 @@ class Command:
         return printed.out
 
     def json(self, *words: str) -> Any:
-        """What it printed with `--json`."""
+        """Its output with `--json`."""
         return json.loads(self(*words, "--json"))
 
 

@@ -114,7 +114,7 @@ def files_of(folder: Path) -> dict[Path, bytes]:
 def test_folders_in_use_are_replaced_by_force_alone(
     make: Callable[..., Any], random_bundle: Path, tmp_path: Path
 ) -> None:
-    """And only if this has written all that is in them."""
+    """And only if this function has written everything in them."""
     out, foreign = tmp_path / "out", tmp_path / "home"
     foreign.mkdir()
     (foreign / "letter.txt").write_text("precious")
@@ -165,7 +165,7 @@ def test_a_peaked_models_scores_stay_finite_and_right(tokenizer_path: Path, tmp_
     config = RunConfig(model=tiny_config(), vocabulary=VocabularyConfig(size=320))
     checkpoint.save(tmp_path / "peaked", model.state_dict(), config, tokenizer_path)
     export_bundle(tmp_path / "peaked", tmp_path / "bundle")
-    # Eight bits cannot follow a random model that is as sharp as this.
+    # Eight bits are too few for a random model with such sharp logits.
     failed = [o for o in failures(tmp_path / "bundle") if "int8" not in o.check]
     assert failed == []
 

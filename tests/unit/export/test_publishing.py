@@ -1,4 +1,4 @@
-"""A repository holds the files of its bundle, and nothing that an engine kept beside them."""
+"""A repository has the files of its bundle, and nothing that an engine cached beside them."""
 
 from __future__ import annotations
 

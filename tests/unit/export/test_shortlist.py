@@ -1,4 +1,4 @@
-"""Lexical shortlists out of parallel text, and the command that writes them."""
+"""Lexical shortlists from parallel text, and the command that writes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EMPTY, SIZE = 3, 40
 
 
 def test_links_are_those_of_a_dictionary() -> None:
-    """Whatever order the words have; the source token that all have takes what belongs to none."""
+    """Whatever the word order; the source token that all have takes the unaligned tokens."""
     generator = np.random.default_rng(0)
     sources = [generator.choice(np.arange(10, 20), 4, replace=False) for _ in range(300)]
     pairs = [
@@ -88,7 +88,7 @@ def test_the_command_writes_lists_of_every_source_token(
     size, end = after.dimensions.vocab_size, after.special_ids.end
     lists = np.split(arrays["ids"], arrays["begins"][1:-1])
     assert len(lists) == 2 * size
-    for token in tokenizer.encode("red"):  # a word of the toy language is translated as it is
+    for token in tokenizer.encode("red"):  # the toy language copies words
         assert token in lists[token]
         assert token in lists[size + token]
     texts = (bundle.parent / "text.de").read_text(encoding="utf-8").splitlines()

@@ -71,7 +71,7 @@ def test_onnx_runtime_takes_the_warm_up_of_the_file_that_is_named(graph: str) ->
     feeds = {}
     for tensor in config.input:
         found = warm_up.inputs[tensor.name]
-        # A batch of one; a size of one that stands for none is taken off again.
+        # A batch of one; the dimension of size 1 for a missing one is removed again.
         dims = [1, *([] if tensor.HasField("reshape") else found.dims)]
         feeds[tensor.name] = np.zeros(dims, types[found.data_type])
     outputs = session.run([tensor.name for tensor in config.output], feeds)

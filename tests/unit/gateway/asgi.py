@@ -1,4 +1,4 @@
-"""The gateway's application without a network, before a stand-in of Triton."""
+"""The gateway's application without a network, with a stand-in for Triton."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dragoman_gateway.core.settings import GatewaySettings
 
 @dataclass(frozen=True)
 class Answer:
-    """What the gateway answered.
+    """The gateway's response.
 
     Attributes:
         status: of HTTP.
         headers: by names in lower case.
-        body: whole.
+        body: complete.
     """
 
     status: int
@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def media_type(self) -> str:
-        """Without parameters."""
+        """The media type without parameters."""
         return self.headers.get("content-type", "").partition(";")[0]
 
 
@@ -44,7 +44,7 @@ class Application:
     """Calls the application; use it as a context."""
 
     def __init__(self, translate: Callable[[str], str] = translated, **settings: Any) -> None:
-        """Prepare it: what a text is translated into, and settings."""
+        """Prepare it: the translation of each text, and settings."""
         self._server = FakeServer(translate)
         self._settings = GatewaySettings(
             triton=self._server.grpc_url, triton_http=self._server.http_url, **settings
@@ -66,7 +66,7 @@ class Application:
 
     @property
     def requests(self) -> list[Any]:
-        """What came to the stand-in of Triton."""
+        """The requests that the stand-in for Triton received."""
         return [one for one in self._server.requests if one.model != "info"]
 
     def post(self, path: str, body: Any = None, **headers: str) -> Answer:
@@ -88,7 +88,7 @@ class Application:
     def call(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Send anything; a path may have a query."""
+        """Send a request; the path may have a query."""
         return self._runner.run(self._call(method, path, body, headers or {}))
 
     def leave(
@@ -99,7 +99,7 @@ class Application:
         headers: Mapping[str, str] | None = None,
         after_s: float = 0.0,
     ) -> None:
-        """Send anything, and hang up before the answer."""
+        """Send a request, and disconnect before the response."""
 
         async def send(message: MutableMapping[str, Any]) -> None:
             raise AssertionError("nobody is there to be answered")
@@ -138,7 +138,7 @@ class Application:
         leave: Callable[[], Awaitable[object]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """Send a request, whose client hangs up when `leave` ends."""
+        """Send a request whose client disconnects when `leave` ends."""
         path, _, query = path.partition("?")
         scope = {
             "type": "http",

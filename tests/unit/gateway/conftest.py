@@ -1,4 +1,4 @@
-"""The gateway's application before a stand-in of Triton, for the tests of every protocol."""
+"""The gateway's application with a stand-in for Triton, for the tests of every protocol."""
 
 from __future__ import annotations
 

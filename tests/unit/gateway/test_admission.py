@@ -1,4 +1,4 @@
-"""Callers are admitted before their requests cost more than reading them, in every protocol."""
+"""Callers are admitted before their requests cost more than reading, in every protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANYWHERE = "0.0.0.0"
 def test_requests_for_glossaries_count(path: str) -> None:
     with Application(address=ANYWHERE, anonymous=True, anonymous_requests_per_minute=2) as app:
         statuses = [app.call("GET", path).status for _ in range(3)]
-    # Strangers have none: DeepL's API answers 403 where a key is missing.
+    # Unknown callers have none: DeepL's API answers 403 if a key is missing.
     refused = 401 if "api" in path else 403
     assert statuses == [refused, refused, 429]
 

@@ -16,7 +16,7 @@ DIRECTION = {"source": "en", "target": "de"}
     [
         ("/api/v1/translate", "text", {"target_language": "de"}),
         ("/translate", "q", DIRECTION),
-        ("/translate", "text", {"target_lang": "de", "source_lang": "en"}),  # as DeepLX
+        ("/translate", "text", {"target_lang": "de", "source_lang": "en"}),  # DeepLX's format
         ("/v2/translate", "text", {"target_lang": "de", "source_lang": "en"}),
     ],
 )

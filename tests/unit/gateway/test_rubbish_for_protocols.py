@@ -1,4 +1,4 @@
-"""Anything at all sent to the protocols of LibreTranslate and DeepL: their error shapes, no 500."""
+"""Arbitrary input for the LibreTranslate and DeepL protocols: their error formats, never 500."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ _TOKENS = st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), max
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[Application]:
-    """Takes up to 100,000 bytes."""
+    """Accepts up to 100,000 bytes."""
     with Application(body_bytes=100_000, file_bytes=50_000) as application:
         yield application
 
 
 @st.composite
 def forms(draw: st.DrawFn) -> bytes:
-    """Pairs of names and values, some of them twice, some malformed."""
+    """Pairs of names and values, some repeated, some malformed."""
     pairs = draw(st.lists(st.tuples(st.sampled_from(_NAMES), st.text(max_size=9)), max_size=6))
     written = "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
     return written.encode() + draw(st.sampled_from([b"", b"&q=%ff", b"&%", b"&&&=", b"\xff"]))
@@ -82,7 +82,7 @@ def forms(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def multiparts(draw: st.DrawFn) -> bytes:
-    """Parts, of which some are files, some malformed."""
+    """Parts, some of them files, some malformed."""
     parts = []
     for name in draw(st.lists(st.sampled_from(_NAMES), max_size=4)):
         file = draw(st.sampled_from(["", '; filename="a.txt"', '; filename=""', "; filename"]))
@@ -93,7 +93,7 @@ def multiparts(draw: st.DrawFn) -> bytes:
 
 
 def json_bodies() -> st.SearchStrategy[bytes]:
-    """Objects that are nearly right, and what is none, in several encodings."""
+    """Objects that are nearly valid, and values that are not objects, in several encodings."""
     objects = _FIELDS.map(lambda fields: _RIGHT | fields) | _FIELDS
     encoding = st.sampled_from(["utf-8", "utf-16", "utf-32", "latin-1"])
     return st.builds(
@@ -118,7 +118,7 @@ def endpoints() -> list[tuple[str, str]]:
 
 
 def check(path: str, answer: Answer) -> None:
-    """An answer has a status that the request explains, and its protocol's shape."""
+    """A response has a status that fits the request, and its protocol's format."""
     assert answer.status < 500 or answer.status == 503, answer.body
     if answer.status >= 400:
         name = "message" if path.startswith(("/v2", "/v3")) else "error"

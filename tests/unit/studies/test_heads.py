@@ -1,4 +1,4 @@
-"""What is measured of heads, and the pictures of docs/attention.md."""
+"""The measurements of heads, and the figures of docs/attention.md."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def looker() -> Looker:
 
 
 def heads_that_look(*offsets: int, size: int) -> np.ndarray:  # type: ignore[type-arg]
-    """Of one layer, a head an offset, each query at the key so far from it, or at the first."""
+    """One layer with a head for each offset: each query attends at that distance, or to the
+    first."""
     weights = np.zeros((1, len(offsets), size, size))
     for head, offset in enumerate(offsets):
         for query in range(size):
@@ -74,7 +75,7 @@ def test_cross_attention_and_entropy() -> None:
     found = cross_habits(weights)
     assert found["tag"][0, 0] == 0.5
     assert found["one token"][0, 0] == 0.25
-    assert found["end"][0, 0] == 0.0  # the end symbol's own step is left out
+    assert found["end"][0, 0] == 0.0  # the end symbol's own step is excluded
     assert found["bits"][0, 0] == pytest.approx(1.5)
     assert entropy(np.full(8, 1 / 8)) == pytest.approx(3.0)
 
@@ -117,7 +118,7 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
     found = {probe.name: examine(looker, probe) for probe in probes()}
     make = found['"make" and the adjective after its object']
     assert make.head == (5, 1)
-    # The page tells of three heads, by the half that judges.
+    # The page names three heads, by the evaluation half.
     (probe,) = (one for one in probes() if one.name == make.name)
     _, judged = halves(len(probe.cases), probe.twins)
     cases, controls = (
@@ -155,7 +156,7 @@ def test_the_pictures_are_drawn_anew(
     assert shown == set(FIGURES) == {path.name for path in tmp_path.iterdir()}
     for name in FIGURES:
         texts = texts_of(tmp_path / name)
-        # Fonts and the last digits may be others; what the picture says may not.
+        # Fonts and the last digits may differ; the content of the figure may not.
         assert texts == texts_of(REPOSITORY / "docs" / "images" / name), name
         assert texts
 
@@ -190,7 +191,7 @@ def test_the_pages_table_is_what_is_measured(looker: Looker) -> None:
     for row, probe in zip(told[2:], probes(), strict=True):
         found = tuple(examine(looker, probe).row)
         assert row[:5] == found[:5]
-        # The last digit may be another on another machine.
+        # The last digit may differ on another machine.
         for one, two in zip(row[5:], found[5:], strict=True):
             assert float(one or 0) == pytest.approx(float(two or 0), abs=0.011)
 
@@ -200,7 +201,7 @@ def texts_of(path: Path) -> list[str]:
 
 
 def imported_bundle(folder: Path, tags: tuple[str, ...]) -> Path:
-    """A bundle whose sides have two vocabularies."""
+    """A bundle with separate vocabularies for the two sides."""
     alone = {"share_encoder_decoder_embeddings": False}
     write_marian(folder / "model", MarianModel(separate_lists=True, tags=tags, settings=alone))
     languages = Languages(("en",), () if tags else (("de", None),))

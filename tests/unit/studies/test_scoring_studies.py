@@ -1,4 +1,4 @@
-"""Figures of the benchmarks of scores and alignments."""
+"""Results of the studies of scores and alignments."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     recipes = sorted((REPOSITORY / "training/dragoman_training/recipes").glob("*.toml"))
     assert recipes
     for recipe in recipes:
-        # What it is validated on comes with a user's text.
+        # The validation text comes with a user's text.
         words = ["data.valid=['my']"] if recipe.stem == "fine-tuning" else []
         config = resolve(recipe, words)
         path = tmp_path / "config.json"

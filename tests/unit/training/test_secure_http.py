@@ -1,4 +1,4 @@
-"""What may be asked for without TLS, and where redirects may lead."""
+"""What may be requested without TLS, and where redirects may lead."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def answer(url: str) -> tuple[str, list[str]]:
-    """The URL that answers in the end, and those that redirect to it."""
+    """The URL that answers at the end, and those that redirect to it."""
     hops: list[Hop] = []
     with open_url(urllib.request.Request(url), 10, hops) as found:
         return found.url, [hop for hop, _ in hops]

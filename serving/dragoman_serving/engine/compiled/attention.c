@@ -5,7 +5,7 @@
 #include "kernels.h"
 #include "vec.h"
 
-static const float SMALLEST = 1e-30f; /* keeps zeros from dividing by zero */
+static const float SMALLEST = 1e-30f; /* prevents division by zero */
 
 /* Turn values into e^(value - largest), and return their sum. */
 static float exponentials(float *values, int64_t length, float largest)
@@ -21,7 +21,7 @@ static float exponentials(float *values, int64_t length, float largest)
     return v_sum(sum);
 }
 
-/* Attention over keys and values in fp32, whose tokens lie `stride` apart. */
+/* Attention over keys and values in fp32, with `stride` between tokens. */
 INLINE void attend_sized(const float *query, const float *keys, const float *values, int64_t stride,
                          int64_t length, const int64_t head_size, float *weights, float *result)
 {
@@ -37,12 +37,12 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
         }
         const Vec sums = v_sum_each(products);
         v_store_first(weights + begin, length - begin, sums);
-        most = v_max(most, sums); /* what is beyond the end repeats the last */
+        most = v_max(most, sums); /* lanes after the end repeat the last token */
     }
     const float share = 1.0f / exponentials(weights, length, v_largest(most));
     for (int64_t begin = 0; begin < head_size; begin += 64) {
         const int64_t vectors = head_size - begin < 64 ? (head_size - begin) / 16 : 4;
-        Vec even[4], odd[4]; /* two sums each, since an addition waits for the one before it */
+        Vec even[4], odd[4]; /* two sums each, since an addition waits for the previous one */
         for (int64_t v = 0; v < vectors; v++)
             even[v] = odd[v] = v_zero();
         int64_t token = 0;
@@ -63,7 +63,7 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
     }
 }
 
-/* With the head size known, the compiler keeps the query and the sums in registers. */
+/* With a constant head size, the compiler keeps the query and the sums in registers. */
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result)
 {
@@ -79,7 +79,7 @@ void attend(const float *query, const float *keys, const float *values, int64_t 
     }
 }
 
-/* Codes from -127 to 127 of a key or value [D], whose scale is returned. */
+/* Codes from -127 to 127 of a key or value [D]. Returns the scale. */
 static float code_vector(const float *x, int64_t head_size, int8_t *codes)
 {
     Vec largest = v_zero();
@@ -92,7 +92,7 @@ static float code_vector(const float *x, int64_t head_size, int8_t *codes)
     return scale;
 }
 
-/* Of a block's tokens; the sums of their codes follow. */
+/* Scales of a block's tokens; the sums of their codes follow. */
 INLINE float *scales_of(const uint8_t *block, int64_t head_size)
 {
     return (float *)(block + BLOCK * head_size);
@@ -119,8 +119,8 @@ void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t
     const int64_t lane = position % BLOCK;
     int8_t codes[MOST_HEAD_SIZE];
     scales_of(block, head_size)[lane] = code_vector(value, head_size, codes);
-    /* Each 16 words of 32 bits have four tokens' codes of 16 dimensions. Only this token's bytes are
-     * written, since another thread may store the other tokens at the same time. */
+    /* Sixteen 32-bit words hold the codes of four tokens in 16 dimensions. Write only this token's
+     * bytes: another thread may store the other tokens at the same time. */
     uint8_t *const bytes = block + lane / 4 * 64 + lane % 4;
     for (int64_t i = 0; i < head_size; i += 16)
         for (int64_t j = 0; j < 16; j++)
@@ -133,7 +133,7 @@ INLINE void prefetch(const uint8_t *from, int64_t bytes)
         __builtin_prefetch(from + i);
 }
 
-/* The sum of products of codes in groups of four with weights, of which four groups come at a time. */
+/* Add the products of codes and weights, in groups of four values, four groups at a time. */
 INLINE Sums add_products(Sums sum, const uint8_t *codes, const int8_t *weights, int64_t groups)
 {
     Sums sums[4] = {sum, q_zero(), q_zero(), q_zero()};
@@ -145,7 +145,7 @@ INLINE Sums add_products(Sums sum, const uint8_t *codes, const int8_t *weights, 
     return q_add(q_add(sums[0], sums[1]), q_add(sums[2], sums[3]));
 }
 
-/* Scores of a query in codes against all keys. Returns the largest. */
+/* Scores of a coded query against all keys. Returns the largest. */
 INLINE float score_keys(const Codes *query, const uint8_t *keys, const uint8_t *values,
                         int64_t length, const int64_t head_size, float *scores)
 {
@@ -163,7 +163,7 @@ INLINE float score_keys(const Codes *query, const uint8_t *keys, const uint8_t *
     return v_largest(most);
 }
 
-/* Add a share of weights to those of other heads. */
+/* Add attention weights, multiplied by `share`, to the sums of other heads. */
 INLINE void add_share(const float *weights, int64_t length, float share, float *sums)
 {
     for (int64_t i = 0; i < length; i += 16) {
@@ -173,7 +173,8 @@ INLINE void add_share(const float *weights, int64_t length, float share, float *
     }
 }
 
-/* Multiply weights with their values' scales, and code them from 0 to 127. Returns their scale. */
+/* Multiply weights by the scales of their values, and code them from 0 to 127. Returns their
+ * scale. */
 INLINE float code_weights(float *weights, const uint8_t *values, int64_t length,
                           const int64_t head_size, uint8_t *codes)
 {
@@ -181,7 +182,7 @@ INLINE float code_weights(float *weights, const uint8_t *values, int64_t length,
     for (int64_t begin = 0; begin < length; begin += BLOCK) {
         const uint8_t *const block = values + begin / BLOCK * block_bytes(head_size);
         v_store(weights + begin, v_mul(v_load(weights + begin), v_load(scales_of(block, head_size))));
-        /* Behind the last token may lie anything. */
+        /* Memory after the last token is undefined. */
         const Vec scaled = v_load_first(weights + begin, length - begin, 0.0f);
         v_store(weights + begin, scaled);
         most = v_max(most, scaled);

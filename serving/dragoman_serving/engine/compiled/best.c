@@ -1,11 +1,11 @@
-/* The best tokens of a row of scores, found through the largest score of each panel. */
+/* Top-k tokens of a row of scores, found with the largest score of each panel. */
 #include <math.h>
 
 #include "exact.h"
 #include "kernels.h"
 #include "vec.h"
 
-/* Put a value into a list in falling order; of equal ones the first to come stays first. */
+/* Insert a value into a list in descending order; among equal values the first comes first. */
 static inline void rank(Ranked *list, int64_t count, float value, int64_t index)
 {
     if (!(value > list[count - 1].value))
@@ -39,7 +39,7 @@ static void rank_all(Ranked *list, int64_t count, const float *values, int64_t l
     }
 }
 
-/* The panels that hold the `count` best scores: no more than those with the largest maxima. */
+/* The panels that can hold the `count` best scores: those with the largest maxima. */
 static int64_t best_panels(const float *largest, int64_t panels, int64_t count, Ranked *found)
 {
     int64_t wanted = count < panels ? count : panels;
@@ -47,7 +47,7 @@ static int64_t best_panels(const float *largest, int64_t panels, int64_t count, 
     rank_all(found, wanted, largest, panels, 0);
     while (wanted > 0 && found[wanted - 1].value == -INFINITY)
         wanted--;
-    /* In their order in the vocabulary, so that of equal scores the first token wins. */
+    /* In the order of the vocabulary, so that the first of equal tokens wins. */
     for (int64_t i = 1; i < wanted; i++)
         for (int64_t j = i; j > 0 && found[j - 1].index > found[j].index; j--) {
             const Ranked swapped = found[j];
@@ -57,7 +57,7 @@ static int64_t best_panels(const float *largest, int64_t panels, int64_t count, 
     return wanted;
 }
 
-/* Ids [N] of the largest of scores that `dragoman_step` made. */
+/* Ids [N] of the largest scores of rows from `dragoman_step`. */
 void dragoman_argmax(const float *scores, int64_t rows, int64_t panels, int64_t *ids)
 {
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
@@ -78,7 +78,7 @@ float largest_of(const float *values, int64_t length)
     return v_largest(most);
 }
 
-/* The logarithm of the sum of the exponentials of scores [length], of which `most` is the largest. */
+/* Logarithm of the sum of exponentials of scores [length]; `most` is the largest score. */
 float log_sum_of(const float *scores, int64_t length, float most)
 {
     const Vec largest = v_set(most);
@@ -90,8 +90,8 @@ float log_sum_of(const float *scores, int64_t length, float most)
     return (float)exact_log(v_sum(sum)) + most;
 }
 
-/* The same of a row of scores with the largest of each panel behind it. Panels without any token add
- * nothing. */
+/* The same for a row of scores followed by the largest of each panel. Skips panels without
+ * tokens. */
 float log_sum_of_panels(const float *scores, int64_t panels, float most)
 {
     const Vec largest = v_set(most);
@@ -106,7 +106,7 @@ float log_sum_of_panels(const float *scores, int64_t panels, float most)
     return (float)exact_log(v_sum(sum)) + most;
 }
 
-/* Log-probabilities [N, length] of scores whose rows lie `stride` apart. */
+/* Log-probabilities [N, length] of scores with `stride` between rows. */
 void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
                           float *log_probs)
 {
@@ -117,8 +117,8 @@ void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int
     }
 }
 
-/* A row of scores [length] in the form in which a step leaves them: padded with -inf to whole panels,
- * and the largest of each panel behind them. */
+/* Write scores [length] in the layout of a step: padded with -inf to whole panels, followed by the
+ * largest of each panel. */
 void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row)
 {
     for (int64_t i = 0; i < panels * PANEL; i += 16)
@@ -128,7 +128,7 @@ void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float
         row[panels * PANEL + panel] = largest_of(row + panel * PANEL, PANEL);
 }
 
-/* The `count` best tokens of a row, best first; of equal ones the first. Where there are fewer above
+/* The `count` best tokens of a row, best first; among equal ones the first. If fewer are above
  * -inf, the rest has -inf. */
 void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tokens)
 {
@@ -141,8 +141,8 @@ void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tok
     }
 }
 
-/* Log-probabilities [N, count] of the best tokens, best first, and their ids [N, count], of scores
- * that `dragoman_step` made; `count` is at most MOST_BEST, and at most the size of the vocabulary. */
+/* Log-probabilities [N, count] and ids [N, count] of the best tokens, best first, of rows from
+ * `dragoman_step`; `count` is at most MOST_BEST and at most the size of the vocabulary. */
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids)
 {

@@ -1,10 +1,10 @@
-/* The searches of sentences, which may branch: a sentence's first slot searches for tokens behind its
- * prefix, and then each of its slots continues one of these. */
+/* Searches that may branch: a sentence's first slot finds tokens after the prefix, then each slot
+ * of the sentence continues one of them. */
 #include <string.h>
 
 #include "kernels.h"
 
-/* Whether a slot searches for the tokens with which its sentence's branches begin. */
+/* Whether a slot still searches for the first tokens of its sentence's branches. */
 int is_before_branches(const Searches *searches, int64_t slot)
 {
     const Constraints *const constraints = searches->constraints[slot];
@@ -12,15 +12,15 @@ int is_before_branches(const Searches *searches, int64_t slot)
            searches->lengths[slot] <= constraints->prefix_length;
 }
 
-/* Let a slot's search continue a hypothesis of its sentence's first slot, or be over if that is
- * complete. Up to its last token that has only its prefix, in row 0. */
+/* Continue a hypothesis of the sentence's first slot in another slot, or end the search there if
+ * the hypothesis is complete. All of its tokens but the last are the prefix, in row 0. */
 static int begin_branch(const Searches *searches, int64_t first, int64_t slot, Finished one,
                         Next *next)
 {
     const int64_t width = searches->width, length = one.length;
     const int goes_on = !one.complete && length > searches->constraints[first]->prefix_length &&
                         length < searches->limits[slot];
-    float score = 0.0f; /* of the model: constraints do not change a prefix */
+    float score = 0.0f; /* the model's score: constraints do not change a prefix */
     for (int64_t step = 0; step < length; step++) {
         const Token *const token = tokens_of(searches, first, step) + (step == length - 1 ? one.place : 0);
         *tokens_of(searches, slot, step) = *token;
@@ -41,7 +41,7 @@ static int begin_branch(const Searches *searches, int64_t first, int64_t slot, F
     return 1;
 }
 
-/* Let each of a sentence's searches continue another one of the hypotheses of its first slot. */
+/* Continue a different hypothesis of the sentence's first slot in each of its slots. */
 static int begin_branches(const Searches *searches, int64_t first, Next *next)
 {
     const int64_t kept = searches->kept[first];
@@ -55,7 +55,7 @@ static int begin_branches(const Searches *searches, int64_t first, Next *next)
     return goes_on;
 }
 
-/* One step of a sentence's searches; false once all are over. */
+/* One step of a sentence's searches; false if all are over. */
 static int advance_sentence(const Searches *searches, int64_t first, float *scores, Next *next)
 {
     int goes_on = 0;
@@ -76,9 +76,9 @@ static int advance_sentence(const Searches *searches, int64_t first, float *scor
 
 /* One step of all searches.
  *
- * Slots without constraints go by `top_*`; those with constraints by their rows' scores, which are
- * changed. Written are the token that each row with a live hypothesis reads next, `next_ids` [B x W], the
- * copies and their number, and the sentences that are done, whose number is returned. */
+ * Slots without constraints use `top_*`. Slots with constraints use the scores of their rows and
+ * change them. Writes the token that each row with a live hypothesis reads next (`next_ids` [B x
+ * W]), the copies and their number, and the completed sentences. Returns the number of these. */
 int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied)
 {
     int64_t done = 0;

@@ -1,4 +1,4 @@
-/* Time, as steps count it. */
+/* Clock for the time of a step's sections. */
 #pragma once
 
 #include <stdint.h>

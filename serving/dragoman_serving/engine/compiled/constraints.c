@@ -1,4 +1,4 @@
-/* What options change in a row of scores before tokens are chosen from it. */
+/* Apply a request's constraints to a row of scores before a token is chosen. */
 #include <math.h>
 #include <string.h>
 
@@ -17,14 +17,15 @@ static void set_score(float *scores, int64_t panels, int64_t id, float score)
     *panel_of(scores, panels, id) = largest_of(scores + id / PANEL * PANEL, PANEL);
 }
 
-/* Ids below 0 are those of symbols that the vocabulary lacks. */
+/* An id below 0 is a symbol that is not in the vocabulary. */
 void forbid(float *scores, int64_t panels, int64_t id)
 {
     if (id >= 0 && scores[id] > -INFINITY)
         set_score(scores, panels, id, -INFINITY);
 }
 
-/* The tokens of the live hypothesis at a place, in `searches->history`. Returns how many. */
+/* Write the tokens of the live hypothesis at index `place` to `searches->history`. Returns how
+ * many. */
 int64_t read_history(const Searches *searches, int64_t slot, int64_t place)
 {
     const int64_t length = searches->lengths[slot];
@@ -37,17 +38,17 @@ int64_t read_history(const Searches *searches, int64_t slot, int64_t place)
     return length;
 }
 
-/* What to take off a row's scores to get log-probabilities. */
+/* The number to subtract from a row's scores to get log-probabilities. */
 float log_sum_of_row(const Searches *searches, const float *scores)
 {
     const int64_t panels = searches->panels;
     return log_sum_of_panels(scores, panels, largest_of(scores + panels * PANEL, panels));
 }
 
-/* Multiply the log-probability of every token that occurred before, once.
+/* Multiply the log-probability of every token that occurred before, once per token.
  *
- * Source: Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858, of log-probabilities,
- * which unlike scores are the same whatever constant is added to a row. */
+ * Source: Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858, but with
+ * log-probabilities: unlike scores, they do not depend on a constant added to the row. */
 static void penalise(const Searches *searches, double penalty, int64_t length, float *scores,
                      float log_sum)
 {
@@ -64,7 +65,7 @@ static void penalise(const Searches *searches, double penalty, int64_t length, f
     }
 }
 
-/* Forbid every token with which the last ones would be an n-gram that occurred before. */
+/* Forbid every token that would complete an n-gram that occurred before. */
 static void forbid_ngrams(const Searches *searches, int64_t size, int64_t length, float *scores)
 {
     const int32_t *const history = searches->history, *const last = history + length - (size - 1);
@@ -73,7 +74,7 @@ static void forbid_ngrams(const Searches *searches, int64_t size, int64_t length
             forbid(scores, searches->panels, history[i + size - 1]);
 }
 
-/* Whether the text of tokens ends with some characters, before which no word is open. */
+/* Whether the text of the tokens ends with the wanted characters, not in the middle of a word. */
 static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t length,
                      const int32_t *wanted, int64_t count)
 {
@@ -90,7 +91,7 @@ static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t l
     return count == 0;
 }
 
-/* Forbid every token with which a suppressed word would be complete. */
+/* Forbid every token that would complete a suppressed word. */
 static void forbid_words(const Searches *searches, const Suppressed *suppressed, int64_t length,
                          float *scores)
 {
@@ -106,7 +107,7 @@ static void forbid_words(const Searches *searches, const Suppressed *suppressed,
     }
 }
 
-/* Leave one token alone. */
+/* Forbid all tokens except one. */
 static void force(const Searches *searches, int64_t id, float *scores)
 {
     const float score = scores[id];
@@ -115,7 +116,7 @@ static void force(const Searches *searches, int64_t id, float *scores)
     scores[id] = *panel_of(scores, searches->panels, id) = score;
 }
 
-/* Change the scores of what comes after `searches->history` [length]. */
+/* Change the scores of the token after `searches->history` [length]. */
 void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum)
 {
     const Constraints *const constraints = searches->constraints[slot];
@@ -133,7 +134,7 @@ void constrain(const Searches *searches, int64_t slot, int64_t length, float *sc
         forbid(scores, searches->panels, searches->end_id);
 }
 
-/* The best tokens of a row, by the changed scores; or the one that is sampled. */
+/* The best tokens by the changed scores of a row, or the sampled one. */
 static void choose_tokens(const Searches *searches, const Constraints *constraints, int64_t length,
                           const float *scores, Ranked *tokens, int64_t count)
 {
@@ -147,7 +148,7 @@ static void choose_tokens(const Searches *searches, const Constraints *constrain
         tokens[i] = (Ranked){-INFINITY, 0};
 }
 
-/* The model's own score of a token, which `constrain` may have multiplied. */
+/* The model's own score of a token, before `constrain` multiplied it. */
 float model_score(const Searches *searches, int64_t slot, int64_t length, Ranked token)
 {
     const Constraints *const constraints = searches->constraints[slot];
@@ -159,7 +160,8 @@ float model_score(const Searches *searches, int64_t slot, int64_t length, Ranked
     return token.value;
 }
 
-/* The best continuations of one slot's live hypotheses, under its constraints: `top_*` of its rows. */
+/* Write the best continuations of a slot's live hypotheses under its constraints to `top_*` of its
+ * rows. */
 void rank_constrained(const Searches *searches, int64_t slot, float *scores)
 {
     const Constraints *const constraints = searches->constraints[slot];

@@ -1,10 +1,10 @@
-/* A step of the sentences in flight, from the model to the next token of each row. */
+/* One step of the sentences in flight, from the model to the next token of each row. */
 #include <string.h>
 
 #include "clock.h"
 #include "kernels.h"
 
-/* Let the first tokens of each head be those of another row. */
+/* Copy the first tokens of each head from another row. */
 static void copy_tokens(const Model *model, const uint8_t *from, uint8_t *to, int64_t room,
                         int64_t tokens)
 {
@@ -22,7 +22,7 @@ static void copy_row(const Model *model, const Rows *rows, int64_t source, int64
                     rows->room, tokens);
 }
 
-/* Let rows go on from others: `copies` [count, 3] are sources, targets and tokens of each. */
+/* Copy the caches of rows: `copies` [count, 3] are source, target and tokens of each copy. */
 static void copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count)
 {
     for (int64_t i = 0; i < count; i++, copies += 3)
@@ -52,8 +52,8 @@ static int64_t decode(const Model *model, const Rows *rows, const Searches *sear
     return done;
 }
 
-/* Bring every sentence one token further. Those that are done then stand in `searches->done`;
- * their number is returned. */
+/* Add one token to every sentence. Writes completed sentences to `searches->done` and returns their
+ * number. */
 int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
                         float *scores)
 {
@@ -62,7 +62,7 @@ int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *se
     return done;
 }
 
-/* Free a slot; the last one takes its place. */
+/* Free a slot; the last sentence moves into it. */
 void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot)
 {
     const int64_t last = --rows->sentences, width = rows->width;
@@ -81,7 +81,7 @@ void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t 
     }
 }
 
-/* Tokens of the longest hypotheses. */
+/* Length in tokens of the longest hypotheses. */
 int64_t dragoman_longest(const Rows *rows)
 {
     int64_t longest = 0;

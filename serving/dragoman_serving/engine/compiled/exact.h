@@ -1,7 +1,7 @@
-/* Logarithms and powers in double precision, the same on every machine.
+/* Logarithms and powers in double precision, identical on every machine.
  *
- * libm's differ from release to release and from CPU to CPU in the last bit. These are right to a
- * few units in the last place.
+ * libm's results differ in the last bit between releases and CPUs. These are accurate to a few
+ * units in the last place.
  */
 #pragma once
 
@@ -38,7 +38,7 @@ static inline double exact_log(double x)
 /* e^x of x from -700 to 700. */
 static inline double exact_exp(double x)
 {
-    const double large = 6755399441055744.0; /* 1.5 x 2^52: its sums have no fractions */
+    const double large = 6755399441055744.0; /* 1.5 x 2^52: sums with it are integers */
     const double n = (x * 1.44269504088896340736 + large) - large;
     const double r = (x - n * LN2_HIGH) - n * LN2_LOW;
     double sum = 1.0;

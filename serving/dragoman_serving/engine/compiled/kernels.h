@@ -1,40 +1,40 @@
-/* The Transformer in 8-bit products.
+/* The Transformer with 8-bit matrix products.
  *
- * The Python side (library.py) holds the same structures, field by field. Shape letters as in
+ * The Python side (library.py) has the same structures, field by field. Shape letters as in
  * training/dragoman_training/network/transformer.py: B sentences, R rows (hypotheses), S source
- * tokens, C tokens of room in the cache, E model size, H heads, D head size, F feed-forward size, V
- * vocabulary; here N is rows of any kind, and sizes are counted in elements.
+ * tokens, C capacity of the cache in tokens, E model size, H heads, D head size, F feed-forward
+ * size, V vocabulary. Here N is rows of any kind. Sizes are in elements.
  *
- * Every row is computed by itself, in the same order whatever its neighbours are, so that results
- * do not depend on them. Sums are in fp32. Nothing here allocates memory or fails: sizes are checked
- * by the caller. Only the encoder starts threads.
+ * Each row is computed by itself and in a fixed order, so its results do not depend on other rows.
+ * Sums are in fp32. Nothing here allocates memory or fails: the caller checks the sizes. Only the
+ * encoder starts threads.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* Inside of the feed-forward layers. */
+/* Activation function of the feed-forward layers. */
 typedef enum { RELU, SILU, GELU } Activation;
 
 enum {
-    PANEL = 64, /* outputs whose largest is noted; a product has a multiple of them */
+    PANEL = 64, /* outputs whose largest value is stored; products have a multiple of them */
     MOST_BEST = 1024, /* tokens that can be ranked at once */
     MOST_LAYERS = 64,
     MOST_HEAD_SIZE = 256,
-    BLOCK = 16, /* tokens whose keys or values lie together */
-    SCORED_TOGETHER = 48 /* steps of given translations whose scores are in memory at once */
+    BLOCK = 16, /* tokens whose keys or values are stored together */
+    SCORED_TOGETHER = 48 /* steps of given translations with their scores in memory at once */
 };
 
-/* Keys and values have codes of 8 bits, with one scale a token and head. A block of a head's keys has
- * codes [D / 4][BLOCK][4], so that it is the weights of 16 scores; one of values has codes
- * [D / 16][BLOCK / 4][16][4], so that its tokens are the inputs of D results. Behind the codes stand
- * the tokens' scales [BLOCK] and the sums of their keys' codes [BLOCK]. */
+/* Keys and values have 8-bit codes, with one scale per token and head. A block of a head's keys has
+ * codes [D / 4][BLOCK][4]: they are the weights of 16 scores. A block of values has codes
+ * [D / 16][BLOCK / 4][16][4]: its tokens are the inputs of D results. After the codes come the
+ * tokens' scales [BLOCK] and the sums of their keys' codes [BLOCK]. */
 static inline int64_t block_bytes(int64_t head_size) { return BLOCK * (head_size + 8); }
 
-/* y = x W^T + b with W in codes of 8 bits, one scale an output. */
+/* y = x W^T + b with W in 8-bit codes, one scale per output. */
 typedef struct {
     const int8_t *codes;    /* [outputs / 16][inputs / 4][16][4] */
-    const int32_t *sums;    /* [outputs], of the codes of each */
+    const int32_t *sums;    /* [outputs], sum of each output's codes */
     const float *scales;    /* [outputs] */
     const float *biases;    /* [outputs] */
     int64_t inputs;         /* a multiple of 16 */
@@ -56,22 +56,22 @@ typedef struct {
     Product query_key_value, self_output, cross_query, cross_key_value, cross_output, inner, outer;
 } DecoderLayer;
 
-/* A model's sizes, with which its coded weights begin. */
+/* A model's sizes. Its coded weights begin with them. */
 typedef struct {
     int64_t model_size, feed_forward_size, heads, head_size;
-    int64_t encoder_layers, decoder_layers; /* MOST_LAYERS each, or fewer */
-    int64_t longest;           /* tokens that a sentence may have, on either side */
+    int64_t encoder_layers, decoder_layers; /* at most MOST_LAYERS each */
+    int64_t longest;           /* maximum tokens of a source or target sentence */
     int64_t vocab_size;        /* V */
-    int64_t src_ids;           /* how many ids a source may be made of */
-    int64_t own_src_embedding; /* whether sources have an embedding of their own */
-    int64_t norm_first;        /* pre-norm, and a norm after the last layer */
+    int64_t src_ids;           /* number of ids that a source may contain */
+    int64_t own_src_embedding; /* whether sources have a separate embedding */
+    int64_t norm_first;        /* pre-norm, with a norm after the last layer */
     int64_t activation;        /* an Activation */
 } Sizes;
 
 typedef struct {
     Sizes sizes;
     const uint16_t *embedding;     /* fp16 [V, E] */
-    const uint16_t *src_embedding; /* fp16 [src_ids, E]; the same one where the sides share it */
+    const uint16_t *src_embedding; /* fp16 [src_ids, E]; `embedding` if the sides share it */
     const float *positions;        /* [longest, E] */
     EncoderLayer encoder[MOST_LAYERS];
     DecoderLayer decoder[MOST_LAYERS];
@@ -79,94 +79,94 @@ typedef struct {
     Product logits;
 } Model;
 
-/* What time is counted for; the last is all of a step. */
+/* Sections whose time is measured; STEP is a whole step. */
 enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, RANKING, SEARCH, STEP, SECTIONS };
 
-/* Sentences to encode: their tokens follow each other without padding. */
+/* Sentences to encode. Their tokens are concatenated without padding. */
 typedef struct {
     int64_t sentences, tokens;
     const int64_t *ids;     /* [tokens] */
     const int64_t *lengths; /* [B] */
-    int64_t first, room;    /* where the results of the first one go, and their S */
-    uint8_t *const *cross;  /* by layer and kind [first + B or more, H, S, D + 8] */
+    int64_t first, room;    /* index of the first one's results, and S of the results */
+    uint8_t *const *cross;  /* per layer and kind [first + B or more, H, S, D + 8] */
 } Sources;
 
-/* Sentences in flight, and where their keys and values lie. A sentence has a slot, and in it as many
- * rows as its search is wide: R = B x W. Slots are without gaps: when one leaves, the last one takes
- * its place. */
+/* Sentences in flight, and their keys and values. A sentence has a slot with one row per hypothesis
+ * of its search: R = B x W. Slots have no gaps: when a sentence leaves, the last one moves into its
+ * slot. */
 typedef struct {
     int64_t sentences, width;
-    int64_t *ids;               /* [R], the token that each row reads; below 0: it is not computed */
-    int64_t *positions;         /* [R], and its position */
+    int64_t *ids;               /* [R], the token that each row reads; below 0: row not computed */
+    int64_t *positions;         /* [R], the position of that token */
     int64_t *src_lengths;       /* [B] */
     int64_t src_room, room;     /* S, C */
-    uint8_t *const *cross;      /* by layer and kind [B, H, S, D + 8] */
-    uint8_t *const *past;       /* by layer and kind [R, H, C, D + 8] */
-    int64_t *ticks;             /* [SECTIONS], of the processor's clock, are added to */
-    const uint8_t *aligning;    /* [decoder layers, H], 1 for heads whose cross-attention aligns */
-    float **alignments;         /* [B], of each the mean of theirs [T, W, S of its own]; NULL: not
-                                 * requested. It begins as zeros */
+    uint8_t *const *cross;      /* per layer and kind [B, H, S, D + 8] */
+    uint8_t *const *past;       /* per layer and kind [R, H, C, D + 8] */
+    int64_t *ticks;             /* [SECTIONS], counters to add ticks of the processor's clock to */
+    const uint8_t *aligning;    /* [decoder layers, H], 1 for alignment heads */
+    float **alignments;         /* [B], each the mean of these heads [T, W, its own S], filled with
+                                 * zeros at first; NULL: not requested */
     const uint64_t **shortlists; /* [B], see `multiply_listed`; NULL: all tokens */
 } Rows;
 
-/* Given translations, whose tokens follow each other without padding. */
+/* Given translations. Their tokens are concatenated without padding. */
 typedef struct {
     int64_t pairs, steps;       /* P, N */
     const int64_t *lengths;     /* [P], steps of each */
     const int64_t *ids;         /* [N], the token that each step reads, first the start token */
-    const int64_t *targets;     /* [N], and the one that it is to generate */
+    const int64_t *targets;     /* [N], the token that each step should generate */
     const int64_t *src_lengths; /* [P] */
     int64_t src_room, room;     /* S, C */
-    uint8_t *const *cross;      /* by layer and kind [P, H, S, D + 8] */
-    uint8_t *keys, *values;     /* [P, H, C, D + 8], used for one layer after the other */
+    uint8_t *const *cross;      /* per layer and kind [P, H, S, D + 8] */
+    uint8_t *keys, *values;     /* [P, H, C, D + 8], reused by each layer */
     const uint8_t *aligning;    /* see Rows */
-    float **alignments;         /* [P], of each [steps, S of its own]; NULL: not requested */
+    float **alignments;         /* [P], each [steps, its own S]; NULL: not requested */
     float *scores;              /* [SCORED_TOGETHER, V padded, panels] scratch */
     float *log_probs;           /* [N], of the targets */
     int64_t *ticks;
 } Pairs;
 
-/* Words that a translation must not contain, whatever tokens spell them. Each character is twice its
- * code point, plus 1 for a letter or a digit. */
+/* Words that a translation must not contain, in any tokenization. A character is stored as twice
+ * its code point, plus 1 for a letter or a digit. */
 typedef struct {
-    const int32_t *text;         /* of all tokens, one after the other */
+    const int32_t *text;         /* text of all tokens, concatenated */
     const int64_t *text_begins;  /* [V + 1] */
-    int64_t always;              /* tokens that contain a word, how many */
+    int64_t always;              /* number of tokens that contain a word */
     const int32_t *always_ids;
-    int64_t beginnings;          /* N of words, which some tokens complete */
+    int64_t beginnings;          /* N, beginnings of words that some tokens complete */
     const int32_t *beginning_text;
     const int64_t *beginning_begins; /* [N + 1] */
-    const int32_t *ids;          /* of tokens that complete them */
+    const int32_t *ids;          /* tokens that complete them */
     const int64_t *ids_begins;   /* [N + 1] */
 } Suppressed;
 
-/* Sequences of tokens that a translation must contain, each as words of their own. */
+/* Token sequences that a translation must contain, each as whole words. */
 typedef struct {
     int64_t count;           /* N */
-    const int64_t *begins;   /* [N + 1] of each in `ids` */
+    const int64_t *begins;   /* [N + 1], offset of each term in `ids` */
     const int32_t *ids;
-    const int64_t *after;    /* [N], the term that must come before each; -1: none */
+    const int64_t *after;    /* [N], the term that must come before this one; -1: none */
     const int64_t *twins;    /* [N], the first term with the same tokens */
     int64_t vocab_size;      /* V */
-    const float *continuing; /* [V], -inf for a token that continues a word, else 0 */
-    char *memory;            /* of dragoman_terms_bytes, for what hypotheses have of them */
+    const float *continuing; /* [V], -inf for tokens that continue a word, else 0 */
+    char *memory;            /* dragoman_terms_bytes, the hypotheses' progress with the terms */
 } Terms;
 
-/* What a request's options change in one sentence's search. */
+/* Constraints that a request's options put on one sentence's search. */
 typedef struct {
     int64_t prefix_length;
-    const int32_t *prefix;     /* tokens with which a translation begins */
-    int64_t fewest;            /* tokens before the end symbol may come */
-    int64_t ngram_size;        /* no n-gram of this size occurs twice; 0: they may */
-    int64_t enough;            /* the search ends when so many have ended; 0: when no live hypothesis
-                                * can become better than those that have */
-    int64_t wanted;            /* hypotheses to be returned */
-    int64_t branches;          /* searches that go on behind the prefix and one token, each behind
-                                * another one; 0: the search stays one */
-    int64_t first_branch;      /* rank of the token of the first of them */
+    const int32_t *prefix;     /* forced first tokens of the translation */
+    int64_t fewest;            /* minimum tokens before the end symbol */
+    int64_t ngram_size;        /* no n-gram of this size may repeat; 0: off */
+    int64_t enough;            /* the search ends when this many hypotheses are finished; 0: when no
+                                * live hypothesis can become better than the finished ones */
+    int64_t wanted;            /* hypotheses to return */
+    int64_t branches;          /* searches that continue after the prefix and one more token, which
+                                * differs between them; 0: the search does not branch */
+    int64_t first_branch;      /* rank of the first branch's token */
     int64_t scored;            /* whether log-probabilities are needed */
-    double repetition_penalty; /* multiplies log-probabilities of tokens that occurred; 1: none */
-    const double *numbers;     /* [limit] random, from 0 to 1; NULL: the search does not sample */
+    double repetition_penalty; /* factor for log-probabilities of tokens that occurred; 1: off */
+    const double *numbers;     /* [limit] random numbers from 0 to 1; NULL: no sampling */
     double temperature;
     int64_t top_k;             /* 0: all */
     double top_p;              /* 1: all */
@@ -177,59 +177,61 @@ typedef struct {
 /* A token of a hypothesis. */
 typedef struct {
     int32_t id;
-    int32_t parent; /* place of the hypothesis that it continues, of the step before */
-    int32_t row;    /* row of its sentence from whose scores it was chosen */
-    float log_prob; /* the model's; 0 where no scores are needed */
+    int32_t parent; /* index of its hypothesis at the previous step */
+    int32_t row;    /* row of its sentence with the scores that it was chosen from */
+    float log_prob; /* the model's; 0 if no scores are needed */
 } Token;
 
-/* A hypothesis that has ended. */
+/* A finished hypothesis. */
 typedef struct {
-    double merit;       /* its score over its length penalty */
-    float log_prob;     /* sum over its tokens */
+    double merit;       /* score divided by the length penalty */
+    float log_prob;     /* sum over the tokens */
     float end_log_prob; /* of the end symbol */
-    int32_t place;      /* of its last token */
+    int32_t place;      /* index of its last token in the step */
     int32_t length;     /* tokens, without the end symbol */
     int32_t complete;   /* whether it has the end symbol */
-    int32_t end_row;    /* row from whose scores the end symbol was chosen */
+    int32_t end_row;    /* row with the scores that the end symbol was chosen from */
 } Finished;
 
-/* Searches of one width, greedy ones where it is 1. Each has a slot, and a sentence has `branches` slots,
- * which follow each other: the first one searches until its tokens are known from which the others go
- * on. Each hypothesis is kept as a chain of tokens: the live ones have their last tokens at places 0
- * and on of the last step, best first. */
+/* Searches of one width; they are greedy if it is 1. Each search has a slot. A sentence has
+ * `branches` consecutive slots: the first one finds the tokens from which the others continue. A
+ * hypothesis is a chain of tokens: the last step holds the last tokens of the live ones, best
+ * first.
+ */
 typedef struct {
     int64_t slots, width, branches, capacity; /* B, W, a sentence's slots, T */
-    int64_t end_id, panels;         /* `panels` of a row of scores */
+    int64_t end_id, panels;         /* `panels` per row of scores */
     const Constraints *const *constraints; /* [B], NULL: none */
-    int64_t *limits;    /* [B], most tokens */
+    int64_t *limits;    /* [B], maximum tokens */
     double *alphas;     /* [B], exponents of the length penalty */
     int64_t *lengths;   /* [B], tokens so far */
-    int64_t *live;      /* [B], hypotheses that go on; 0: the search is over or has not begun */
-    float *scores;      /* [B, W] of them, best first */
-    int64_t *rows;      /* [B, W], the row in its slot that each of them has */
+    int64_t *live;      /* [B], live hypotheses; 0: the search is over or has not begun */
+    float *scores;      /* [B, W], their scores, best first */
+    int64_t *rows;      /* [B, W], their rows in the slot */
     Token *tokens;      /* [B, T, W] */
-    int64_t *ended;     /* [B], how many have ended so far */
+    int64_t *ended;     /* [B], hypotheses finished so far */
     int64_t *kept;      /* [B], how many of them are kept */
-    Finished *finished; /* [B, W], the best of them, best first */
-    float *top_scores;  /* [B x W, 2W], of a step; fewer end with -inf */
-    float *top_log_probs; /* [B x W, 2W], the model's own, where there are constraints */
+    Finished *finished; /* [B, W], the kept ones, best first */
+    float *top_scores;  /* [B x W, 2W], best scores of a step, padded with -inf */
+    float *top_log_probs; /* [B x W, 2W], the model's own, if there are constraints */
     int64_t *top_ids;   /* [B x W, 2W] */
-    int64_t *copies;    /* [B x W, 3], of a step: source, target, tokens of each */
-    int64_t *done;      /* [B], sentences that were done with a step, in rising order */
+    int64_t *copies;    /* [B x W, 3], copies of a step: source, target, tokens */
+    int64_t *done;      /* [B], sentences that a step completed, in ascending order */
     int32_t *history;   /* [T] scratch, tokens of one hypothesis */
-    float *history_scores; /* [T] scratch, what they have before a penalty */
+    float *history_scores; /* [T] scratch, their scores before the penalty */
     float *weights;     /* [panels x PANEL + 2 panels] scratch */
 } Searches;
 
-/* What a search has found. */
+/* Result of a search. */
 typedef struct {
     int64_t length;   /* tokens */
-    int64_t complete; /* ended by itself */
+    int64_t complete; /* whether it has the end symbol */
     double log_prob;
 } Found;
 
-/* N rows of activations as codes: their values are (code - zero) times their row's scale. An
- * instruction set has them in its own form, with a number that each sum of a row starts with. */
+/* N rows of activations as codes: a value is (code - zero) times the scale of its row. Each
+ * instruction set has its own form of codes, and `starts` are the initial values of a row's
+ * sums. */
 typedef struct {
     uint8_t *codes;
     float *scales;   /* [N] */
@@ -237,15 +239,16 @@ typedef struct {
     int32_t zero;
 } Codes;
 
-/* What becomes of a product's results [N, outputs]: they are stored, stored if positive, added to
- * what lies there, or stored with the largest of each panel behind the row's last. */
+/* What happens to a product's results [N, outputs]: they are stored, stored after ReLU, added to
+ * the values in memory, or stored with the largest of each panel after the end of the row. */
 typedef enum { STORE, RECTIFY, ADD, RANK } Finish;
 
 /* products.c */
 void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, float *results);
 
-/* As with RANK, of a few outputs of each row. `shortlists` [N] have a bit for each 16 outputs, from
- * the lowest of the first word on, that is 1 if they are computed; NULL: all are. Others are -inf. */
+/* Like RANK, for some outputs of each row. `shortlists` [N] have one bit per 16 outputs, from the
+ * lowest bit of the first word; 1 means computed, and a NULL shortlist means all. Other outputs are
+ * -inf. */
 void multiply_listed(const Product *product, Codes codes, int64_t rows,
                      const uint64_t *const *shortlists, float *results);
 
@@ -256,18 +259,18 @@ void normalise(const float *x, Norm norm, int64_t size, float *y);
 void quantise(const float *x, int64_t rows, int64_t size, Codes *codes);
 void quantise_rectified(const float *x, int64_t rows, int64_t size, Codes *codes);
 
-/* attention.c: one scaled query [D] over the keys and values of `length` tokens, in fp32, `stride`
- * apart; `weights` [2 (length + BLOCK)] is scratch. */
+/* attention.c: attention of one scaled query [D] over the keys and values of `length` tokens in
+ * fp32, with `stride` between tokens; `weights` [2 (length + BLOCK)] is scratch. */
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result);
 
-/* Where a head's attention is added, times a share; NULL: nowhere. */
+/* Where to add a head's attention weights, multiplied by `share`; NULL: nowhere. */
 typedef struct {
     float *sums; /* [length] */
     float share;
 } Attended;
 
-/* The same over keys and values of one head in codes; `next` are those that will be read next. */
+/* The same over the coded keys and values of one head; `next` are those that will be read next. */
 void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
                   const uint8_t *next, int64_t length, int64_t head_size, float *weights,
                   float *result, Attended attended);
@@ -287,7 +290,7 @@ void dragoman_score(const Model *model, const Pairs *pairs, char *memory);
 int64_t dragoman_clock(void);
 void dragoman_agreement(int64_t *numbers);
 
-/* best.c: a value of a list, and where it stands. */
+/* best.c: a value and its index in a list. */
 typedef struct {
     float value;
     int64_t index;
@@ -304,7 +307,7 @@ void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int
                           float *log_probs);
 void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row);
 
-/* constraints.c: a row of scores [panels x PANEL], with the largest of each panel behind them. */
+/* constraints.c: a row of scores [panels x PANEL], followed by the largest of each panel. */
 void forbid(float *scores, int64_t panels, int64_t id);
 int64_t read_history(const Searches *searches, int64_t slot, int64_t place);
 float log_sum_of_row(const Searches *searches, const float *scores);
@@ -319,12 +322,13 @@ int64_t sample(const Searches *searches, const Constraints *constraints, double 
 /* terms.c: a continuation of a live hypothesis. */
 typedef struct {
     float score, log_prob;
-    float forced;        /* sum over tokens without a choice, which `score` leaves out */
-    int32_t parent, id;  /* `parent` is a place among the live ones */
-    int32_t order;       /* of those with equal scores */
-    int32_t term, position; /* the term that it is within, -1: none, and the tokens it has of it */
+    float forced;        /* sum over forced tokens, which `score` does not contain */
+    int32_t parent, id;  /* `parent` is an index of the live hypotheses */
+    int32_t order;       /* order among equal scores */
+    int32_t term, position; /* the term that it is inside of (-1: none), and how many of its tokens
+                             * it has */
     int32_t completes;   /* a term, or -1 */
-    int32_t just_met;    /* whether its last token completed a term */
+    int32_t just_met;    /* whether its last token completes a term */
     int32_t bank, turn;  /* how many terms it has begun, and its index among those with as many */
 } Candidate;
 
@@ -336,10 +340,10 @@ int64_t terms_met(const Searches *searches, int64_t slot, int64_t place);
 float forced_score(const Searches *searches, int64_t slot, int64_t place);
 
 /* searches.c */
-/* What the rows of a step read next, and the copies between them. */
+/* The tokens that the rows read next, and the copies between rows. */
 typedef struct {
     int64_t *ids;  /* [R] */
-    int64_t *copy; /* where the next one goes */
+    int64_t *copy; /* position of the next copy */
 } Next;
 
 static inline void add_copy(Next *next, int64_t source, int64_t target, int64_t tokens)
@@ -349,7 +353,7 @@ static inline void add_copy(Next *next, int64_t source, int64_t target, int64_t 
     *next->copy++ = tokens;
 }
 
-/* The tokens of a slot's hypotheses [W] at a step. */
+/* Tokens of a slot's hypotheses [W] at a step. */
 static inline Token *tokens_of(const Searches *searches, int64_t slot, int64_t step)
 {
     return searches->tokens + (slot * searches->capacity + step) * searches->width;

@@ -1,4 +1,4 @@
-/* Coded weights in one block of memory, which weights.py writes and which may be a mapped file.
+/* Coded weights in one block of memory, which weights.py writes. The block may be a mapped file.
  *
  * The block begins with the model's sizes. Its arrays follow in the order of the structures' fields,
  * each at a multiple of 64 bytes. */
@@ -6,7 +6,7 @@
 
 #include "kernels.h"
 
-/* Where the next array lies: an offset into the block. */
+/* Position of the next array, as an offset into the block. */
 typedef struct {
     const char *block;
     int64_t offset;
@@ -67,7 +67,7 @@ static DecoderLayer take_decoder_layer(Cursor *cursor, int64_t e, int64_t f)
 
 int64_t dragoman_model_bytes(void) { return sizeof(Model); }
 
-/* Find the arrays of a block, of which only the sizes are read. Returns how many bytes it must have. */
+/* Find the arrays of a block; reads only its sizes. Returns how many bytes the block must have. */
 int64_t dragoman_find_weights(const void *block, Model *model)
 {
     Cursor cursor = {block, 0};

@@ -1,9 +1,9 @@
-/* Products of activations and weights in codes of 8 bits.
+/* Products of activations and weights in 8-bit codes.
  *
  * A tile of a few rows and some vectors of 16 outputs keeps its sums in registers. The weights of
- * each 16 outputs lie in the order in which they are read, and all rows pass while they are in the
- * cache. The loops over a tile must be unrolled: by itself Clang does not unroll those of five and
- * six rows, and keeps their sums in memory, which takes twice as long.
+ * 16 outputs are stored in the order in which they are read, and all rows use them while they are
+ * in the cache. The loops over a tile must be unrolled explicitly: Clang does not unroll those of
+ * five and six rows, and then keeps their sums in memory, which takes twice as long.
  */
 #include <math.h>
 
@@ -11,12 +11,12 @@
 #include "vec.h"
 
 enum {
-    CHAINS = 4,           /* sums of one row, since each addition waits for the one before it */
-    PREFETCH_BYTES = 2048, /* how far ahead weights are prefetched; beyond the end, this reads nothing */
+    CHAINS = 4,           /* sums of one row, since an addition waits for the previous one */
+    PREFETCH_BYTES = 2048, /* how far ahead weights are prefetched; harmless after the end */
     LISTED_ROWS = TILE_ROWS * TILE_VECTORS < 8 ? TILE_ROWS * TILE_VECTORS : 8,
-    MOST_ROWS = 8, MOST_SUMS = 4, /* of a tile, and of a row in it */
+    MOST_ROWS = 8, MOST_SUMS = 4, /* maximum rows of a tile, and sums of a row in it */
     LISTED_TOGETHER = 64, /* rows whose shortlists are read at once */
-    WORD_OUTPUTS = 64 * 16 /* of a word of a shortlist */
+    WORD_OUTPUTS = 64 * 16 /* outputs per word of a shortlist */
 };
 
 INLINE const int8_t *weights_of(const Product *product, int64_t first)
@@ -29,7 +29,7 @@ INLINE const uint8_t *codes_of(const Product *product, const Codes *codes, int64
     return codes->codes + row * product->inputs * CODE_BYTES;
 }
 
-/* Begin several sums of a row, which are added up at last. */
+/* Begin several sums of a row; `add_chains` adds them up. */
 INLINE void start_chains(const int chains, const Product *product, int64_t first,
                          const Codes *codes, int64_t row, Sums *sums)
 {
@@ -48,7 +48,7 @@ INLINE Sums add_chains(const int chains, const Sums *sums)
     return sum;
 }
 
-/* Turn a row's sums of 16 outputs into results. Returns them, to be ranked. */
+/* Convert a row's sums of 16 outputs to results. Returns them for ranking. */
 INLINE Vec finish_sums(const Product *product, int64_t first, Sums sums, Vec row_scale,
                        Finish finish, float *result)
 {
@@ -63,7 +63,7 @@ INLINE Vec finish_sums(const Product *product, int64_t first, Sums sums, Vec row
     return y;
 }
 
-/* Behind a row's results stand the largest of each panel. */
+/* Update the largest result of a panel, stored after the row's results. */
 INLINE void note_largest(const Product *product, int64_t first, Vec results, float *result)
 {
     float *const of_panel = result + product->outputs + first / PANEL;
@@ -71,8 +71,8 @@ INLINE void note_largest(const Product *product, int64_t first, Vec results, flo
     *of_panel = first % PANEL && *of_panel > found ? *of_panel : found;
 }
 
-/* Add the products of some rows with vectors of 16 outputs, which lie one behind the other, to their
- * sums [rows][vectors x chains]. The weights at `next` are prefetched, if any. */
+/* Add the products of some rows with consecutive vectors of 16 outputs to their sums
+ * [rows][vectors x chains]. Prefetches the weights at `next` if `prefetches` is set. */
 INLINE void add_products(const int rows, const int vectors, const int chains, const int prefetches,
                          const uint8_t *const codes[MOST_ROWS], const int8_t *weights,
                          const int8_t *next, int64_t inputs, Sums sums[MOST_ROWS][MOST_SUMS])
@@ -130,7 +130,7 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
     }
 }
 
-/* One row reads each weight once, all in the order in which they lie. */
+/* One row reads each weight once, in the order of memory. */
 INLINE void multiply_row(const Product *product, const Codes *codes, Finish finish, float *result)
 {
     const uint8_t *const of_rows[MOST_ROWS] = {codes->codes};
@@ -148,13 +148,13 @@ INLINE void multiply_row(const Product *product, const Codes *codes, Finish fini
     }
 }
 
-/* Tiles of some rows that lie beside each other, all with the same outputs. */
+/* Tiles of consecutive rows, all with the same outputs. */
 INLINE void multiply_tiles(const int vectors, const Product *product, int64_t first,
                            const Codes *codes, int64_t rows, Finish finish, float *results,
                            int64_t stride)
 {
     const int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
-    const int64_t most = (rows + tiles - 1) / tiles; /* tiles of like size */
+    const int64_t most = (rows + tiles - 1) / tiles; /* tiles of similar size */
     for (int64_t row = 0, count; row < rows; row += count) {
         count = rows - row < most ? rows - row : most;
 #define TILE(rows_of_tile)                                                                       \
@@ -186,8 +186,8 @@ void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, 
             multiply_tiles(TILE_VECTORS, product, first, &codes, rows, finish, results, stride);
 }
 
-/* One vector of outputs, for the first `rows` rows in `chosen`, each with so many sums, as in
- * `multiply_row`. The weights at `next` are those of the vector that comes afterwards. */
+/* One vector of outputs for the first `rows` rows in `chosen`, with `chains` sums per row as in
+ * `multiply_row`. The weights at `next` are those of the vector after it. */
 INLINE void multiply_listed_tile(const int rows, const int chains, const Product *product,
                                  int64_t first, const int8_t *next, const Codes *codes,
                                  const int64_t *chosen, float *results, int64_t stride)
@@ -210,13 +210,13 @@ INLINE void multiply_listed_tile(const int rows, const int chains, const Product
     }
 }
 
-/* How many sums a row has in a tile, as far as registers suffice. */
+/* How many sums a row of a tile has, so that all fit into registers. */
 INLINE int chains_of(const int rows)
 {
     return rows == 1 ? CHAINS : 2 * rows <= TILE_ROWS * TILE_VECTORS ? 2 : 1;
 }
 
-/* One vector of outputs, for all rows in `chosen`. */
+/* One vector of outputs for all rows in `chosen`. */
 static void multiply_listed_vector(const Product *product, int64_t first, const int8_t *next,
                                    const Codes *codes, const int64_t *chosen, int64_t rows,
                                    float *results, int64_t stride)
@@ -245,7 +245,7 @@ static void multiply_listed_vector(const Product *product, int64_t first, const 
     }
 }
 
-/* The vectors of one word of shortlists, for at most LISTED_TOGETHER rows from `row` on. */
+/* The vectors of one word of the shortlists, for at most LISTED_TOGETHER rows from `row` on. */
 static void multiply_listed_word(const Product *product, int64_t word, const Codes *codes,
                                  int64_t row, int64_t rows, const uint64_t *const *shortlists,
                                  float *results, int64_t stride)

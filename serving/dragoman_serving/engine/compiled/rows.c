@@ -1,11 +1,11 @@
-/* What is done to one row of activations at a time. Sizes are multiples of 16. */
+/* Operations on one row of activations at a time. Sizes are multiples of 16. */
 #include <math.h>
 
 #include "kernels.h"
 #include "vec.h"
 
 static const float NORM_EPSILON = 1e-5f;
-static const float SMALLEST = 1e-30f; /* keeps a row of zeros from dividing by zero */
+static const float SMALLEST = 1e-30f; /* prevents division by zero */
 
 void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x)
 {
@@ -38,7 +38,7 @@ void normalise(const float *x, Norm norm, int64_t size, float *y)
     }
 }
 
-/* x times the logistic function of x. */
+/* x times the sigmoid of x. */
 INLINE Vec silu(Vec x)
 {
     const Vec one = v_set(1.0f);
@@ -47,7 +47,7 @@ INLINE Vec silu(Vec x)
     return v_mul(x, v_div(above, v_add(one, power)));
 }
 
-/* x times the normal distribution's share below x, to about 1e-7.
+/* x times the cumulative normal distribution of x, to about 1e-7.
  *
  * Source: Abramowitz and Stegun 1964, Handbook of Mathematical Functions, 7.1.26. */
 INLINE Vec gelu(Vec x)
@@ -61,7 +61,7 @@ INLINE Vec gelu(Vec x)
     sum = v_fma(sum, t, v_set(-0.284496736f));
     sum = v_fma(sum, t, v_set(0.254829592f));
     const Vec power = v_exp(v_sub(v_zero(), v_mul(z, z)));
-    /* The share beyond |x|. */
+    /* The probability above |x|. */
     const Vec beyond = v_mul(v_set(0.5f), v_mul(v_mul(sum, t), power));
     return v_mul(x, v_if_less(x, v_zero(), beyond, v_sub(one, beyond)));
 }
@@ -74,7 +74,7 @@ void activate(Activation activation, float *x, int64_t size)
     }
 }
 
-/* Code a row, whose largest magnitude becomes `most`. */
+/* Code a row so that its largest magnitude becomes `most`. */
 static inline void round_to_codes(const float *x, int64_t size, float largest, float most,
                                   const Codes *codes, int64_t row)
 {

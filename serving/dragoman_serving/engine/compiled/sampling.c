@@ -4,9 +4,9 @@
 #include "kernels.h"
 #include "vec.h"
 
-enum { FEW = 48 /* values that are sorted rather than searched through once more */ };
+enum { FEW = 48 /* up to this many values are sorted; more are searched again */ };
 
-/* A row in panels, and what is added up of its values: how many they are, or the values. */
+/* A row in panels. Its amount is the count of values or their sum. */
 typedef struct {
     const float *values;
     const float *largest; /* [panels] */
@@ -14,13 +14,13 @@ typedef struct {
     int counts;
 } Field;
 
-/* What stays of a row: values above `limit`, and the first `ties` that are equal to it. */
+/* The part of a row that is kept: values above `limit`, and the first `ties` equal to it. */
 typedef struct {
     float limit;
     int64_t ties;
 } Cut;
 
-/* Panels of which a value is above a limit: a bit for each of 16 from `first` on. */
+/* Panels with a value above a limit, as 16 bits from panel `first` on. */
 static unsigned panels_above(const Field *field, int64_t first, Vec limit)
 {
     return v_above(v_load_first(field->largest + first, field->panels - first, -INFINITY), limit);
@@ -34,7 +34,7 @@ INLINE double count_above(const float *panel, Vec limits)
     return count;
 }
 
-/* The values above a limit, added up or counted. */
+/* Sum or count of the values above a limit. */
 static double amount_above(const Field *field, float limit)
 {
     const Vec limits = v_set(limit);
@@ -58,7 +58,7 @@ static double amount_above(const Field *field, float limit)
     return all;
 }
 
-/* Values above `low`, up to `high`, of which there are few, in falling order. Returns how many. */
+/* The values above `low` and up to `high`, at most FEW, in descending order. Returns how many. */
 static int64_t sort_between(const Field *field, float low, float high, float *sorted)
 {
     const Vec lowest = v_set(low), highest = v_set(high);
@@ -81,7 +81,7 @@ static int64_t sort_between(const Field *field, float low, float high, float *so
     return count;
 }
 
-/* The cut within few sorted values, above which there is an amount already. */
+/* The cut within sorted values; `amount` is the amount above them. */
 static Cut cut_sorted(const Field *field, const float *sorted, int64_t count, double amount,
                       double wanted)
 {
@@ -94,7 +94,7 @@ static Cut cut_sorted(const Field *field, const float *sorted, int64_t count, do
     return cut;
 }
 
-/* A limit below another one: the further from the largest value, the longer the step. */
+/* A limit below another one. The step grows with the distance from the largest value. */
 static float step_down(const Field *field, float most, float limit)
 {
     if (field->counts)
@@ -102,8 +102,8 @@ static float step_down(const Field *field, float most, float limit)
     return limit > 1e-30f ? 0.4f * limit * (limit / most) : 0.0f;
 }
 
-/* A limit between two others, where a straight line between their amounts has what is wanted; but not
- * so close to one of them that the search would not end. */
+/* A limit between two others, by linear interpolation of their amounts. It keeps a distance from
+ * both so that the search ends. */
 static float between(float high, float low, double above_high, double above_low, double wanted)
 {
     if (low == -INFINITY)
@@ -114,7 +114,7 @@ static float between(float high, float low, double above_high, double above_low,
     return high + (low - high) * (float)part;
 }
 
-/* The highest cut that keeps what is wanted, or all that there is. */
+/* The highest cut that keeps the wanted amount, or everything if there is less. */
 static Cut find_cut(const Field *field, double wanted)
 {
     const float most = largest_of(field->largest, field->panels);
@@ -128,7 +128,7 @@ static Cut find_cut(const Field *field, double wanted)
     }
     if (above_low < wanted)
         return (Cut){lowest, 0};
-    /* At most so many are between, since none is smaller than the lower limit. */
+    /* An upper bound of the number between, since none is smaller than the lower limit. */
     while ((above_low - above_high) / (field->counts ? 1.0 : low) > FEW) {
         const float middle = between(high, low, above_high, above_low, wanted);
         if (!(middle > low && middle < high)) { /* all are equal to the upper limit */
@@ -145,8 +145,8 @@ static Cut find_cut(const Field *field, double wanted)
     return cut_sorted(field, sorted, count, above_high, wanted);
 }
 
-/* Take the weight from scores that are below a cut, or too many that are equal to it; `ties` is how
- * many of these are left. Returns the weights that stay. */
+/* Set the weights of scores below a cut to zero, and those of surplus ties; `ties` is how many ties
+ * may still be kept. Returns the new weights. */
 INLINE Vec cut_weights(Vec values, Vec limit, float *weights, int64_t *ties)
 {
     unsigned equal = ~(v_above(values, limit) | v_above(limit, values)) & 0xffff;
@@ -156,8 +156,8 @@ INLINE Vec cut_weights(Vec values, Vec limit, float *weights, int64_t *ties)
     return v_if_less(values, limit, v_zero(), v_load(weights));
 }
 
-/* Weights of scores that a cut keeps, in proportion to probabilities at a temperature, and the sum of
- * each panel. Of panels without any, only the sum is written. */
+/* Weights of the scores that a cut keeps, proportional to probabilities at a temperature, and the
+ * sum of each panel. For panels without kept scores, only the sum is written. */
 static void weigh(const Field *scores, Cut cut, double temperature, float *weights, float *sums)
 {
     const Vec most = v_set(largest_of(scores->largest, scores->panels));
@@ -198,7 +198,7 @@ static void bound_weights(const Field *scores, double temperature, const float *
     }
 }
 
-/* Take the weight from what a cut leaves out. */
+/* Set the weights that a cut removes to zero. */
 static void apply_cut(Cut cut, int64_t panels, float *weights, float *sums, const float *tops)
 {
     const Vec limit = v_set(cut.limit);
@@ -224,7 +224,7 @@ static double sum_up(const float *sums, int64_t panels)
     return whole;
 }
 
-/* The token at which the cumulative weight, by id, passes a part of the whole. */
+/* The token at which the cumulative weight, by id, exceeds the part `number` of the total. */
 static int64_t pick(const float *weights, const float *sums, int64_t panels, double number)
 {
     const double target = number * sum_up(sums, panels);
@@ -232,7 +232,7 @@ static int64_t pick(const float *weights, const float *sums, int64_t panels, dou
     int64_t last = 0, found = -1;
     for (int64_t panel = 0; panel < panels; panel++) {
         if (sums[panel] > 0.0f)
-            last = panel; /* if rounding lets the target lie behind all of them */
+            last = panel; /* needed if the target exceeds all of them by rounding */
         if (sum + sums[panel] > target)
             break;
         sum += sums[panel];
@@ -247,8 +247,8 @@ static int64_t pick(const float *weights, const float *sums, int64_t panels, dou
     return found;
 }
 
-/* Sample a token: that at which the cumulative probability, by id, passes `number`; -1 if all are
- * forbidden. */
+/* Sample a token: the one at which the cumulative probability, by id, exceeds `number`. Returns -1
+ * if all are forbidden. */
 int64_t sample(const Searches *searches, const Constraints *constraints, double number,
                const float *scores)
 {

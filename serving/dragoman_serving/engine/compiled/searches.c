@@ -1,20 +1,20 @@
 /* Greedy and beam search of a slot, step by step, with and without constraints.
  *
- * dragoman_training.oracle.search defines what they find. */
+ * dragoman_training.oracle.search defines the results. */
 #include <math.h>
 #include <string.h>
 
 #include "exact.h"
 #include "kernels.h"
 
-/* The first of its sentence's rows that a slot has. */
+/* Index of a slot's first row among the rows of its sentence. */
 static int64_t first_row(const Searches *searches, int64_t slot)
 {
     return slot % searches->branches * searches->width;
 }
 
-/* The `most` best continuations of a slot's live hypotheses, best first; of equal ones that which
- * comes first. Returns how many there are. */
+/* The `most` best continuations of a slot's live hypotheses, best first; equal ones keep their
+ * order. Returns how many there are. */
 static int64_t rank_continuations(const Searches *searches, int64_t slot, Candidate *best, int64_t most)
 {
     const int64_t width = searches->width, top = 2 * width;
@@ -27,7 +27,7 @@ static int64_t rank_continuations(const Searches *searches, int64_t slot, Candid
         for (int64_t i = row * top; i < (row + 1) * top; i++) {
             const float score = live + searches->top_scores[i];
             if (score == -INFINITY || (found == most && !(score > best[most - 1].score)))
-                break; /* and what follows in the row is not better */
+                break; /* the rest of the row is not better */
             int64_t at = found < most ? found++ : most - 1;
             for (; at > 0 && score > best[at - 1].score; at--)
                 best[at] = best[at - 1];
@@ -40,7 +40,7 @@ static int64_t rank_continuations(const Searches *searches, int64_t slot, Candid
     return found;
 }
 
-/* What a score is divided by.
+/* The divisor of a score.
  *
  * Source: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144 */
 static double length_penalty(const Searches *searches, int64_t slot, int64_t length)
@@ -48,8 +48,8 @@ static double length_penalty(const Searches *searches, int64_t slot, int64_t len
     return exact_power((5 + length) / 6.0, searches->alphas[slot]);
 }
 
-/* Keep a hypothesis that has ended if it is one of the best; of equal ones the first is better. Behind
- * those from `first` on it is only if it is worse. */
+/* Keep a finished hypothesis if it is one of the best; among equal ones, the first wins. It may
+ * only move ahead of kept hypotheses from index `first` on. */
 static void keep(const Searches *searches, int64_t slot, Finished one, int64_t first)
 {
     const int64_t width = searches->width;
@@ -82,7 +82,7 @@ static void finish(const Searches *searches, int64_t slot, const Candidate *one)
          0);
 }
 
-/* Finish those of the first `width` candidates that end, of those with all terms. */
+/* Finish the candidates with the end symbol, among the first `width` that contain all terms. */
 static void finish_ended(const Searches *searches, int64_t slot, const Candidate *list, int64_t count)
 {
     const Constraints *const constraints = searches->constraints[slot];
@@ -96,8 +96,8 @@ static void finish_ended(const Searches *searches, int64_t slot, const Candidate
     }
 }
 
-/* End the live hypotheses as they are. With terms, those come first that have more of them, and all
- * come behind those that are whole. */
+/* End the live hypotheses as they are. With terms, they come after the finished ones, and those
+ * with more terms come first. */
 static void cut(const Searches *searches, int64_t slot)
 {
     const Constraints *const constraints = searches->constraints[slot];
@@ -123,8 +123,8 @@ static void cut(const Searches *searches, int64_t slot)
     }
 }
 
-/* Whether no live hypothesis, grown to a length, can be among the best `count`: a score only falls
- * with more tokens, and what it is divided by only grows. */
+/* Whether no live hypothesis can be among the best `count` at a length. More tokens only lower a
+ * score, and a longer hypothesis has a larger divisor. */
 static int are_beyond_reach(const Searches *searches, int64_t slot, int64_t count, int64_t length)
 {
     const int64_t first = slot * searches->width;
@@ -138,15 +138,15 @@ static int is_over(const Searches *searches, int64_t slot)
     const Constraints *const constraints = searches->constraints[slot];
     if (!constraints)
         return searches->ended[slot] >= searches->width;
-    if (constraints->terms) /* to wait for a full beam would be long: few of its rows may end */
+    if (constraints->terms) /* a full beam may take long: few of its rows can end */
         return are_beyond_reach(searches, slot, constraints->wanted, searches->lengths[slot]);
     if (constraints->enough)
         return searches->ended[slot] >= constraints->enough;
     return are_beyond_reach(searches, slot, searches->width, searches->limits[slot]);
 }
 
-/* Rows for hypotheses, so that few must be copied: a parent's first child stays in its row, further
- * ones take rows whose hypotheses died. */
+/* Assign rows to hypotheses with few copies: a parent's first child keeps its row, further children
+ * take the rows of dropped hypotheses. */
 static void place_rows(const int64_t *parents, int64_t count, int64_t width, int64_t *rows)
 {
     int64_t children[MOST_BEST / 2] = {0}, dead = width;
@@ -166,8 +166,8 @@ static void place_rows(const int64_t *parents, int64_t count, int64_t width, int
     }
 }
 
-/* Let the first `width` candidates that do not end be the live hypotheses, and find the rows that
- * these have now. */
+/* Make the first `width` candidates without the end symbol the live hypotheses, and find their
+ * current rows. */
 static void follow(const Searches *searches, int64_t slot, const Candidate *list, int64_t count,
                    int64_t *parents)
 {
@@ -189,7 +189,7 @@ static void follow(const Searches *searches, int64_t slot, const Candidate *list
     searches->live[slot] = live;
 }
 
-/* One slot's step; false once its search is over. */
+/* One step of a slot; false if its search is over. */
 static int advance_slot(const Searches *searches, int64_t slot, float *scores, int64_t *parents)
 {
     const Constraints *const constraints = searches->constraints[slot];
@@ -210,7 +210,7 @@ static int advance_slot(const Searches *searches, int64_t slot, float *scores, i
         count = choose_term_candidates(searches, slot, list, count);
     const int64_t before = searches->live[slot];
     follow(searches, slot, list, count, parents);
-    if (!searches->live[slot] && !searches->ended[slot]) { /* all is forbidden */
+    if (!searches->live[slot] && !searches->ended[slot]) { /* all tokens are forbidden */
         searches->lengths[slot]--;
         searches->live[slot] = before;
         cut(searches, slot);
@@ -230,7 +230,7 @@ static int advance_slot(const Searches *searches, int64_t slot, float *scores, i
     return 1;
 }
 
-/* One greedy step: the best token. False once the search is done. */
+/* One greedy step: take the best token; false if the search is over. */
 static int choose(const Searches *searches, int64_t slot)
 {
     const int64_t id = searches->top_ids[slot * 2], length = ++searches->lengths[slot];
@@ -238,8 +238,8 @@ static int choose(const Searches *searches, int64_t slot)
     return id != searches->end_id && length < searches->limits[slot];
 }
 
-/* The best continuations of slots without constraints, of a step's scores: `top_*` of their rows. Of
- * greedy searches, the best tokens. */
+/* Write the best continuations of slots without constraints to `top_*` of their rows, from the
+ * scores of a step. For greedy searches, write only the best tokens. */
 void dragoman_rank_plain(const Searches *searches, const float *scores)
 {
     const int64_t width = searches->width, panels = searches->panels, top = 2 * width;
@@ -258,7 +258,7 @@ void dragoman_rank_plain(const Searches *searches, const float *scores)
     }
 }
 
-/* One slot's step, and what its rows read next; false once its search is over. */
+/* One step of a slot, and the tokens that its rows read next; false if its search is over. */
 int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next)
 {
     int64_t parents[MOST_BEST / 2];
@@ -277,7 +277,7 @@ int advance_search(const Searches *searches, int64_t slot, float *scores, Next *
     return 1;
 }
 
-/* Let a slot have another one's search. */
+/* Move the search of slot `last` to another slot. */
 static void move_search(Searches *searches, int64_t last, int64_t slot)
 {
     const int64_t width = searches->width, length = searches->lengths[last];
@@ -299,7 +299,7 @@ static void move_search(Searches *searches, int64_t last, int64_t slot)
 #undef MOVE
 }
 
-/* Forget a sentence's searches; the last one's take their slots. */
+/* Remove a sentence's searches; those of the last sentence move into their slots. */
 void dragoman_leave_search(Searches *searches, int64_t sentence)
 {
     const int64_t branches = searches->branches;
@@ -309,9 +309,9 @@ void dragoman_leave_search(Searches *searches, int64_t sentence)
         move_search(searches, last + i, slot + i);
 }
 
-/* What a search that is done has found, the best at rank 0; of its tokens [limit] the ids, the
- * log-probabilities and the rows from whose scores they were chosen, behind them those of the end
- * symbol. Greedy search finds one, other searches `kept`. */
+/* A result of a completed search, the best at rank 0: the ids of its tokens [limit], and their
+ * log-probabilities and rows, followed by those of the end symbol. Greedy search has one result,
+ * other searches have `kept`. */
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
                      float *log_probs, int32_t *rows, Found *found)
 {

@@ -1,12 +1,12 @@
-/* Beam search whose translations contain given terms.
+/* Constrained beam search: the translations contain given terms.
  *
- * Hypotheses compete with those that have begun as many terms: a bank. The rows are shared out over
- * the banks in turn, so that some go on as they like while others begin a term at every position.
- * A term that was begun is continued to its end, and its further tokens do not count in comparisons:
- * they cost much the same everywhere, and hypotheses that have yet to pay would win.
+ * Hypotheses that have begun equally many terms form a bank. The banks take rows in turn, so that
+ * some hypotheses continue freely while others begin a term at every position. A term that has
+ * begun is continued to its end. Its further tokens do not count in comparisons: they cost about
+ * the same everywhere, and hypotheses without the term would win.
  *
- * Source: Hokamp and Liu 2017, https://aclanthology.org/P17-1141, with the beam shared out as in
- * Post and Vilar 2018, https://aclanthology.org/N18-1119.
+ * Source: Hokamp and Liu 2017, https://aclanthology.org/P17-1141, with dynamic beam allocation as
+ * in Post and Vilar 2018, https://aclanthology.org/N18-1119.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,18 +15,18 @@
 #include "kernels.h"
 #include "vec.h"
 
-/* What a live hypothesis has of its terms. */
+/* A live hypothesis's progress with the terms. */
 typedef struct {
-    int32_t term, position; /* the one that it is within, -1: none, and the tokens it has of it */
+    int32_t term, position; /* the term that it is inside of (-1: none), and its tokens so far */
     int32_t just_met;       /* whether its last token completed a term */
     int32_t met;            /* how many are complete */
-    int32_t same;           /* the first place whose hypothesis has the same tokens */
-    float forced;           /* sum over tokens without a choice */
+    int32_t same;           /* index of the first hypothesis with the same tokens */
+    float forced;           /* sum over forced tokens */
 } Progress;
 
 typedef struct {
     Progress *progress; /* [W] */
-    uint64_t *bits;     /* [W, words] of the complete terms */
+    uint64_t *bits;     /* [W, words], complete terms */
     Progress *next_progress;
     uint64_t *next_bits;
     int32_t *turns;     /* [N + 1] */
@@ -50,7 +50,7 @@ static int64_t lay_out(int64_t width, int64_t terms, char *memory, State *state)
     return used;
 }
 
-/* Bytes that a search of a width needs for so many terms. They begin as zeros. */
+/* Bytes that a search needs for its terms. The memory must be zeros at first. */
 int64_t dragoman_terms_bytes(int64_t width, int64_t terms)
 {
     State state;
@@ -71,7 +71,7 @@ static int64_t terms_length(const Terms *terms, int64_t term)
     return terms->begins[term + 1] - terms->begins[term];
 }
 
-/* Let a candidate have one more token of a term. */
+/* Set a candidate's token to the next token of a term. */
 static void enter_term(const Terms *terms, int64_t term, int64_t position, Candidate *one)
 {
     const int is_last = position + 1 == terms_length(terms, term);
@@ -82,7 +82,8 @@ static void enter_term(const Terms *terms, int64_t term, int64_t position, Candi
     one->just_met = is_last;
 }
 
-/* Whether a term may begin: of equal ones, which stand for as many occurrences, the first. */
+/* Whether a term may begin. Of equal terms, each an occurrence of its own, the first begins
+ * first. */
 static int may_begin(const Terms *terms, const uint64_t *bits, int64_t term)
 {
     if (is_met(bits, term) || (terms->after[term] >= 0 && !is_met(bits, terms->after[term])))
@@ -103,7 +104,7 @@ static void forbid_continuing(const Terms *terms, int64_t panels, float *scores)
         scores[panels * PANEL + panel] = largest_of(scores + panel * PANEL, PANEL);
 }
 
-/* What may follow a hypothesis that is within a term: its next token alone. */
+/* Inside a term, only the next token of the term may follow. */
 static Candidate *add_forced(const Terms *terms, const Progress *progress, Candidate from,
                              const float *scores, float log_sum, Candidate *end)
 {
@@ -189,8 +190,9 @@ static int is_same(const State *state, int64_t terms, const Candidate *one, cons
     return 1;
 }
 
-/* Leave one of those that are the same, the best: tokens may be a term, or occur without one having
- * begun. A word may go on behind it if it may behind any of them. Returns how many are left. */
+/* Keep the best of equal candidates. They occur because the same tokens may be a term, or free
+ * tokens. A word may continue after the kept one if it may after any of them. Returns how many are
+ * left. */
 static int64_t merge(const State *state, int64_t terms, int64_t count)
 {
     int64_t left = 0;
@@ -235,7 +237,7 @@ Candidate *find_term_candidates(const Searches *searches, int64_t slot, float *s
             continue;
         }
         if (length >= constraints->prefix_length) {
-            from.order += 2 * width; /* behind the free ones */
+            from.order += 2 * width; /* after the free ones */
             end = add_beginnings(terms, bits, from, of_row, log_sum, end);
             from.order -= 2 * width;
         }
@@ -251,7 +253,7 @@ Candidate *find_term_candidates(const Searches *searches, int64_t slot, float *s
     return state.list;
 }
 
-/* Bring those of the candidates to the front that go on, best first, and return how many. */
+/* Move the candidates that stay in the beam to the front, best first. Returns how many. */
 int64_t choose_term_candidates(const Searches *searches, int64_t slot, Candidate *list, int64_t count)
 {
     const State state = state_of(searches, searches->constraints[slot]->terms);
@@ -271,7 +273,7 @@ int64_t choose_term_candidates(const Searches *searches, int64_t slot, Candidate
     return chosen;
 }
 
-/* Let the live hypotheses be the chosen ones. */
+/* Make the chosen candidates the live hypotheses. */
 void follow_terms(const Searches *searches, int64_t slot, const Candidate *chosen, int64_t count)
 {
     const State state = state_of(searches, searches->constraints[slot]->terms);
@@ -299,13 +301,13 @@ void follow_terms(const Searches *searches, int64_t slot, const Candidate *chose
     memcpy(state.bits, state.next_bits, count * state.words * sizeof *state.bits);
 }
 
-/* Terms that the live hypothesis at a place has complete. */
+/* Number of terms that the live hypothesis at index `place` has completed. */
 int64_t terms_met(const Searches *searches, int64_t slot, int64_t place)
 {
     return state_of(searches, searches->constraints[slot]->terms).progress[place].met;
 }
 
-/* The sum over its tokens without a choice. */
+/* Sum over its forced tokens. */
 float forced_score(const Searches *searches, int64_t slot, int64_t place)
 {
     return state_of(searches, searches->constraints[slot]->terms).progress[place].forced;

@@ -10,14 +10,14 @@
 
 enum {
     MOST_THREADS = 8,
-    FEWEST_PRODUCTS = 100000000, /* of a thread, which takes some 200 us to start */
-    MOST_TURNS = 10000 /* that a thread waits for another one before it gives its processor away */
+    FEWEST_PRODUCTS = 100000000, /* minimum per thread, since starting one takes about 200 us */
+    MOST_TURNS = 10000 /* how often a thread polls for the others before it yields */
 };
 
 /* A row that is computed. */
 typedef struct {
     int64_t sentence, row, position;
-    float *alignment; /* [S], the mean of the heads that align; NULL: not requested */
+    float *alignment; /* [S], mean of the alignment heads; NULL: not requested */
 } Live;
 
 /* Scratch for a number of rows. */
@@ -40,7 +40,7 @@ static int64_t count_rows(const Rows *rows) { return rows->sentences * rows->wid
 
 static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Lay scratch out, or count its bytes where there is no memory yet. */
+/* Lay out scratch, or only count its bytes if there is no memory yet. */
 static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *scratch)
 {
     const int64_t e = model->sizes.model_size, f = model->sizes.feed_forward_size;
@@ -72,7 +72,7 @@ static void normalise_rows(const float *x, Norm norm, int64_t rows, int64_t size
         normalise(x + row * size, norm, size, y + row * size);
 }
 
-/* The residual stream, as a sub-layer's first product takes it. */
+/* Quantise the residual stream as the input of a sub-layer's first product. */
 static void begin_sublayer(const Model *model, Norm norm, int64_t rows, Scratch *scratch)
 {
     const float *x = scratch->x;
@@ -83,7 +83,7 @@ static void begin_sublayer(const Model *model, Norm norm, int64_t rows, Scratch 
     TIMED(QUANTISING, quantise(x, rows, model->sizes.model_size, &scratch->codes));
 }
 
-/* Add a sub-layer's last product, whose input has been quantised, to the residual stream. */
+/* Add a sub-layer's last product to the residual stream; its input is quantised already. */
 static void end_sublayer(const Model *model, Norm norm, const Product *product, int64_t rows,
                          Scratch *scratch)
 {
@@ -115,13 +115,13 @@ static void final_norm(const Model *model, Norm norm, int64_t rows, Scratch *scr
     TIMED(QUANTISING, quantise(scratch->x, rows, model->sizes.model_size, &scratch->codes));
 }
 
-/* Bytes of a row's heads in keys or values with so much room. */
+/* Bytes of a row's keys or values with a capacity of `room` tokens. */
 int64_t heads_bytes(const Model *model, int64_t room)
 {
     return model->sizes.heads * (room / BLOCK) * block_bytes(model->sizes.head_size);
 }
 
-/* Put a token's key and value, each a row [H, D], into those of a row or a source. */
+/* Store a token's key and value, each [H, D], in the keys and values of a row or a source. */
 static void store_heads(const Model *model, const float *key, const float *value, uint8_t *keys,
                         uint8_t *values, int64_t room, int64_t position)
 {
@@ -132,11 +132,11 @@ static void store_heads(const Model *model, const float *key, const float *value
     }
 }
 
-/* Threads that encode the same sentences, each a part of the tokens. */
+/* Encoding of the same sentences by several threads, each with a part of the tokens. */
 typedef struct {
     const Model *model;
     const Sources *sources;
-    Scratch scratch;    /* of all tokens */
+    Scratch scratch;    /* for all tokens */
     atomic_int threads; /* 0 until all are started */
     atomic_int arrived;
 } Encoding;
@@ -146,7 +146,7 @@ typedef struct {
     int64_t index;
 } Part;
 
-/* Wait until every thread is here. The processor is given away only if one takes long. */
+/* Barrier: wait for every thread. Yields only if one takes long. */
 static void wait_for_all(Encoding *encoding)
 {
     const int threads = atomic_load(&encoding->threads), here = atomic_fetch_add(&encoding->arrived, 1);
@@ -156,7 +156,7 @@ static void wait_for_all(Encoding *encoding)
             sched_yield();
 }
 
-/* Attention of tokens from `begin` to `end`, over the keys and values of all. */
+/* Attention of the tokens from `begin` to `end` over the keys and values of all tokens. */
 static void encoder_attention(const Model *model, const Sources *sources, const float *parts,
                               int64_t begin, int64_t end, float *weights, float *results)
 {
@@ -191,7 +191,7 @@ static void encoder_layer(Encoding *encoding, const EncoderLayer *layer, int64_t
     wait_for_all(encoding);
 }
 
-/* Project what comes of tokens into a decoder layer's keys and values [H, room, D] of sentences. */
+/* Project encoded tokens into a decoder layer's keys and values [H, room, D] of their sentences. */
 static void project_source(const Model *model, const Sources *sources, int64_t layer,
                            int64_t begin, int64_t end, const Scratch *scratch)
 {
@@ -210,7 +210,7 @@ static void project_source(const Model *model, const Sources *sources, int64_t l
         }
 }
 
-/* Encode a thread's share of the tokens, in its share of the scratch. */
+/* Encode a thread's part of the tokens in its part of the scratch. */
 static void *encode_part(void *argument)
 {
     const Part *const part = argument;
@@ -246,7 +246,7 @@ static void *encode_part(void *argument)
     return NULL;
 }
 
-/* How many threads are worth their start. */
+/* How many threads are worth starting. */
 static int64_t count_threads(const Sizes *sizes, int64_t tokens, int64_t most)
 {
     const int64_t e = sizes->model_size, f = sizes->feed_forward_size;
@@ -256,8 +256,8 @@ static int64_t count_threads(const Sizes *sizes, int64_t tokens, int64_t most)
     return worth < most ? worth : most;
 }
 
-/* Encode sentences, by at most so many threads, and project what comes of it into every decoder layer's
- * cross-attention. The results do not depend on the number of threads. */
+/* Encode sentences with at most `most_threads` threads, and project the results into the keys and
+ * values of every cross-attention. The results do not depend on the number of threads. */
 void dragoman_encode(const Model *model, const Sources *sources, char *memory, int64_t most_threads)
 {
     const int64_t threads = count_threads(&model->sizes, sources->tokens, most_threads);
@@ -277,16 +277,16 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory, i
         pthread_join(started[running], NULL);
 }
 
-/* The keys and values of what is computed together, and which heads align. */
+/* Sizes of the keys and values of a step, and the alignment heads. */
 typedef struct {
     int64_t src_room, room;     /* S, C */
     const int64_t *src_lengths; /* [B] */
     const uint8_t *aligning;    /* [decoder layers, H] */
-    float share;                /* 1 / the number of heads that align */
+    float share;                /* 1 / number of alignment heads */
 } Caches;
 
-/* Attention of one row's heads [H, D] over its keys and values. Those in `aligning` are added up in
- * `alignment`. */
+/* Attention of one row's heads [H, D] over its keys and values. Adds the weights of the heads in
+ * `aligning` to `alignment`. */
 static void attend_heads(const Model *model, const float *queries, const uint8_t *keys,
                          const uint8_t *values, int64_t room, int64_t length, float *weights,
                          float *result, const uint8_t *aligning, Attended alignment)
@@ -360,7 +360,7 @@ static void decoder_layer(const Model *model, int64_t i, const Caches *caches,
     feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, count, scratch);
 }
 
-/* Where the attention of a row's step goes, of [T, W, S]. */
+/* The alignment of a row's step, within [T, W, S]. */
 static float *alignment_of(const Rows *rows, int64_t row)
 {
     const int64_t sentence = row / rows->width;
@@ -369,7 +369,7 @@ static float *alignment_of(const Rows *rows, int64_t row)
     return all ? all + step * rows->src_lengths[sentence] : NULL;
 }
 
-/* Rows that have a hypothesis: at a search's first step only one does. */
+/* Rows that have a hypothesis. At a search's first step, only one has. */
 static int64_t find_live(const Rows *rows, Live *live)
 {
     int64_t count = 0;
@@ -384,14 +384,14 @@ static int64_t find_live(const Rows *rows, Live *live)
     return count;
 }
 
-/* Bring scores from where they were computed to their rows. */
+/* Move computed scores to their rows. */
 static void spread(const Live *live, int64_t count, int64_t stride, float *scores)
 {
     for (int64_t i = count - 1; i >= 0 && live[i].row > i; i--)
         memcpy(scores + live[i].row * stride, scores + i * stride, stride * sizeof(float));
 }
 
-/* Scores of `count` live rows, of the tokens in their shortlists. */
+/* Scores of the tokens in the shortlists of `count` live rows. */
 static void multiply_logits(const Model *model, const Rows *rows, int64_t count, Scratch *scratch,
                             float *scores)
 {
@@ -406,7 +406,8 @@ static void multiply_logits(const Model *model, const Rows *rows, int64_t count,
         multiply(&model->logits, scratch->codes, count, RANK, scores);
 }
 
-/* One step: scores [R, V padded] of every token, and behind each row's the largest of each panel. */
+/* One step: scores [R, V padded] of every token; each row is followed by the largest of each
+ * panel. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores)
 {
     const int64_t e = model->sizes.model_size;
@@ -425,7 +426,7 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
     spread(scratch->live, count, model->logits.outputs + model->logits.outputs / PANEL, scores);
 }
 
-/* A live row for each step of given translations, whose tokens are all known. */
+/* A live row for each step of given translations. */
 static void find_steps(const Pairs *pairs, Live *live)
 {
     for (int64_t pair = 0; pair < pairs->pairs; pair++)
@@ -438,7 +439,7 @@ static void find_steps(const Pairs *pairs, Live *live)
         }
 }
 
-/* Log-probabilities of the targets, of a few steps at a time. */
+/* Log-probabilities of the targets, a few steps at a time. */
 static void score_targets(const Model *model, const Pairs *pairs, Scratch *scratch)
 {
     const int64_t outputs = model->logits.outputs, panels = outputs / PANEL;
@@ -459,8 +460,8 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
     }
 }
 
-/* Score given translations: the same products in the same order as step by step, but those of all
- * steps at once, so with the same results. */
+/* Score given translations, all steps at once. The products and their order are those of
+ * step-by-step decoding, so the results are the same. */
 void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
 {
     const int64_t e = model->sizes.model_size, count = pairs->steps;
@@ -479,10 +480,10 @@ void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
     score_targets(model, pairs, scratch);
 }
 
-/* Ticks of the processor's clock, as steps count them. */
+/* The clock of the sections' ticks. */
 int64_t dragoman_clock(void) { return read_clock(); }
 
-/* What library.py must agree with: a library that was compiled from other sources does not. */
+/* Sizes and constants that library.py compares, to find a library compiled from other sources. */
 void dragoman_agreement(int64_t *numbers)
 {
     const int64_t ours[] = {sizeof(Sizes), sizeof(Product), sizeof(Sources), sizeof(Rows),

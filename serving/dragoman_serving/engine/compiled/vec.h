@@ -1,9 +1,9 @@
-/* Vectors of 16 floats, with the same results bit for bit on every instruction set.
+/* Vectors of 16 floats, with bit-identical results on every instruction set.
  *
- * One of the headers below has `Vec` and what is done with its lanes. Each operation rounds once, as
- * IEEE 754 says, and sums of lanes are taken in one order: neighbours first, then neighbouring
- * pairs, and so on. Products of 8-bit codes are exact. The code must be compiled with
- * -ffp-contract=off, so that only v_fma and v_fnma are fused.
+ * One of the headers below defines `Vec` and its operations. Each operation rounds once, as in IEEE
+ * 754. Lanes are summed in a fixed order: neighbours first, then neighbouring pairs, and so on.
+ * Products of 8-bit codes are exact. The code must be compiled with -ffp-contract=off, so that only
+ * v_fma and v_fnma are fused.
  */
 #pragma once
 
@@ -21,14 +21,14 @@
 #include "vec_c.h"
 #endif
 
-/* Further operations, which are made of those of an instruction set. */
+/* Operations built from those of an instruction set. */
 
 INLINE Vec v_zero(void) { return v_set(0.0f); }
 
-/* e^x to about 2 units in the last place, and 0 below -86. x must not be above 0 by much.
+/* e^x to about 2 units in the last place; 0 below -86. x must not be far above 0.
  *
- * 2^n e^r with r within half of ln 2, and Taylor's series, whose seventh power's term is about
- * 1e-7. */
+ * Computed as 2^n e^r with |r| up to half of ln 2, and a Taylor series; the term of the seventh
+ * power would be about 1e-7. */
 INLINE Vec v_exp(Vec x)
 {
     const Vec least = v_set(-86.0f), one = v_set(1.0f);

@@ -1,4 +1,4 @@
-/* Vectors of AVX2, with FMA and F16C, and with AVX-VNNI or without; see vec.h. */
+/* Vectors for AVX2 with FMA and F16C, with or without AVX-VNNI; see vec.h. */
 #pragma once
 
 #include <immintrin.h>
@@ -70,7 +70,7 @@ INLINE unsigned v_above(Vec a, Vec b)
            _mm256_movemask_ps(_mm256_cmp_ps(a.high, b.high, _CMP_GT_OQ)) << 8;
 }
 
-/* All bits of the first `count` of eight lanes. */
+/* A mask of eight lanes, with all bits set in the first `count`. */
 INLINE __m256i first_lanes(int64_t count)
 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -105,7 +105,7 @@ INLINE Vec v_load_halves(const uint16_t *from)
                  _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + 8)))};
 }
 
-/* The sums of the first halves of four vectors, then of their second halves. */
+/* The sums of the first halves of four vectors, followed by the sums of their second halves. */
 INLINE __m256 sum_four(__m256 a, __m256 b, __m256 c, __m256 d)
 {
     const __m256 ab = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
@@ -127,7 +127,7 @@ INLINE __m256 sum_eight(const Vec *v)
 
 INLINE Vec v_sum_each(Vec v[16]) { return (Vec){sum_eight(v), sum_eight(v + 8)}; }
 
-/* Neighbours, then pairs, of eight lanes that are not added to each other. */
+/* Sums neighbours, then pairs, in each half of the vector separately, and adds the halves last. */
 INLINE float v_sum(Vec v)
 {
     v.low = _mm256_add_ps(v.low, _mm256_permute_ps(v.low, 0xb1));
@@ -239,10 +239,10 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 
 #define INSTRUCTION_SET "avx2"
 
-/* Codes are signed, from -128 to 127. Each four of them are stored as their magnitudes m and as masks
- * of those below 0. For a negative code, its product with a weight w is m (~w + 1): the weights are
- * inverted under the mask, and a row's sums start with the sum of such m. Products are added up in
- * pairs in 16 bits, in which they have room: from 2 x 128 x -128 to 2 x 128 x 127. */
+/* Codes are signed, from -128 to 127. Four codes are stored as their magnitudes m and as masks of
+ * the negative ones. The product of a negative code and a weight w is m (~w + 1): the weights are
+ * inverted under the mask, and a row's sums start with the sum of these m. Products are added in
+ * pairs in 16 bits, which is wide enough: from 2 x 128 x -128 to 2 x 128 x 127. */
 
 enum { TILE_ROWS = 2, TILE_VECTORS = 2, CODE_BYTES = 2, CODE_SHIFT = 128, ROW_PREFETCHES = 0 };
 

@@ -1,4 +1,4 @@
-/* Vectors of AVX-512 with VNNI; see vec.h. */
+/* Vectors for AVX-512 with VNNI; see vec.h. */
 #pragma once
 
 #include <immintrin.h>
@@ -18,17 +18,17 @@ INLINE Vec v_div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
 INLINE Vec v_max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 INLINE Vec v_abs(Vec v) { return _mm512_abs_ps(v); }
 
-/* a b + c, and c - a b, rounded once. */
+/* a b + c and c - a b, rounded once. */
 INLINE Vec v_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE Vec v_fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 
-/* The nearest integer, of two the even one. */
+/* Round to the nearest integer, ties to even. */
 INLINE Vec v_round(Vec v)
 {
     return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* 2^n of integers from -126 to 127. */
+/* 2^n for integers from -126 to 127. */
 INLINE Vec v_power_of_two(Vec n)
 {
     const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
@@ -41,10 +41,10 @@ INLINE Vec v_if_less(Vec v, Vec limit, Vec then, Vec otherwise)
     return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(v, limit, _CMP_LT_OQ), then);
 }
 
-/* A bit for each lane in which a > b. */
+/* One bit per lane, set where a > b. */
 INLINE unsigned v_above(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 
-/* The first `count` lanes from memory, the others `rest`; of 16 or more, all. */
+/* The first `count` lanes from memory (all if 16 or more), `rest` in the others. */
 INLINE Vec v_load_first(const float *from, int64_t count, float rest)
 {
     const __mmask16 mask = count < 16 ? (__mmask16)((1 << count) - 1) : 0xffff;
@@ -61,7 +61,7 @@ INLINE Vec v_load_halves(const uint16_t *from)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)from));
 }
 
-/* The nearest integers, from -128 to 127. */
+/* Store the nearest integers, which must be from -128 to 127. */
 INLINE void v_store_bytes(int8_t *to, Vec v)
 {
     _mm_storeu_si128((void *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
@@ -98,12 +98,12 @@ enum {
     TILE_ROWS = 6,
     TILE_VECTORS = 4,
     CODE_BYTES = 1,
-    CODE_SHIFT = 0,    /* that is taken off each code of 0 to 255 */
-    ROW_PREFETCHES = 1 /* whether a row alone prefetches weights */
+    CODE_SHIFT = 0,    /* subtracted from each code of 0 to 255 */
+    ROW_PREFETCHES = 1 /* whether a single row prefetches weights */
 };
 
-typedef __m512i Sums; /* 16 of int32 */
-typedef __m512i Four; /* four codes of a row, once for each of 16 outputs */
+typedef __m512i Sums; /* 16 int32 */
+typedef __m512i Four; /* four codes of a row, repeated for 16 outputs */
 typedef __m512i Weights;
 
 /* Weights [16, 4] of 16 outputs. */
@@ -127,7 +127,7 @@ INLINE Four q_load_four(const uint8_t *from)
     return _mm512_set1_epi32(four);
 }
 
-/* With the compiler's own name for the instruction, GCC 12 copies every vector of sums twice a turn,
+/* Assembly, because with the intrinsic GCC 12 copies every vector of sums twice per iteration,
  * which halves the speed. */
 INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 {
@@ -137,8 +137,8 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 
 INLINE void q_prefetch(const int8_t *from) { _mm_prefetch(from, _MM_HINT_T0); }
 
-/* Store codes of values that lie between -zero and 255 - zero when rounded. Returns what to add to
- * each sum of their products. */
+/* Store codes of values that are between -zero and 255 - zero after rounding. Returns the number to
+ * add to each sum of their products. */
 INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
 {
     const __m512i code = _mm512_add_epi32(_mm512_cvtps_epi32(v), _mm512_set1_epi32(zero));

@@ -1,5 +1,5 @@
-/* Vectors in plain C, for any CPU; see vec.h. Parts are of 16 bytes, which most CPUs have registers
- * for, and which GCC and Clang lower to what there is. */
+/* Vectors in plain C, for any CPU; see vec.h. Parts have 16 bytes: most CPUs have registers of this
+ * size, and GCC and Clang lower it to what is available. */
 #pragma once
 
 #include <string.h>
@@ -33,7 +33,7 @@ INLINE Vec v_mul(Vec a, Vec b) { EACH(a.part[i] * b.part[i]); }
 INLINE Vec v_div(Vec a, Vec b) { EACH(a.part[i] / b.part[i]); }
 INLINE Vec v_abs(Vec v) { EACH((Floats)((Ints)v.part[i] & 0x7fffffff)); }
 
-/* `then` where a mask's lanes are -1, else `otherwise`, where they are 0. */
+/* `then` in lanes with a mask of -1, `otherwise` in lanes with a mask of 0. */
 INLINE Floats choose(Ints mask, Floats then, Floats otherwise)
 {
     return (Floats)(((Ints)then & mask) | ((Ints)otherwise & ~mask));
@@ -61,8 +61,8 @@ INLINE Floats fused(Floats a, Floats b, Floats c)
 typedef double Doubles __attribute__((vector_size(32)));
 typedef int64_t Longs __attribute__((vector_size(32)));
 
-/* The product is exact in double precision. The sum is rounded to odd, so that it tells on which side
- * of a float, or of the middle between two, the exact sum lies.
+/* The product is exact in double precision. The sum is rounded to odd, which keeps the information
+ * on which side of a float, or of the middle between two floats, the exact sum is.
  *
  * Source: Boldo and Melquiond 2008, Emulation of FMA and correctly rounded sums,
  * https://doi.org/10.1109/TC.2007.70819 */
@@ -73,9 +73,9 @@ INLINE Floats fused(Floats a, Floats b, Floats c)
         __builtin_convertvector(a, Doubles) * __builtin_convertvector(b, Doubles);
     const Doubles sum = product + addend, added = sum - product;
     const Doubles error = (product - (sum - added)) + (addend - added);
-    const Longs below = error < 0.0, above = error > 0.0; /* neither, of infinities */
+    const Longs below = error < 0.0, above = error > 0.0; /* neither for infinities */
     const Longs is_odd = -((Longs)sum & 1);
-    /* Away from zero by one unit in the last place, or towards it. */
+    /* One unit in the last place, away from zero or towards it. */
     const Longs step = (below ^ (sum < 0.0)) | 1;
     const Longs odd = (Longs)sum + (step & (below | above) & ~is_odd);
     return __builtin_convertvector((Doubles)odd, Floats);
@@ -86,7 +86,7 @@ INLINE Floats fused(Floats a, Floats b, Floats c)
 INLINE Vec v_fma(Vec a, Vec b, Vec c) { EACH(fused(a.part[i], b.part[i], c.part[i])); }
 INLINE Vec v_fnma(Vec a, Vec b, Vec c) { EACH(fused(-a.part[i], b.part[i], c.part[i])); }
 
-/* Below 2^22: a float that large has no space for fractions. */
+/* For values below 2^22: the sum is so large that a float has no fraction bits left. */
 INLINE Vec v_round(Vec v)
 {
     const Floats large = {12582912.0f, 12582912.0f, 12582912.0f, 12582912.0f};
@@ -120,7 +120,8 @@ INLINE void v_store_first(float *to, int64_t count, Vec v)
     memcpy(to, &v, (count < 16 ? count : 16) * sizeof *to);
 }
 
-/* Exponents are 112 less than a float's, which a multiplication adds, also to subnormal numbers. */
+/* Half-precision exponents are 112 less than a float's. A multiplication adds this, also for
+ * subnormal numbers. */
 INLINE Vec v_load_halves(const uint16_t *from)
 {
     typedef uint16_t Halves __attribute__((vector_size(8)));
@@ -164,7 +165,7 @@ INLINE float v_largest(Vec v)
     return largest;
 }
 
-/* 8-bit products of signed codes, two by two in 16 bits: 2 x 128 x 127 is 32,512. */
+/* 8-bit products of signed codes, added in pairs in 16 bits: 2 x 128 x 127 is 32,512. */
 
 enum { TILE_ROWS = 1, TILE_VECTORS = 4, CODE_BYTES = 1, CODE_SHIFT = 128, ROW_PREFETCHES = 0 };
 
@@ -175,7 +176,7 @@ typedef struct {
 } Sums;
 
 typedef struct {
-    Words even, odd; /* of each two codes */
+    Words even, odd; /* of each pair of codes */
 } Four;
 
 typedef struct {

@@ -1,4 +1,4 @@
-/* Vectors of NEON with dot products (ARMv8.2-A and later); see vec.h. */
+/* Vectors for NEON with dot products (ARMv8.2-A and later); see vec.h. */
 #pragma once
 
 #include <arm_neon.h>
@@ -34,7 +34,7 @@ INLINE Vec v_round(Vec v) { EACH(vrndnq_f32(v.part[i])); }
 INLINE Vec v_fma(Vec a, Vec b, Vec c) { EACH(vfmaq_f32(c.part[i], a.part[i], b.part[i])); }
 INLINE Vec v_fnma(Vec a, Vec b, Vec c) { EACH(vfmsq_f32(c.part[i], a.part[i], b.part[i])); }
 
-/* As on x86: of zeros with different signs, the second one. */
+/* As on x86, returns the second of two zeros with different signs. */
 INLINE Vec v_max(Vec a, Vec b)
 {
     EACH(vbslq_f32(vcgtq_f32(a.part[i], b.part[i]), a.part[i], b.part[i]));
@@ -80,7 +80,7 @@ INLINE Vec v_load_halves(const uint16_t *from)
     EACH(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + 4 * i))));
 }
 
-/* The sums of four parts of four lanes. */
+/* The sums of four parts with four lanes each. */
 INLINE float32x4_t sum_parts(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d)
 {
     return vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d));

@@ -19,7 +19,7 @@ SAID = ("▁Das", "<b>Tier</b>", "</s>")
 
 
 def attention(seed: int = 0) -> Attention:
-    """Of two encoder layers and three decoder layers, with four heads."""
+    """Attention of two encoder layers and three decoder layers, with four heads."""
     random = np.random.default_rng(seed)
 
     def weights(layers: int, queries: int, keys: int) -> np.ndarray:  # type: ignore[type-arg]
@@ -65,7 +65,7 @@ def expected(
     kind: str, layer: int, heads: set[int], query: int | None = None
 ) -> set[tuple[int, ...]]:
     weights = attention().weights(kind)[layer]  # type: ignore[arg-type]
-    # Those that rounding could bring over the limit are none of this test's weights.
+    # Weights that rounding could bring over the limit are not tested here.
     assert (np.abs(weights - LEAST) > 1e-6).all()
     places = zip(*(weights >= LEAST).nonzero(), strict=True)
     found = {tuple(map(int, place)) for place in places}
@@ -130,7 +130,7 @@ def test_texts_stay_texts(page: Page) -> None:
 def test_it_asks_the_network_for_nothing(page: Page) -> None:
     assert [one.partition(":")[0] for one in page.requests] == ["file"]
     assert page.complaints == []
-    # Nor could it, were something slipped into it.
+    # Nor could it, if something were injected into it.
     page.evaluate(
         "document.body.append(Object.assign(new Image(), { src: 'http://127.0.0.1:1/' }))"
     )

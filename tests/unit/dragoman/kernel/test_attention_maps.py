@@ -1,4 +1,4 @@
-"""`dragoman attention`: what it draws, and what it refuses."""
+"""`dragoman attention`: its drawings and its refusals."""
 
 from __future__ import annotations
 

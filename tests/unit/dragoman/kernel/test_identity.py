@@ -1,4 +1,4 @@
-"""A bundle's identity: equal where translations are, whatever was measured."""
+"""A bundle's identity: equal if the translations are equal, whatever was measured."""
 
 from __future__ import annotations
 

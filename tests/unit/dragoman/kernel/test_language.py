@@ -1,4 +1,4 @@
-"""Finding out which language a text is in."""
+"""Detection of a text's language."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_language_that_nobody_knows_is_refused() -> None:
     with pytest.raises(OtherLanguage, match="seems to be in 'fr': known are en, de"):
         detect_language(FRENCH, BOTH, BOTH)
     assert detect_language(FRENCH, ("fr", "de"), ("fr", "de")).language == "fr"
-    # Known, and not in question: the target's language is no stranger.
+    # Known and unambiguous: the target's language is not foreign.
     assert detect_language(FRENCH, ("en", "de"), ("en", "de", "fr")).language in BOTH
 
 

@@ -1,4 +1,4 @@
-"""A model's own length penalty: exported with it, and taken wherever a request names none."""
+"""A model's own length penalty: exported with it, and used if a request gives none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.toy import write_pairs
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 ALPHA, OTHER = 9.0, 0.0
-"""So far apart that some of these come out otherwise."""
+"""So different that some of these translations change."""
 PAIRS = [
     ("I have lost my keys, and it is raining.", "Ich habe meine Schlüssel verloren."),
     ("Good morning!", "Guten Morgen!"),

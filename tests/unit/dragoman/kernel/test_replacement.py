@@ -1,4 +1,4 @@
-"""What a command may write over."""
+"""What a command may overwrite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of all heads against PyTorch, and in bundles of before."""
+"""The graph of all heads compared with PyTorch, and in bundles of earlier versions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 
 @pytest.fixture
 def old_bundle(random_bundle: Path, tmp_path: Path) -> Path:
-    """As it was before there was this graph."""
+    """As it was before this graph existed."""
     path = tmp_path / "old"
     shutil.copytree(random_bundle, path)
     manifest = Manifest.load(path)
@@ -56,7 +56,7 @@ def test_weights_are_pytorchs(norm: str, random_checkpoint: MakeBundle, tmp_path
     right = look(tiny_model(norm), torch.from_numpy(src_ids), keep, torch.from_numpy(tgt_ids))
     for name, one, expected in zip(ATTENTION_NAMES, found, right, strict=True):
         assert one.shape == expected.shape
-        # Of queries at padding nobody reads anything.
+        # Nobody reads the queries at padding.
         rows = keep[:, None, None, :, None] if name == "encoder_attention" else torch.tensor(True)
         difference = (torch.from_numpy(one) - expected).abs() * rows
         assert difference.max() < TOLERANCE["fp32"], name

@@ -17,15 +17,15 @@ from tests.toy import reverse_pairs
 
 LAYERS, HEADS = 2, 4
 FIRST_HALF, SECOND_HALF = (1, 0), (1, 2)
-"""Heads that know where one half of the pieces comes from."""
+"""Heads that know the source of one half of the tokens."""
 DIAGONAL, MIRRORED, FIRST = (0, 0), (0, 3), (1, 3)
-"""Heads that look where they look whatever stands there."""
+"""Heads that attend to positions, whatever the tokens."""
 
 
 def made_up(random: np.random.Generator, length: int, pairs: int, first: float = 0.5) -> LikePairs:
-    """Pairs of so many pieces on either side, in another order, by heads that are known.
+    """Pairs of these lengths on both sides, in another order, with known heads.
 
-    `first` is the part of the pieces that the first of the two heads knows.
+    `first` is the share of the tokens that the first of the two heads knows.
     """
     both = [
         random.random((pairs, LAYERS, HEADS, length + 1, length)).astype(np.float32)
@@ -34,7 +34,7 @@ def made_up(random: np.random.Generator, length: int, pairs: int, first: float =
     pieces = np.arange(length)
     for pair in range(pairs):
         to_src = random.permutation(length)
-        half = random.permutation(length) < int(first * length)  # of the target's pieces
+        half = random.permutation(length) < int(first * length)  # of the target's tokens
         for attention, to, known in zip(
             both, (to_src, to_src.argsort()), (half, half[to_src.argsort()]), strict=True
         ):
@@ -92,7 +92,7 @@ def test_the_step_is_chosen_too(directions: Directions) -> None:
 
 
 def anchors_by(knowing: tuple[int, int], number: int = 60) -> Anchors:
-    """Anchors that one head links right and all others wrong."""
+    """Anchors that one head links correctly and all others incorrectly."""
     places = np.arange(number) % 5
     right = np.eye(6, dtype=bool)[places]
     said = np.zeros((number, LAYERS, HEADS, 6), np.float32)
@@ -130,7 +130,7 @@ def test_agreement_is_f1_of_the_links_of_two_directions() -> None:
     backward[0, 0, 0, [0, 1], [0, 1]] = backward[1, 0, 0, [0, 1], [2, 1]] = 1
     directions = Directions((LikePairs(forward, backward),))
     found = of_heads(directions, (0, 0))
-    # Of ten links the same pairs share 0-0, 1-1 and 0-2; crosswise they share 1-1 and 0-0.
+    # Of ten links, the same pairs share 0-0, 1-1 and 0-2; crosswise they share 1-1 and 0-0.
     assert found == Agreement(2 * 3 / 10, 2 * 2 / 10)
     assert found.beyond == pytest.approx(1 / 3)
     assert directions.report(total_of(directions, [(0, 0)], when_read=False)) == (
@@ -152,7 +152,7 @@ def test_a_text_is_looked_at_both_ways(random_bundle: Path) -> None:
     tokenizer = Tokenizer(random_bundle / manifest.tokenizer)
     graph = ScoreGraph(random_bundle, manifest)
     assert directions.heads == [(layer, head) for layer in range(3) for head in range(4)]
-    # Each pair by itself, in the order of the text among those of the same lengths.
+    # Each pair alone, in the order of the text among those of the same lengths.
     by_lengths: dict[tuple[int, int], list[tuple[Floats, Floats]]] = {}
     for pair in dict.fromkeys(pairs):
         ids = [tokenizer.encode(text) for text in pair]

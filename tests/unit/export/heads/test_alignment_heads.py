@@ -14,7 +14,7 @@ from tests.toy import reverse_pairs, write_pairs
 
 
 def learnt(bundle: Path, *directions: tuple[str, str]) -> None:
-    """Say of a bundle that it knows a third language, and these directions."""
+    """Add a third language and these directions to a bundle's manifest."""
     manifest = Manifest.load(bundle)
     ids = dataclasses.replace(manifest.special_ids, tags={**manifest.special_ids.tags, "fr": 0})
     dataclasses.replace(
@@ -35,7 +35,7 @@ def test_the_command_writes_into_the_manifest(
     assert capsys.readouterr().out == first
     chosen = Manifest.load(bundle).alignment
     assert chosen is not None
-    # Heads of random weights link most anchors wrong, whatever they agree on.
+    # Heads of random weights get most anchors wrong, whatever they agree on.
     assert (chosen.criterion, chosen.text) == ("anchors", "held")
     lines = first.splitlines()
     assert lines[0].startswith("by anchors, layer.head ")
@@ -83,7 +83,7 @@ def test_one_direction_falls_back_to_anchors(
         expected = f"  {chosen.value:.1%} of {chosen.count} anchors right"
         assert printed.splitlines()[1] == expected
         values.append(chosen.value)
-    assert values[0] != values[1]  # it looks the way that the model translates
+    assert values[0] != values[1]  # it uses the direction of translation
 
 
 def test_a_text_of_two_of_three_languages_will_do(

@@ -27,7 +27,7 @@ def test_anchors_stand_once_on_each_side_and_are_spelt_alike() -> None:
 
 
 def synthetic(number: int = 400) -> Anchors:
-    """Heads of two layers: one in the second knows a half, another the other half."""
+    """Heads of two layers: one in the second knows one half, another the other half."""
     random = np.random.default_rng(0)
     right = np.zeros((number, 6), bool)
     places = random.integers(0, 6, number)
@@ -37,7 +37,7 @@ def synthetic(number: int = 400) -> Anchors:
     said[half, 1, 2] += 9 * right[half]
     said[~half, 1, 0] += 9 * right[~half]
     said[:40, 0, 1] += 2 * right[:40]
-    said[:, 0, 0] += 20 * np.roll(right, 1, axis=1)  # wrong, and sure of it
+    said[:, 0, 0] += 20 * np.roll(right, 1, axis=1)  # wrong, with high weight
     return Anchors(said, random.random(said.shape).astype(np.float32), right, np.zeros_like(places))
 
 
@@ -67,7 +67,7 @@ def test_anchors_are_looked_up_in_the_graph(random_bundle: Path, side: int) -> N
     assert anchors.said.shape == anchors.read.shape
     assert anchors.said.shape[:3] == (len(anchors.right), 3, 4)
     assert anchors.right.any(axis=1).all()
-    # One pair by itself, word by word.
+    # One pair alone, word by word.
     manifest = Manifest.load(random_bundle)
     tokenizer = Tokenizer(random_bundle / manifest.tokenizer)
     pair = next(pair for pair in pairs if len(set(pair[0].split())) == len(pair[0].split()) == 3)

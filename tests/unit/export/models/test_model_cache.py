@@ -1,4 +1,4 @@
-"""Models by name: found, fetched, converted, checked and kept."""
+"""Models by name: found, downloaded, converted, checked and cached."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def converter(cache: ModelCache, offline: bool = False) -> Converter:
 
 
 def spoil(bundle: Path, graph: str) -> None:
-    """Let a graph compute something else, as the manifest lists it."""
+    """Make a graph compute something else; the manifest is updated."""
     manifest = Manifest.load(bundle)
     path = bundle / manifest.graphs[graph].file
     model = onnx.load(path, load_external_data=False)
@@ -173,7 +173,7 @@ def test_what_names_nothing_is_told(
 def test_a_run_begins_with_a_model_that_is_kept_and_is_served_like_it(
     cache: ModelCache, tmp_path: Path
 ) -> None:
-    # Letters alone: other pieces are not all in the model's list.
+    # Only letters: other tokens are not all in the model's list.
     lines = [(letter, letter) for letter in "abcdefgh"]
     text = list(map(str, write_sentences(tmp_path / "my", lines)))
     words = ["--set=training.steps=1", "--set=training.peak_learning_rate=1e-12", "--offline"]

@@ -1,7 +1,7 @@
 """TensorRT's own parser and compiler, from TensorRT-RTX on PyPI, on every graph; without a GPU.
 
-Reading a plan back needs one, so what is checked is the network as it was parsed, and that a plan
-comes out of it.
+Reading a plan back needs a GPU, so the tests check the parsed network, and that a plan is built
+from it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def base_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def products() -> Products:
-    """What the shipped model multiplies."""
+    """The inputs of the shipped model's products."""
     return calibrate(SHIPPED, Manifest.load(SHIPPED), SOURCES)
 
 
@@ -58,13 +58,13 @@ def bundle(request: pytest.FixtureRequest) -> Path:
 
 
 def wanted_plan(bundle: Path, graph: str, settings: PlanSettings) -> PlanRequest:
-    """The first plan of a graph; of one that the engine does not need, without profiles."""
+    """The first plan of a graph; for a graph that the engine does not need, without profiles."""
     plans = requests(Manifest.load(bundle), settings)
     return next((one for one in plans if one.graph == graph), PlanRequest(graph, ()))
 
 
 def shape(tensor: TensorEntry, cache_tokens: int | None) -> list[int]:
-    """As the network should have it: -1 where it is dynamic."""
+    """The shape that the network should have: -1 for a dynamic dimension."""
     fixed = {} if cache_tokens is None else {"C": cache_tokens}
     return [int(size) if size.isdigit() else fixed.get(size, -1) for size in tensor.shape]
 
@@ -185,7 +185,7 @@ def test_a_plan_of_the_base_size_comes_out(
 
 @pytest.fixture
 def copied(random_bundle: Path, tmp_path: Path) -> Path:
-    """A bundle that may be written to."""
+    """A writable bundle."""
     return Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
 
 

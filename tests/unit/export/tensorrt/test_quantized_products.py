@@ -45,7 +45,7 @@ def run(model: onnx.ModelProto, x: Floats) -> Floats:
 def test_a_product_is_near_what_it_was(precision: QuantizedPrecision) -> None:
     generator = np.random.default_rng(0)
     weight = generator.standard_normal((64, 32)).astype(np.float32)
-    weight[:, 3] *= 1000  # each column has a scale of its own
+    weight[:, 3] *= 1000  # each column has its own scale
     weight[:, 4] = 0
     rows = generator.standard_normal((50, 64)).astype(np.float32)
     model = product_of(weight)
@@ -65,7 +65,7 @@ def test_a_few_far_numbers_do_not_make_all_others_coarse() -> None:
     far = rows.copy()
     far[0, 0] = 15.0
     quantized = quantize_products(product_of(weight), {"y": Product(weight, far)}, "int8", "fp32")
-    # A scale up to the farthest would be 15 / 127, and the error a twelfth of its square.
+    # A scale for the largest number would be 15 / 127, and the error a twelfth of its square.
     assert np.square(run(quantized, rows) - rows).mean() < 0.5 * (15 / 127) ** 2 / 12
 
 
@@ -87,7 +87,7 @@ def test_products_of_weights_alone_are_found() -> None:
 
 
 def test_the_shipped_model_says_nearly_the_same() -> None:
-    """BLEU and most tokens stay, in both precisions, on text that was not calibrated on."""
+    """BLEU and most tokens stay, in both precisions, on text not used for calibration."""
     manifest = Manifest.load(SHIPPED)
     graphs = read_decoding_graphs(SHIPPED, manifest)
     direction = manifest.all_directions[:1]

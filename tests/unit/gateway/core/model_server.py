@@ -1,4 +1,4 @@
-"""A server in memory that takes texts apart as the real one does, for tests of the core."""
+"""A server in memory that splits texts like the real one, for tests of the core."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NOT_OF_SENTENCES = (
 
 
 class ModelServer:
-    """Stands in for an `AsyncTranslator`; a sentence's answer shows all that it depends on.
+    """Stands in for an `AsyncTranslator`; a sentence's translation shows everything it depends on.
 
     Attributes:
         asked: the texts of each request.
@@ -128,7 +128,7 @@ class ModelServer:
 
 
 def _clipped(markup: Markup, last: int) -> PlacedCodes:
-    """Codes where they are in the text, as far as the translation goes."""
+    """Codes at their positions in the text, up to the translation's length."""
     return PlacedCodes(tuple((min(begin, last), min(end, last)) for begin, end, _ in markup.codes))
 
 
@@ -149,5 +149,5 @@ def translations_of(server: ModelServer, **settings: Any) -> Translations:
 
 
 def asked_of(server: ModelServer) -> SimpleNamespace:
-    """What was sent last."""
+    """The last request."""
     return SimpleNamespace(texts=server.asked[-1], options=server.options[-1])

@@ -1,4 +1,4 @@
-"""Who is let in, with which limits; races of keys and quotas."""
+"""Who is admitted, with which limits; races of keys and quotas."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_anonymous_use_has_limits_for_each_address() -> None:
             await use(access, caller, 1)
             with pytest.raises(TooManyRequests, match="2 requests per minute"):
                 await use(access, caller, 1)
-        # A key that exists comes with its own; one that does not is refused.
+        # An existing key comes with its own limits; an unknown one is refused.
         secret = await new_key(store)
         await asyncio.sleep(0.6)
         assert (await access.caller(secret, "own", "10.0.0.1")).limits == Limits()
@@ -202,7 +202,7 @@ def test_a_failed_request_does_not_count_for_the_month() -> None:
         used = await access.usage(caller)
         return used.characters, used.requests
 
-    # One that is cancelled may have been translated, and so counts.
+    # A cancelled request may have been translated, and so counts.
     assert run(work, address=EVERYWHERE) == (9, 5)
 
 

@@ -1,4 +1,4 @@
-"""Translations that are kept: keys, and the bound of memory."""
+"""Cached translations: keys, and the memory limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def key_of(request: tuple[Any, ...]) -> bytes:
 
 
 def form(request: tuple[Any, ...]) -> str:
-    """What tells requests apart; 1 and True are not the same option."""
+    """Differences between requests; 1 and True are not the same option."""
     server, options, *others, terms, prefix = request
     return repr((server, sorted(options.items()), others, sorted(terms.items()), prefix))
 
@@ -49,7 +49,7 @@ def test_requests_that_differ_in_anything_have_different_keys(
 def test_each_part_of_a_request_counts(
     request: tuple[Any, ...], index: int, data: st.DataObject
 ) -> None:
-    """Of requests that are alike but for one part."""
+    """Keys of requests that are equal except for one part."""
     changed = (*request[:index], data.draw(REQUESTS)[index], *request[index + 1 :])
     assert (key_of(request) == key_of(changed)) == (form(request) == form(changed))
 
@@ -116,7 +116,7 @@ def test_an_entry_that_is_put_again_counts_once() -> None:
 
 
 def test_memory_stays_within_the_bound() -> None:
-    """As Python measures it."""
+    """The size that Python measures."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""Requests, cancellations, failures and changes of the bundle in any order, over one cache."""
+"""Requests, cancellations, failures and bundle changes in any order, with one cache."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ OPTIONS: Mapping[str, Any] = {
 }
 TEXTS = ("One.", "Two.", "One. Two.", "Two. Three. One.", "Three.", "Four. " * 40)
 TURNS = 20
-"""Of the event loop, after which nothing goes on by itself."""
+"""Iterations of the event loop after which nothing continues by itself."""
 
 
 class SteeredServer(ModelServer):
     """Answers each call when the test says so.
 
     Attributes:
-        open: the calls that wait, in their order; what is put in raises an error, or answers.
+        open: the waiting calls, in order; an error that is put in is raised, else it answers.
         bundles: identities that it had, the present one last.
     """
 
@@ -51,20 +51,20 @@ class SteeredServer(ModelServer):
         return await super().translate(texts, **options)
 
     def swap(self, number: int) -> None:
-        """Take another model, or one that was there before."""
+        """Switch to another model, or to an earlier one."""
         self.bundle = f"{number % 3:064x}"
         self.bundles.append(self.bundle)
 
 
 @dataclass
 class Asked:
-    """A request under way."""
+    """A request in progress."""
 
     task: asyncio.Task[list[Translation]]
     texts: list[str]
     options: dict[str, Any]
     first_bundle: int
-    """Index of the bundle that the server had when it began."""
+    """Index of the server's bundle when the request started."""
     is_given_up: bool = False
 
 
@@ -78,7 +78,7 @@ class Race:
         self.has_failed = False
 
     def ask(self, texts: Sequence[int], beam_width: int, store: bool) -> None:
-        """Begin a request."""
+        """Start a request."""
         chosen = [TEXTS[index] for index in texts]
         options = {**OPTIONS, "beam_width": beam_width}
         asking = self.gateway.translate_admitted(ANONYMOUS, chosen, options, store=store)
@@ -86,7 +86,7 @@ class Race:
         self.asked.append(Asked(asyncio.create_task(asking), chosen, options, first_bundle))
 
     def cancel(self, index: int) -> None:
-        """Give one of the requests up."""
+        """Cancel one of the requests."""
         if self.asked:
             asked = self.asked[index % len(self.asked)]
             asked.is_given_up = True
@@ -104,11 +104,11 @@ class Race:
             waiting[index % len(waiting)].set_exception(DeadlineExceeded("late"))
 
     def swap(self, number: int) -> None:
-        """Let the server have another model."""
+        """Switch the server to another model."""
         self.server.swap(number)
 
     async def finish(self) -> None:
-        """Let everything be answered, and check all answers."""
+        """Answer everything, and check all responses."""
         for _ in range(100):
             for _ in range(TURNS):
                 await asyncio.sleep(0)
@@ -121,7 +121,8 @@ class Race:
         assert self.server.open == []  # no call that nobody waits for
 
     async def check(self, asked: Asked) -> None:
-        """Check how a request ended: each text is translated as the bundle that it names does."""
+        """Check how a request ended: the bundle that it names gives the translation of each
+        text."""
         assert asked.task.done()
         if asked.task.cancelled():
             assert asked.is_given_up
@@ -137,7 +138,7 @@ class Race:
             assert [found] == await alone.translate([text], **asked.options)
 
     def check_cache(self) -> None:
-        """Its counts are those of what it holds, and within its bound."""
+        """Its counts match its content, which is within its limit."""
         cache = self.gateway._cache
         counted = sum(size for _, size in cache._entries.values())
         assert cache.counts.size_bytes == counted <= 4000
@@ -175,5 +176,5 @@ def test_answers_are_those_of_a_model_that_was_there(
         await race.finish()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server_status, "_CONFIRMED_S", -1.0)  # each request asks for the model
+        patch.setattr(server_status, "_CONFIRMED_S", -1.0)  # each request queries the model
         asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Glossaries that the gateway keeps."""
+"""Glossaries stored by the gateway."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_strangers_have_no_glossaries() -> None:
 def test_glossaries_of_an_owner_and_of_all_are_bounded_in_bytes(tmp_path: Path) -> None:
     async def work(of: Glossaries) -> None:
         made = await of.create(ANNA, "a", [terms(a="b" * 150)])
-        for _ in range(3):  # what replaces does not add up
+        for _ in range(3):  # replacements do not add up
             await of.put(ANNA, made.id, terms(a="b" * 150))
         with pytest.raises(TooLarge, match="more than 300 bytes together"):
             await of.put(ANNA, made.id, terms("de", "en", a="b" * 150))

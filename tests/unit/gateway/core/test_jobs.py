@@ -190,7 +190,7 @@ def test_a_restart_goes_on(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "documents").iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     with (folder / "partial").open("ab") as file:
-        file.write(b"half a wri")  # as a crash leaves it
+        file.write(b"half a wri")  # as after a crash
     (tmp_path / "documents" / ("a" * 32)).mkdir()  # of an upload
     (tmp_path / "documents" / ("a" * 32) / "source").write_text("Hel")
     server.let_go = asyncio.Event()
@@ -298,7 +298,7 @@ def test_of_a_document_with_markup_only_texts_change() -> None:
         assert found.count(f"<p>{hello}") == 2
         assert '<script>if (a < b) c("Hello there.")</script>' in found
         assert re.findall("<[^>]*>", re.sub('"A car"|"[^"]* car A[^"]*"', "", found))
-        # The texts without elements in them came from the cache, the one with a link did not.
+        # Texts without elements came from the cache; the one with a link did not.
         asked = len(office.server.asked)
         await office.result(await office.submit(PAGE.encode("latin-1"), name="again.htm"))
         assert office.server.asked[asked:] == [["I like red cars, 2 < 3."]]
@@ -364,7 +364,7 @@ def test_translations_are_put_beside_texts_where_a_format_has_both(
     name: str, document: str, written: list[str]
 ) -> None:
     async def work(office: Office) -> None:
-        # The target language is not named: the server's own is.
+        # The target language is not given: the server's own is used.
         job = await office.submit(document.encode(), name=name, target_language=None)
         found = (await office.result(job)).decode()
         hi = await wanted("Hi.")

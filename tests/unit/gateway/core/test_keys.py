@@ -1,4 +1,4 @@
-"""Keys: what is kept of them, who is let in by them, how soon changes take effect."""
+"""Keys: how they are stored, who is admitted by them, how soon changes take effect."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_revoking_takes_effect_within_a_second(store: Store, tmp_path: Path) -> 
 
     async def work(keys: Keys) -> float:
         await keys.caller(given, "own")
-        # As the command does: by a connection of its own.
+        # Like the command: with its own connection.
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other, other:
             revoke_key(other, key.id)
         begun_s = time.monotonic()
@@ -249,7 +249,7 @@ def test_revoking_again_keeps_the_time(store: Store) -> None:
 
 
 def libretranslate(path: Path, with_characters: bool = True) -> None:
-    """A file as LibreTranslate makes it."""
+    """A file in LibreTranslate's format."""
     more = ', "char_limit" INTEGER DEFAULT NULL' if with_characters else ""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(

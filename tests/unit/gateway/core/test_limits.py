@@ -1,4 +1,4 @@
-"""Limits hold for every order of requests; memory is bounded however many addresses there are."""
+"""Limits hold for every order of requests; memory is bounded for any number of addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MONTH_END = datetime(2099, 1, 1, tzinfo=UTC)
 
 
 def result(work: Coroutine[Any, Any, _T]) -> _T:
-    """Of a coroutine that never waits: nothing comes between its check and its use."""
+    """Run a coroutine that never waits: nothing happens between its check and its use."""
     try:
         work.send(None)
     except StopIteration as stop:
@@ -31,7 +31,7 @@ def result(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A clock that tests set."""
 
     now_s = 1000.0
 

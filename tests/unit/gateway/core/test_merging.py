@@ -1,4 +1,4 @@
-"""Single texts that wait with the same options go to the server in one request."""
+"""Waiting single texts with the same options go to the server in one request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.gateway.core.test_translations import until
 
 
 class Server:
-    """Answers when it is let go, a text in capitals."""
+    """Answers when it is released: each text in capitals."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], Mapping[str, Any]]] = []
@@ -42,7 +42,7 @@ class Server:
         return [asyncio.create_task(self.merging.translate(one, options)) for one in texts]
 
     async def fill(self) -> list[asyncio.Task[Translation]]:
-        """Let as many calls be under way as may be."""
+        """Start as many calls as are allowed at once."""
         tasks = []
         for number in range(4):
             tasks += self.ask(f"first {number}")

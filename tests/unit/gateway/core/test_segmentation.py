@@ -1,4 +1,4 @@
-"""Texts split into what the server translates alone as within the text."""
+"""Texts split into parts that the server translates the same alone as within the text."""
 
 from __future__ import annotations
 

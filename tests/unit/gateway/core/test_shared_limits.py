@@ -1,4 +1,4 @@
-"""Gateways that share limits by a real Redis keep one quota; without it each limits alone."""
+"""Gateways that share limits through a real Redis have one quota; without it each limits alone."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def gateways(*stores: Store, url: str) -> AsyncIterator[list[Access]]:
 
 
 def run(url: str, work: Callable[[list[Access]], Awaitable[Any]], count: int = 2) -> Any:
-    """With some gateways, each with a state of its own."""
+    """With some gateways, each with its own state."""
 
     async def whole() -> Any:
         stores = [Store(None) for _ in range(count)]
@@ -208,7 +208,7 @@ class TestRedis:
             assert await ask(both[1], caller, 40)
             redis.stop()
             redis.start()
-            # Each says what it knows when it next asks; until then its part is missing.
+            # Each reports its counts with its next request; until then its part is missing.
             assert await ask(both[0], caller, 0)
             assert await ask(both[1], caller, 0)
             await asyncio.sleep(shared_limits._PAUSE_S)

@@ -1,4 +1,4 @@
-"""Languages of texts that come without one."""
+"""Source languages of requests that do not give one."""
 
 from __future__ import annotations
 

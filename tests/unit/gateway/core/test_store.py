@@ -1,4 +1,4 @@
-"""The store's file: made for its user alone, brought up to date, backed up, refused if damaged."""
+"""The store's file: private to its user, migrated, backed up, refused if damaged."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_missing_file_is_refused_where_it_must_exist(tmp_path: Path) -> None:
 
 
 def later_version(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
-    """Pretend that a later version of Dragoman runs, with one more step."""
+    """Simulate a later version of Dragoman, with one more migration."""
     steps = (*store_module._MIGRATIONS, statements)
     monkeypatch.setattr(store_module, "_MIGRATIONS", steps)
     monkeypatch.setattr(store_module, "VERSION", len(steps))

@@ -1,4 +1,4 @@
-"""Terms of a glossary that occur in a text: what is left out could not have matched."""
+"""Glossary terms that occur in a text: omitted terms could not have matched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TERMS = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
 def test_whatever_the_engine_finds_among_all_it_finds_among_those(
     terms: dict[str, str], text: str, data: st.DataObject
 ) -> None:
-    """In the text, in its line and in pieces: cut between words, or within long ones."""
+    """In the text, in its line and in pieces: split between words, or within long ones."""
     found = TermIndex(terms).occurring(text, UNCUT_BYTES)
     assert found.items() <= terms.items()
     every, those = Glossary(terms), Glossary(found)
@@ -44,7 +44,7 @@ def test_whatever_the_engine_finds_among_all_it_finds_among_those(
 
 
 def _cuts(text: str) -> list[int]:
-    """Where the engine may cut: at white space, and anywhere in what is long."""
+    """Where the engine may split: at white space, and anywhere in long words."""
     cuts = [0, len(text)]
     for at in range(1, len(text)):
         before, after = text[:at].split(), text[at:].split()
@@ -92,7 +92,7 @@ def test_time_does_not_grow_with_the_number_of_terms() -> None:
 @pytest.mark.parametrize("text", ["a", "aaab", "a-", "aaaaaa ", "-" * 40 + "a" * 40 + " "])
 def test_time_grows_with_the_text_alone_where_terms_begin_with_each_other(text: str) -> None:
     whole = (text * 20_000)[:20_000]
-    # Every prefix of the text is a term, and so is every row of one letter.
+    # Every prefix of the text is a term, and so is every run of one letter.
     terms = {whole[:length]: "x" for length in range(1, 201)}
     terms |= {"a" * length: "x" for length in range(1, 201)}
     index = TermIndex(terms)

@@ -50,7 +50,7 @@ async def ask(of: Translations, *texts: str, store: bool = True, **options: Any)
 )
 @settings(max_examples=150)
 def test_the_answer_is_the_servers(texts: list[str], options: dict[str, Any]) -> None:
-    """At first, from the cache, and where a part of it is there."""
+    """The first time, from the cache, and with a part in the cache."""
 
     async def work(server: ModelServer, of: Translations) -> None:
         given = {"source_language": "en", "target_language": "de", **options}
@@ -168,7 +168,7 @@ def test_an_answer_through_a_pivot_is_kept_if_both_models_are_known(replaced: bo
 def test_an_answer_of_another_model_than_was_thought_is_not_kept() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         await ask(of, "Hello.")
-        server.bundle = "c" * 64  # within the time in which the former one is taken for true
+        server.bundle = "c" * 64  # within the time in which the earlier one is assumed
         await ask(of, "Good morning.")
         assert of.cache_counts.entries == 1
         await ask(of, "Hello.")

@@ -1,4 +1,4 @@
-"""What is used is counted once, whatever fails, stops or comes in between."""
+"""Usage is counted once, whatever fails or stops in between."""
 
 from __future__ import annotations
 

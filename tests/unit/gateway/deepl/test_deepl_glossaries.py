@@ -1,4 +1,4 @@
-"""Glossaries of both versions over the one store."""
+"""Glossaries of both API versions in one store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL's shapes, codes and errors, before a stand-in that answers `<TEXT>`."""
+"""DeepL's formats, codes and errors, with a stand-in that answers `<TEXT>`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIRECTION = {"source_lang": "EN", "target_lang": "DE"}
 
 
 def checked(app: Application, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-    """Send JSON, and hold the answer against DeepL's document."""
+    """Send JSON, and check the response against DeepL's document."""
     answer = app.send(method, path, body, **headers)
     bare = path.partition("?")[0]
     assert faults(method, bare, answer.status, answer.media_type, answer.body) == []
@@ -32,14 +32,14 @@ def checked(app: Application, method: str, path: str, body: Any = None, **header
 
 
 def translate(app: Application, **fields: Any) -> Any:
-    """The translations of a request that succeeds."""
+    """The translations of a successful request."""
     answer = checked(app, "POST", "/v2/translate", DIRECTION | fields)
     assert answer.status == 200, answer.body
     return answer.json["translations"]
 
 
 def refused(app: Application, status: int = 400, **fields: Any) -> str:
-    """The message of a request that is refused."""
+    """The message of a refused request."""
     answer = checked(app, "POST", "/v2/translate", DIRECTION | {"text": ["a"]} | fields)
     assert answer.status == status
     message: str = answer.json["message"]

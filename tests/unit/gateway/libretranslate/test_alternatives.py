@@ -1,4 +1,4 @@
-"""Alternatives of a text, of those of its sentences."""
+"""Alternatives of a text, composed from those of its sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPTIONS = {"source_language": "en", "target_language": "de", "glossary_ids": ["a
 
 
 class Numbered:
-    """Translates a sentence into itself with a number; of short ones there are fewer."""
+    """Returns a sentence with a number; there are fewer for short ones."""
 
     def __init__(self, refuses: bool = False) -> None:
         self.asked: list[tuple[list[str], Mapping[str, Any]]] = []

@@ -1,4 +1,4 @@
-"""Files: translated while the client waits, downloaded by whoever has the link."""
+"""Files: translated while the client waits, downloaded by anyone with the link."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.gateway.asgi import Answer, Application
 
 
 async def any_key(secret: str | None, protocol: str, address: str) -> Caller:
-    """Requires a key, of which any will do; see `Access.caller`."""
+    """Requires a key; any is accepted; see `Access.caller`."""
     assert secret
     return Caller("k1", "k1")
 

@@ -1,4 +1,4 @@
-"""Glossaries that the gateway keeps, in LibreTranslate's protocol."""
+"""Glossaries stored by the gateway, in LibreTranslate's protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.gateway.libretranslate.test_libretranslate_protocol import DIREC
 
 @pytest.fixture(scope="module")
 def glossary(app: Application) -> str:
-    """One from English into German."""
+    """A glossary from English into German."""
     terms = {"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}
     body = {"name": "Drinks", "dictionaries": [terms]}
     found: str = app.post("/api/v1/glossaries", body).json["id"]
@@ -22,7 +22,7 @@ def glossary(app: Application) -> str:
 
 
 def terms_of(app: Application) -> list[str | None]:
-    """Of the requests so far."""
+    """Glossaries of the requests so far."""
     return [one.inputs.get("glossary", [None])[0] for one in app.requests]
 
 

@@ -1,4 +1,4 @@
-"""LibreTranslate's shapes, codes and errors, before a stand-in that answers `<TEXT>`."""
+"""LibreTranslate's formats, codes and errors, with a stand-in that answers `<TEXT>`."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_language_is_detected(app: Application) -> None:
     (found,) = app.form("/detect", {"q": GERMAN}).json
     assert found["language"] == "de"
     assert 50 < found["confidence"] <= 100
-    (other,) = app.post("/detect", {"q": FRENCH}).json  # the nearest one that is served
+    (other,) = app.post("/detect", {"q": FRENCH}).json  # the most similar served language
     assert other["language"] in ("en", "de")
     assert other["confidence"] < 50
     assert app.post("/detect", {"q": "12"}).json == [{"confidence": 0.0, "language": "en"}]

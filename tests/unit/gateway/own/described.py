@@ -1,4 +1,4 @@
-"""Answers held against the OpenAPI document."""
+"""Checks responses against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def check_described(
     headers: Mapping[str, str],
     body: bytes,
 ) -> None:
-    """See that an answer is one that the document describes.
+    """Check that the document describes a response.
 
     Args:
         document: of OpenAPI 3.1.
         method: of the request.
-        path: of it, with its query.
-        status: of the answer.
+        path: of the request, with its query.
+        status: of the response.
         headers: by names in lower case.
-        body: whole.
+        body: complete.
     """
     operation = find_operation(document, method, path)
     responses = operation["responses"]
@@ -44,7 +44,7 @@ def check_described(
 
 
 def check_schema(document: Mapping[str, Any], schema: Mapping[str, Any], value: Any) -> None:
-    """See that a value fits a schema of the document."""
+    """Check that a value matches a schema of the document."""
     root = {**schema, "components": document["components"]}
     errors = [error.message for error in Draft202012Validator(root).iter_errors(value)]
     assert not errors, (errors, value)

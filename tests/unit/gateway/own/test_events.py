@@ -14,7 +14,7 @@ KEEP_ALIVE_S = 0.02
 
 
 class Client:
-    """Receives an answer; leaves when `left` is set."""
+    """Receives a response; disconnects when `left` is set."""
 
     def __init__(self) -> None:
         self.left = asyncio.Event()
@@ -147,7 +147,7 @@ def test_a_slow_reader_holds_the_stream_back() -> None:
 
 
 def test_a_client_that_leaves_just_as_an_event_comes() -> None:
-    """The event must not make up for the cancellation of what waits for it."""
+    """The event must not be taken for the cancellation of its waiter."""
 
     async def run() -> None:
         client = Client()

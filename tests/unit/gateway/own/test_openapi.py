@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the page that is made of it."""
+"""The OpenAPI document, and the page generated from it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it_describes_every_endpoint(app: Application, document: dict[str, Any])
         (method.upper(), path) for path, methods in document["paths"].items() for method in methods
     }
     endpoints = OwnProtocol(app.gateway).endpoints
-    elsewhere = ("POST", f"{PREFIX}/attention")  # by the package of the page
+    elsewhere = ("POST", f"{PREFIX}/attention")  # in the page's package
     assert app.send("PUT", elsewhere[1]).status == 405
     assert described == {elsewhere, *((one.method, one.path) for one in endpoints)}
     names = [one["operationId"] for _, one in operations(document)]

@@ -1,4 +1,4 @@
-"""Endpoints of `/api/v1`: what they answer, and what they refuse."""
+"""Endpoints of `/api/v1`: responses and refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BASE = "/api/v1"
 
 
 def ask(app: Application, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-    """The answer to a request, held against the OpenAPI document."""
+    """The response to a request, checked against the OpenAPI document."""
     answer = app.send(method, BASE + path, body, **headers)
     document = app.send("GET", f"{BASE}/openapi.json").json
     check_described(document, method, BASE + path, answer.status, answer.headers, answer.body)
@@ -185,7 +185,7 @@ def test_bodies_that_are_no_json_are_refused(app: Application, body: bytes) -> N
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
 def test_json_must_be_declared(app: Application, kind: str) -> None:
-    """Else a page of another origin could send it without asking."""
+    """Otherwise a page of another origin could send it without a preflight request."""
     answer = app.call("POST", f"{BASE}/translate", b'{"text": "a"}', {"content-type": kind})
     status, code, message = error_of(answer)
     assert (status, code) == (415, "wrong_media_type")
@@ -336,7 +336,7 @@ def test_glossaries_that_are_none_are_refused(
 
 
 def form(*parts: tuple[str, str, str | None]) -> tuple[bytes, dict[str, str]]:
-    """A form of names, values, and files' names, with its content type."""
+    """A form of names, values, and file names, with its content type."""
     lines = []
     for name, value, file in parts:
         named = f'; filename="{file}"' if file else ""

@@ -38,7 +38,7 @@ def client() -> TestClient:
 
 def strings(language: str) -> dict[str, str]:
     folder = STATIC / "strings"
-    if language == "en":  # a module, so that the page cannot lack it
+    if language == "en":  # a module, so that the page always has it
         text = (folder / "en.js").read_text("utf-8").partition("ENGLISH = ")[2]
     else:
         text = (folder / f"{language}.json").read_text("utf-8")
@@ -166,7 +166,7 @@ def test_errors_with_a_text_of_their_own_have_one() -> None:
 
 
 class Seen:
-    """What a server that translates everything alike answers."""
+    """The response of a server that translates everything the same way."""
 
     def __init__(self) -> None:
         weights = np.full((1, 2, 2, 2), 0.5, np.float32)

@@ -1,4 +1,4 @@
-"""Our description of Riva's messages, beside that of NVIDIA's own client."""
+"""Our description of Riva's messages, compared with that of NVIDIA's own client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAIRS = [
 
 
 def on_the_wire(descriptor: Any) -> dict[str, Any]:
-    """Numbers and types of a message's fields, and of those of its fields' messages."""
+    """Numbers and types of a message's fields, including nested messages."""
     return {
         field.name: (
             field.number,

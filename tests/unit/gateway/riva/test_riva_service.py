@@ -1,4 +1,4 @@
-"""Calls of Riva without a network, before a stand-in of Triton."""
+"""Riva calls without a network, with a stand-in for Triton."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Ended(Exception):
 
 
 class Context:
-    """What gRPC gives to a handler."""
+    """The context that gRPC passes to a handler."""
 
     def __init__(self, **metadata: str) -> None:
         self._metadata = tuple((name.replace("_", "-"), value) for name, value in metadata.items())
@@ -49,7 +49,7 @@ class Context:
 
 @pytest.fixture
 def app() -> Iterator[Application]:
-    """Open to everybody, two requests a minute."""
+    """Open to everybody, two requests per minute."""
     with Application(
         address="0.0.0.0",
         anonymous=True,

@@ -1,4 +1,4 @@
-"""Bodies: how much of one is read, from whom, and what is held at once."""
+"""Request bodies: how much is read, from whom, and how much is held at once."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_bodies_that_are_held_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(endpoints, "_HELD_BYTES", 0)
     monkeypatch.setattr(endpoints, "BodiesInFlight", made)
     with Application(body_bytes=100, file_bytes=100) as app:
-        for _ in range(3):  # each is let go of
+        for _ in range(3):  # each is released
             assert app.post("/translate", TEXT).status == 200
         (bodies,) = held
         bodies.hold(90)

@@ -1,4 +1,4 @@
-"""Answers that begin before they are known."""
+"""Responses that start before their content is known."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BODY = {"text": ["a"], "target_lang": "DE", "source_lang": "EN"}
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers begin soon."""
+    """Makes responses start soon."""
     monkeypatch.setattr(late_answers, "FIRST_S", 0.1)
     monkeypatch.setattr(late_answers, "EACH_S", 0.05)
 
 
 def slow(text: str) -> str:
-    """Takes longer than an answer waits to begin."""
+    """Takes longer than the delay after which a response starts."""
     time.sleep(0.4)
     if text == "b":
         raise InvalidRequest("text 0 is refused")

@@ -1,4 +1,4 @@
-"""What is counted and logged of requests."""
+"""Counts and logs of requests."""
 
 from __future__ import annotations
 

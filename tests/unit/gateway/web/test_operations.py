@@ -1,4 +1,4 @@
-"""What operators ask."""
+"""Requests of operators."""
 
 from __future__ import annotations
 

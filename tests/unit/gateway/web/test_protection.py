@@ -1,4 +1,4 @@
-"""What pages on the internet, proxies and strangers may make of a gateway; headers of answers."""
+"""What web pages, proxies and unknown callers can do with a gateway; response headers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_names_of_this_machine_are_answered(app: Application, host: str) -> None
     ],
 )
 def test_a_name_that_points_here_is_refused(app: Application, host: str) -> None:
-    # A browser that was rebound is of one origin with the gateway.
+    # For a rebound browser, the gateway is of the same origin.
     rebound = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
     for path in (TRANSLATE, "/translate", "/v2/translate", "/", "/metrics", "/nowhere"):
         assert post(app, rebound, path).status == 403, path
@@ -89,7 +89,7 @@ def test_a_refusal_has_the_shape_of_its_protocol(app: Application) -> None:
     assert [*app.call("POST", "/v2/translate", headers=host).json] == ["message"]
 
 
-# Requests of other pages
+# Requests from other pages
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_errors_can_be_read_by_an_allowed_page_too() -> None:
 def test_a_star_allows_all_pages() -> None:
     with Application(allowed_origins=("*",)) as app:
         assert post(app, {"origin": EVIL}).headers["access-control-allow-origin"] == "*"
-        assert post(app, {"host": "evil.example"}).status == 403  # rebinding all the same
+        assert post(app, {"host": "evil.example"}).status == 403  # rebinding nevertheless
         answer = app.call("OPTIONS", TRANSLATE, headers={"origin": EVIL, **ASK})
         assert (answer.status, answer.headers["access-control-allow-origin"]) == (204, "*")
 
@@ -256,7 +256,7 @@ def test_what_is_no_host_is_refused(wrong: str) -> None:
     [
         ("203.0.113.7", "203.0.113.7"),
         ("203.0.113.7, 127.0.0.9", "203.0.113.7"),
-        ("1.1.1.1, 203.0.113.7", "203.0.113.7"),  # the first one is made up by the client
+        ("1.1.1.1, 203.0.113.7", "203.0.113.7"),  # the client made up the first one
         ("203.0.113.7:4711", "203.0.113.7"),
         ("[2001:db8::1]:4711", "2001:db8::1"),
         ("2001:db8::1", "2001:db8::1"),
@@ -372,7 +372,7 @@ def test_every_answer_has_an_id_of_its_own(app: Application) -> None:
     found = [app.call(*one).headers["x-request-id"] for one in asked * 2]
     assert len({*found}) == 8
     assert all(re.fullmatch("[0-9a-f]{24}", one) for one in found)
-    # Of strangers none is taken: it would stand in the log.
+    # None is accepted from unknown callers: it would be in the log.
     strange = app.call("GET", "/livez", headers={"x-request-id": "stranger-0001"})
     assert strange.headers["x-request-id"] != "stranger-0001"
 

@@ -1,4 +1,4 @@
-"""The spans of HTTP requests, and whose trace contexts are believed."""
+"""The spans of HTTP requests, and which callers' trace contexts are used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEXT = "Bananas are yellow."
 
 
 class Spans:
-    """Those of an application."""
+    """Spans of an application."""
 
     def __init__(self, rate: float) -> None:
         self._exporter = InMemorySpanExporter()

@@ -13,7 +13,7 @@ from dragoman_serving.batch.storage import LocalStorage, Source
 
 
 class OvertakenFormat(LineRowFormat):
-    """Lets something happen when it has begun to join."""
+    """Runs a callback when it has started to join."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
         super().__init__(TextLines())

@@ -1,4 +1,4 @@
-"""An engine's process behind a client, without Triton."""
+"""An engine's process used by a client, without Triton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of lines: where chunks are cut, and what rows look like with and without translations."""
+"""Files of lines: how chunks are split, and rows with and without translations."""
 
 from __future__ import annotations
 

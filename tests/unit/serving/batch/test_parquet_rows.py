@@ -1,4 +1,4 @@
-"""Files of Parquet, cut by row groups and joined."""
+"""Parquet files, split by row groups and joined."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from dragoman_serving.batch.row_translation import CONTROL, RowTranslation
 
 
 class FragileTransport(FakeTransport):
-    """Fails over texts; one that ends the server also fails what else is under way."""
+    """Fails on some texts; one that crashes the server also fails the others in progress."""
 
     def __init__(self, failing: Mapping[str, TranslationError]) -> None:
         super().__init__()

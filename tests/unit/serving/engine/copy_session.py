@@ -13,10 +13,10 @@ END, VOCAB = 3, 120
 
 
 class CopySession:
-    """Says the source again: its token at each position, then the end.
+    """Copies the source: generates its token at each position, then the end.
 
-    It reads the source from the cross cache and what it said from the self cache, so that rows that
-    are not where they belong show in the result.
+    It reads the source from the cross cache and its own tokens from the self cache, so that rows at
+    the wrong place show in the result.
     """
 
     cache_shape = CacheShape(parts=1, heads=1, head_size=1, src_tokens=256, tgt_tokens=320)
@@ -51,7 +51,7 @@ class CopySession:
             slot = row // cache.width
             source = cache.cross[0][slot, 0, : cache.src_lengths[slot], 0]
             best = int(source[position]) if position < len(source) else END
-            # A row that did not say what its source says is hopeless.
+            # A row that has not copied its source so far gets no probability.
             logits[row] -= 0.0 if np.array_equal(said, source[: len(said)]) else 20.0
             logits[row, best] += 59.9
         return logits

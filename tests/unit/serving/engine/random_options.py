@@ -1,4 +1,4 @@
-"""Random options of a search, as the oracle takes them and as the engine does."""
+"""Random options of a search, in the oracle's form and in the engine's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PIECES = tuple(
     "" if i < 6 else ("▁" if i % 3 == 0 else "") + "abcdefghij"[i % 10] + "klmno"[i // 64]
     for i in range(VOCAB)
 )
-"""Of a vocabulary in which a word can be written in several ways."""
+"""Tokens of a vocabulary in which a word can be written in several ways."""
 
 tokens = st.integers(6, VOCAB - 1)
 plain = st.builds(
@@ -70,7 +70,7 @@ options = st.one_of(plain, constrained, sampled)
 
 
 def search_options(options: Options) -> SearchOptions:
-    """As the engine takes them."""
+    """The options in the engine's form."""
     return SearchOptions(
         options.beam_width,
         options.alpha,
@@ -85,7 +85,7 @@ def is_plain(options: Options) -> bool:
 
 
 def constraints(options: Options) -> Constraints:
-    """The constraints, as the engine takes them."""
+    """The constraints, in the engine's form."""
     terms = None
     if options.terms:
         continuing = [piece[:1].isalnum() for piece in PIECES]

@@ -93,4 +93,4 @@ def test_memory_stays_within_its_bound_while_it_grows_too(width: int, seed: int)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert bound / 2 <= cache.nbytes <= bound
-    assert peak <= bound + 50_000  # what is not keys and values
+    assert peak <= bound + 50_000  # memory besides keys and values

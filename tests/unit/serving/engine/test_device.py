@@ -1,4 +1,4 @@
-"""Decoding with caches that stay on a device; where there is none, in the machine's own memory."""
+"""Decoding with caches that stay on a device; without one, in the machine's own memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def begin(host: Host, width: int) -> DeviceCache:
 
 
 class Rows:
-    """A cache beside what each of its rows should hold, of which the first token is enough."""
+    """A cache and the expected content of each row; its first token is enough."""
 
     def __init__(self, host: Host, width: int) -> None:
         self.host, self.width = host, width
@@ -62,7 +62,7 @@ class Rows:
         self.held: list[list[int]] = []
 
     def write(self, slot: int, values: list[int]) -> None:
-        """Let a slot's rows hold these; they must have been settled."""
+        """Set the content of a slot's rows; they must have been settled."""
         self.held[slot] = values
         for part, tensor in enumerate(self.cache.tensors()):
             content = self.host.array(tensor)
@@ -102,13 +102,13 @@ def test_rows_keep_what_they_hold_wherever_they_go(host: Host, width: int) -> No
             tokens = generator.randint(1, 16)
             cache.fit(tokens)
             assert cache.capacity >= tokens
-        if action < 0.9:  # else with what comes next
+        if action < 0.9:  # otherwise together with the next action
             cache.settle()
             rows.check()
 
 
 class _Counted:
-    """A block whose bytes are counted while anyone holds it."""
+    """A block whose bytes are counted while it is referenced."""
 
     def __init__(self, memory: CountingMemory, block: Block) -> None:
         self._memory, self._block = memory, block
@@ -119,7 +119,7 @@ class _Counted:
 
 
 class CountingMemory(Host):
-    """Knows how many bytes were held at most."""
+    """Knows the largest number of bytes held."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The engine on a small fake model, and on a bundle against the oracle."""
+"""The engine on a small fake model, and on a bundle compared with the oracle."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
 WAIT_S = 60
 ROWS = 12
-"""Of each worker, for the bundle's engine."""
+"""Rows of each worker, for the bundle's engine."""
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> N
 
 
 def test_an_idle_worker_drops_its_batches(session: CopySession) -> None:
-    """Nothing may hold one; tests/integration/test_memory.py measures the process."""
+    """Nothing may reference one; tests/integration/test_memory.py measures the process."""
     engine = Engine(Sessions(session), SPECIAL_IDS, tuning=Tuning(idle_s=0.5))
     results(engine, [sentence(*[11] * 40, limit=60) for _ in range(16)])
     held = [weakref.ref(batch) for of_worker in engine._batches for batch in of_worker.values()]
@@ -308,7 +308,7 @@ def test_caches_of_each_width_stay_within_their_bound(bundle_engine: Engine) -> 
 
 
 class PlannedRunner(OnnxRunner):
-    """Takes no shapes but those that TensorRT plans for so many rows are built for."""
+    """Accepts only shapes for which TensorRT plans for this many rows are built."""
 
     def __init__(self, bundle: Path, manifest: Manifest, *more: Any) -> None:
         super().__init__(bundle, manifest, *more)
@@ -325,7 +325,7 @@ class PlannedRunner(OnnxRunner):
 
 
 class PaddedRunner(PlannedRunner):
-    """Is asked for few numbers of rows, as one is for which repeating itself is faster."""
+    """Gets few different row counts, like a network for which repetition is faster."""
 
     pads_steps = True
     most_rows = ROWS
@@ -341,7 +341,7 @@ class PaddedRunner(PlannedRunner):
 
 
 def oracle(model: Transformer, sentence: Sentence, asked: Options) -> list[Hypothesis]:
-    """All that it finds, best first."""
+    """All results, best first."""
     asked = replace(asked, hypotheses=sentence.options.hypotheses)
     return search(model, [sentence.src_ids], [sentence.max_tokens], asked)[0]
 
@@ -351,7 +351,7 @@ def ids_of(found: Hypothesis) -> list[tuple[tuple[int, ...], bool]]:
 
 
 def assert_right(found: Hypothesis, sentence: Sentence, model: Transformer, asked: Options) -> None:
-    """What was found is the oracle's, or where scores are equal but for rounding, as good."""
+    """The results are the oracle's, or, if scores are equal except for rounding, as good."""
     right = oracle(model, sentence, asked)
     if not agree(found, right, asked):
         alike = (oracle(perturbed(model, seed), sentence, asked) for seed in range(20))
@@ -359,15 +359,16 @@ def assert_right(found: Hypothesis, sentence: Sentence, model: Transformer, aske
 
 
 def agree(found: Hypothesis, right: Sequence[Hypothesis], asked: Options) -> bool:
-    """Whether the best one is the oracle's, and the others, in an order that ties may change."""
+    """Whether the best one is the oracle's, and the others too, in an order that ties may
+    change."""
     best, *others = right
-    others += [others[-1] if others else best] * len(found.others)  # what lacks is repeated
+    others += [others[-1] if others else best] * len(found.others)  # repeat the last if too few
     if (found.ids, found.complete) != (best.ids, best.complete):
         return False
     if found.log_prob is not None and found.log_prob != near(best.log_prob):
         return False
     for other, of_rank in zip(found.others, others, strict=False):
-        # With other terms still to say, the same tokens may be there twice.
+        # With other terms still to generate, the same tokens may occur twice.
         scores = [one.log_prob for one in (best, *others) if one.ids == other.ids]
         if not any(other.log_prob == near(score) for score in scores):
             return False
@@ -414,7 +415,7 @@ NEAR_TIE = Options(
     after=(None,),
     pieces=PIECES,
 )
-"""With the sentence below: two tokens' scores differ by 3e-7, and one of them leads elsewhere."""
+"""With the sentence below: two tokens' scores differ by 3e-7, and one leads elsewhere."""
 NEARLY_TIED = Sentence(
     (290, 39, 146, 45, 28, 216, 237, 196, 184, 131, 74, 216, 6), 5, search_options(NEAR_TIE)
 )
@@ -429,7 +430,8 @@ def test_no_result_depends_on_what_else_is_in_flight(
     request: pytest.FixtureRequest,
     arrivals: list[tuple[tuple[Sentence, Options], float, bool]],
 ) -> None:
-    """Random arrivals, cancellations and options, against the oracle and against being alone."""
+    """Random arrivals, cancellations and options, compared with the oracle and with running
+    alone."""
     is_exact = request.node.callspec.params["bundle_engine"] in ("fp32", "device")
     futures = []
     for (sentence, _), pause_s, given_up in arrivals:
@@ -455,7 +457,7 @@ def test_no_result_depends_on_what_else_is_in_flight(
 def test_a_device_is_asked_for_no_more_rows_than_may_be_in_flight(
     random_bundle: Path, model: Transformer, width: int, kind: type[PlannedRunner]
 ) -> None:
-    """However its memory has grown: a TensorRT plan is built for so many."""
+    """However its memory has grown: a TensorRT plan is built for this many rows."""
     manifest, memory = Manifest.load(random_bundle), HostMemory()
     runner = kind(random_bundle, manifest, "fp32", "cpu", memory)
     network = DeviceNetwork(manifest, runner, memory)

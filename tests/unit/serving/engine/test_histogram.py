@@ -5,7 +5,7 @@ from dragoman_serving.engine.histogram import BOUNDS_S, Histogram
 
 
 def test_a_bound_belongs_to_its_bucket() -> None:
-    """As Prometheus' label `le` means it."""
+    """The bucket in the sense of Prometheus' label `le`."""
     assert list(BOUNDS_S) == sorted(set(BOUNDS_S))
     histogram = Histogram()
     times_s = [0.0, BOUNDS_S[0], BOUNDS_S[0] * 1.01, BOUNDS_S[-1], BOUNDS_S[-1] * 1.01, 1e9]

@@ -213,7 +213,7 @@ def test_placeholders_that_the_source_cannot_read_are_kept(served: Served) -> No
     assert UNKNOWN_ID not in tokenizer.target.encode("www.ö.de")
 
     def nothing(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """An engine that translates everything by an empty text."""
+        """An engine that translates everything to an empty text."""
         futures: list[Future[Hypothesis]] = [Future() for _ in sentences]
         for future in futures:
             future.set_result(Hypothesis((), -1.0, True))

@@ -11,7 +11,7 @@ from dragoman.kernel.errors import UsageError
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
-    """As the wheel has it: the stub lies elsewhere."""
+    """As in the wheel: the stub is elsewhere."""
     server = tmp_path / "server"
     for name in ("python", "identity"):
         (server / "backends" / name).mkdir(parents=True)
@@ -38,7 +38,7 @@ OURS = frozenset({"dragoman"})
 
 @pytest.fixture
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As where the relay was compiled."""
+    """As if the relay was compiled."""
     library = tmp_path / "_relay.so"
     library.write_text("compiled")
     monkeypatch.setattr(backends, "find_relay", lambda: library)
@@ -60,7 +60,7 @@ def test_the_python_backend_is_there_for_a_model_that_names_it(
 ) -> None:
     folder = lay_out_backends(installation, OURS | {"python"}, scratch)
     assert names(folder / "python") == {"libtriton_python.so", "triton_python_backend_stub"}
-    # Triton resolves links, and refuses a library that lies elsewhere.
+    # Triton resolves links, and refuses a library that is elsewhere.
     library = folder / "python" / "libtriton_python.so"
     assert library.resolve() == folder.resolve() / "python" / "libtriton_python.so"
 

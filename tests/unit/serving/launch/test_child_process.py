@@ -1,4 +1,4 @@
-"""Programs started as children: what they get, and that they end with their parent."""
+"""Programs started as children: their environment, and that they end with their parent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHELL = "/bin/sh"
 
 @contextlib.contextmanager
 def soft_limit(what: int, most: int) -> Iterator[None]:
-    """A soft limit of our own, as far as the hard one allows it."""
+    """A soft limit of our own, if the hard one allows it."""
     soft, hard = resource.getrlimit(what)
     resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     try:
@@ -62,7 +62,7 @@ def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
     assert out == ""
     _, ignored, *others = err.split()
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Python ignores these; others may be ignored by whoever runs this test.
+    # Python ignores these; the caller of this test may ignore others.
     assert not any(int(ignored, 16) >> (one - 1) & 1 for one in (signal.SIGPIPE, signal.SIGXFSZ))
     assert others == ["3072", str(most_files), "0", "given", str(process.pid)]
     assert (tmp_path / "kept").read_text() == "kept\n"

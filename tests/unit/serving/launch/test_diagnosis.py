@@ -24,7 +24,7 @@ def test_what_is_missing_is_said_with_the_mend() -> None:
 
 def test_the_processor_is_read_from_its_flags(tmp_path: Path) -> None:
     def cpuinfo(flags: str) -> Path:
-        path = tmp_path / flags  # that of a processor does not change
+        path = tmp_path / flags  # a processor's flags do not change
         path.write_text(f"flags : fpu {flags}\n")
         return path
 

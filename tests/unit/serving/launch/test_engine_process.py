@@ -20,7 +20,7 @@ from dragoman.kernel.errors import DragomanError
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where folders of sockets lie."""
+    """Parent folder of the sockets' folders."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 

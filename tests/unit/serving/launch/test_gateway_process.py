@@ -1,4 +1,4 @@
-"""The process of the gateway: the port that it needs, and how it begins again."""
+"""The process of the gateway: the port that it needs, and how it restarts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEATS = "import os, sys, time\nwhile True: os.write(int(sys.argv[-1]), b'0'); ti
 
 
 def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
-    """Let this be what runs in place of the gateway."""
+    """Run this program instead of the gateway."""
     script = folder / "program"
     script.write_text(f"#!{sys.executable}\n{code}")
     script.chmod(0o700)
@@ -35,7 +35,7 @@ def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
 
 
 def look(gateway: GatewayProcess, seconds: float) -> None:
-    """Look after it for a while."""
+    """Supervise it for a while."""
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s:
         gateway.look()
@@ -84,7 +84,7 @@ def test_one_that_ends_or_hangs_is_started_again(
             (signal.SIGKILL, "ended by itself with code -9"),
             (signal.SIGSTOP, "has hung for 1."),
         ):
-            look(gateway, 1.0)  # so that it is heard
+            look(gateway, 1.0)  # so that its output is read
             before = gateway.pid
             assert before
             os.kill(before, number)

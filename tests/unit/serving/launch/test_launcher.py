@@ -56,7 +56,7 @@ def test_a_port_in_use_is_named(repository: Path) -> None:
         message = refusal(ServeOptions(repository, http_port=port))
         assert f"--http-port {port} is in use" in message
     for port in (-1, 65536):
-        # The usual ports may be in use: the README says to test beside a running server.
+        # The usual ports may be in use: the README recommends tests beside a running server.
         message = refusal(ServeOptions(repository, http_port=0, grpc_port=port))
         assert f"port {port}: give 1 to 65535" in message
     (port,) = free_ports(1)

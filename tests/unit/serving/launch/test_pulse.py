@@ -1,4 +1,4 @@
-"""Whether Triton lives: what answers, what works, and what hangs."""
+"""Whether Triton lives: it answers, it works, or it hangs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLEEPING = "print(flush=True); input()"
 
 @pytest.fixture
 def triton() -> Iterator[socket.socket]:
-    """Where a Triton listens that answers nothing by itself."""
+    """The address of a Triton that answers nothing by itself."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(60)
         yield listening
@@ -35,7 +35,7 @@ def triton() -> Iterator[socket.socket]:
 def pulse_of(
     triton: socket.socket, program: str
 ) -> Iterator[tuple[Pulse, subprocess.Popen[bytes]]]:
-    """The pulse of a program that is taken for a Triton's process."""
+    """The pulse of a program that stands in for Triton's process."""
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -106,7 +106,7 @@ def test_another_layout_is_noticed_when_the_manifest_changes(
     rewrite(1)
     assert not repository.layout_has_changed()
     monkeypatch.setattr(repository_module, "choose_layout", lambda *_: Layout("tensorrt", "fp16"))
-    assert not repository.layout_has_changed()  # nobody looks before the manifest is another
+    assert not repository.layout_has_changed()  # not checked before the manifest changes
     rewrite(2)
     assert repository.layout_has_changed()
     (bundle / "manifest.json").write_text("{")

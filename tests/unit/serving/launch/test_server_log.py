@@ -1,4 +1,4 @@
-"""Triton's log: what is printed of it, and that nothing blocks who writes it."""
+"""Triton's log: which lines are printed, and that writing to it never blocks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_memory_is_bounded() -> None:
 
 
 class Out:
-    """A pipe in the place of stderr."""
+    """A pipe in place of stderr."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()

@@ -1,4 +1,4 @@
-"""When a server that ended is started again."""
+"""When a server that ended is restarted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Over(Exception):
 
 
 class Server:
-    """A server whose ends and starts are given."""
+    """A server whose starts and ends are given."""
 
     http_url, grpc_url = "http://a", "grpc://b"
 
@@ -119,7 +119,7 @@ def test_a_triton_that_crashes_while_it_starts_is_a_short_run(
     server = Server([CRASH, *[TritonCrashed("signal 6")] * 3, OSError("no memory"), None])
     with pytest.raises(Over):
         run(server, monkeypatch)
-    assert slept == [0.2]  # after the error that is no crash
+    assert slept == [0.2]  # after the error that is not a crash
     assert "the start failed: no memory" in server.said
 
 

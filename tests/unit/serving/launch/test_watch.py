@@ -54,7 +54,7 @@ def test_a_pause_of_the_launcher_is_no_silence(
 
 def test_idle_time_follows_the_beats(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    os.write(writing, IDLE * 100)  # before it was watched
+    os.write(writing, IDLE * 100)  # before monitoring started
     with contextlib.closing(Watch([], reading)) as watch:
         assert watch.idle_s == 0
         for beats, idle_s in ((IDLE, BEAT_S), (IDLE, 2 * BEAT_S), (IDLE + BUSY, 0), (IDLE, BEAT_S)):

@@ -1,4 +1,4 @@
-"""Markup through a pivot language: always a tree of valid codes, and no code is lost on the way."""
+"""Markup through a pivot language: always a tree of valid codes, and no code is lost."""
 
 from __future__ import annotations
 

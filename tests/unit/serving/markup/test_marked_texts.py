@@ -1,4 +1,4 @@
-"""Codes shared among sentences and joined again: always a tree, and exact where nothing changes."""
+"""Codes divided among sentences and joined again: always a tree, and exact without changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cut(parts: Parts, markup: Markup) -> MarkedText:
 
 
 def placed_by(marked: MarkedText, lines: list[str], seed: int | None) -> list[PlacedCodes]:
-    """Codes at random places; without a seed, each line is its sentence's."""
+    """Codes at random positions; without a seed, each line is its sentence's."""
 
     def one(source: str, target: str, markup: Markup) -> PlacedCodes:
         src: list[Span] = [(at, at + 1) for at in range(len(source))]
@@ -96,7 +96,7 @@ def test_where_nothing_changes_codes_stay(given: tuple[Parts, Markup]) -> None:
     found = marked.joined(placed_by(marked, lines, None), lines, text, spans)
     for code, span in zip(markup.codes, found.codes, strict=True):
         for offset, at in zip(code[:2], span, strict=True):
-            # Where a sentence has line breaks, a border in white space has one place of several.
+            # If a sentence has line breaks, a border in white space has one of several positions.
             assert text[min(offset, at) : max(offset, at)].strip() == ""
         if "\n" not in text:
             assert span == code[:2]

@@ -1,4 +1,4 @@
-"""Codes placed in translations: what always holds, and where they go."""
+"""Codes placed in translations: properties that always hold, and their positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def texts(draw: st.DrawFn) -> str:
 
 @st.composite
 def markups(draw: st.DrawFn, length: int) -> Markup:
-    """A random tree of codes over a text of some length, and spans to keep between its borders."""
+    """A random tree of codes for a text of some length, and spans to keep between its borders."""
     codes: list[Code] = []
 
     def grow(begin: int, end: int, parent: int | None, depth: int) -> None:
@@ -51,7 +51,7 @@ def tokens(text: str, size: int) -> list[Span]:
 
 @st.composite
 def evidences(draw: st.DrawFn, source: str, target: str) -> Evidence:
-    """Weights of any size, nothing at all, and tokens as no tokenizer cuts them."""
+    """Weights of any size, empty input, and tokens that no tokenizer produces."""
     src = tokens(source, draw(st.integers(1, 4)))
     tgt = tokens(target, draw(st.integers(1, 4)))
     random = np.random.default_rng(draw(st.integers(0, 1000)))
@@ -73,7 +73,7 @@ def sentences(draw: st.DrawFn) -> tuple[str, str, Markup, Evidence]:
 
 
 def check_structure(markup: Markup, target: str, placed: PlacedCodes) -> None:
-    """Every code once, within its parent, and siblings apart."""
+    """Every code once, within its parent, and siblings disjoint."""
     assert len(placed.codes) == len(markup.codes)
     siblings: dict[int | None, list[Span]] = {}
     for code, (begin, end) in zip(markup.codes, placed.codes, strict=True):
@@ -105,7 +105,7 @@ def test_the_structure_survives_any_evidence(
     cut = {
         word
         for begin, end, _ in markup.codes
-        for first, last in parts  # a kept span may cut a word too
+        for first, last in parts  # a kept span may split a word too
         for word in cut_words(source[first:last], (begin - first, end - first))
     }
     for span in placed.codes:
@@ -119,7 +119,7 @@ def cut_words(text: str, span: Span) -> list[str]:
 
 
 def diagonal(source: str, target: str) -> Evidence:
-    """Words linked in their order."""
+    """Words linked in order."""
     src = [found.span() for found in re.finditer(r"\s*\S+", source)]
     tgt = [found.span() for found in re.finditer(r"\s*\S+", target)]
     weights = np.eye(len(tgt), len(src), dtype=np.float32) + np.float32(0.01)
@@ -174,7 +174,7 @@ def parse(tagged: str) -> tuple[str, list[Code], list[str]]:
 
 
 def translated(source: str, target: str, order: list[int] | None = None) -> str:
-    """A translation with the tags of the source, where each word is linked to one of the source's.
+    """A translation with the source's tags; each word is linked to one of the source's words.
 
     Args:
         source: with tags.

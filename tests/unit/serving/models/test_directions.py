@@ -1,4 +1,4 @@
-"""Between which languages a text is translated, where the request leaves that open."""
+"""The source and target language, if the request leaves them open."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_text_in_a_language_that_is_not_translated_from_is_refused() -> None:
         detected(GERMAN, "fr", ONE_TO_MANY)
     with pytest.raises(InvalidRequest, match="text 0 seems to be in 'it': known are de, fr"):
         detected(ITALIAN, "en", MANY_TO_ONE)
-    # The target's language is no stranger: much of a text may be quoted in it.
+    # The target's language is not foreign: much of a text may be quoted in it.
     assert detected(GERMAN, "de", ONE_TO_MANY) == ("en", "de")
 
 

@@ -1,4 +1,4 @@
-"""What is chosen where there is a GPU; whether there is one is made up here."""
+"""Choices made if there is a GPU; the GPU is simulated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def manifest(random_bundle: Path) -> Manifest:
 
 @pytest.fixture
 def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An Ada GPU, ONNX Runtime for it, and a TensorRT that nobody asks for more than its name."""
+    """An Ada GPU, ONNX Runtime for it, and a TensorRT whose name alone is used."""
     monkeypatch.setattr(gpu, "gpu_obstacle", lambda: None)
     monkeypatch.setattr(gpu, "local_compute_capability", lambda: "8.9")
     monkeypatch.setattr(gpu, "load", lambda: TensorRT(None, "tensorrt_rtx", "1.7.1"))
@@ -92,7 +92,7 @@ def test_an_onnx_runtime_for_cpus_leaves_the_gpu_alone(
 def test_a_gpu_that_does_not_work_leaves_it_to_the_cpu(
     random_bundle: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nobody asked for it: here there is no CUDA to be had, whatever was made up above."""
+    """If nobody requested it: this machine has no CUDA, whatever was simulated above."""
     opened = open_engine(random_bundle, manifest, EngineSettings())
     opened.engine.close()
     assert opened.layout.runtime in ("native", "onnxruntime")

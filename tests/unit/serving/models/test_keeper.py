@@ -1,4 +1,4 @@
-"""Bundles that are loaded when they are wanted: with fakes that tell what happens to them."""
+"""Bundles that are loaded on demand: with fakes that report their events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bundle(name: str, version: int = 1) -> Bundle:
 
 
 class World:
-    """Loads fakes, and sees that they never take more than they may."""
+    """Loads fakes, and checks that they never exceed the memory limit."""
 
     def __init__(self, most: int | None, *names: str) -> None:
         self.broken: set[str] = set()
@@ -94,7 +94,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def use(world: World, name: str) -> str:
-    """Use a bundle for a moment, as soon as it is there; which version it was."""
+    """Use a bundle briefly, as soon as it is loaded; returns its version."""
     lease = world.keeper.take(name) or world.keeper.wait(name).result(WAIT_S)
     assert not lease.loaded.is_closed
     lease.release()
@@ -205,7 +205,7 @@ def test_who_gives_up_leaves_nothing_behind(make: Make) -> None:
     given_up = world.keeper.wait("a")
     assert given_up.cancel()
     world.gate.set()
-    use(world, "b")  # drops `a`, if that was loaded in vain
+    use(world, "b")  # drops `a`, in case it was loaded for nobody
     with pytest.raises(CancelledError):
         given_up.result()
 
@@ -221,7 +221,7 @@ def test_a_bundle_that_cannot_be_loaded_fails_its_own_requests_and_is_tried_agai
     assert not world.keeper.is_usable(bundle("a"))
     world.broken.clear()
     with pytest.raises(ModelUnavailable, match=message):
-        use(world, "a")  # not tried again so soon
+        use(world, "a")  # not retried so soon
     assert use(world, "b") == "b1"
     with pytest.raises(ModelUnavailable, match="model 'odd': it cannot be loaded: ZeroDivision"):
         use(world, "odd")

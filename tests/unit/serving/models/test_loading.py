@@ -100,7 +100,7 @@ def test_onnx_runtime_takes_what_native_cannot(exact: bool) -> None:
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no compiler")
 def test_native_is_compiled_where_it_could_be() -> None:
-    """Else its own tests would be skipped, and nobody would know."""
+    """Otherwise its own tests would be skipped unnoticed."""
     can = [name for name in INSTRUCTION_SETS if has_instruction_set(name)]
     assert library.usable_instruction_sets() == can
 

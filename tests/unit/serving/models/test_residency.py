@@ -66,10 +66,10 @@ def test_those_with_work_in_flight_are_drained_when_one_has_waited_long() -> Non
     assert decided(*busy, wanted, now_s=later_s) == Decision(drain=(2,))
     draining = replace(busy[1], is_draining=True)
     assert decided(busy[0], draining, wanted, now_s=later_s) == Decision(drain=(2,))
-    # It is dropped though it is wanted again: its turn comes after that of the other.
+    # It is dropped although it is wanted again: the other one comes first.
     drained = replace(draining, in_flight=0, used_s=99.5, wanted_s=99.2)
     assert decided(busy[0], drained, wanted, now_s=later_s) == Decision(9, (2,))
-    # Nobody waits any more, so that it goes on.
+    # Nobody waits any more, so it keeps running.
     assert decided(busy[0], draining, now_s=later_s) == Decision()
 
 
@@ -83,16 +83,16 @@ def test_a_former_version_is_dropped_as_soon_as_it_is_idle() -> None:
     leaving = replace(loaded(1, in_flight=1), is_leaving=True)
     assert decided(leaving, loaded(2)) == Decision()
     assert decided(replace(leaving, in_flight=0), loaded(2)) == Decision(drop=(1,))
-    # It ends in any case: no other needs to be drained for its space.
+    # It ends in any case: no other bundle needs to be drained for its space.
     wanted = absent(9, 90.0)
     assert decided(leaving, loaded(2, in_flight=1), wanted) == Decision(drain=(1,))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_bound_holds_and_all_have_their_turn(seed: int) -> None:
-    """A model of the world: requests come and end at random, for more bundles than there is space.
+    """A simulation: requests come and end at random, for more bundles than fit the memory.
 
-    Every bundle that is wanted is loaded sooner or later, however busy the others are.
+    Every wanted bundle is loaded sooner or later, however busy the others are.
     """
     chance = random.Random(seed)
     world = {key: absent(key, size=chance.randint(5, 12), loading=2) for key in range(8)}

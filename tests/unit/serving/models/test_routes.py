@@ -53,14 +53,14 @@ def routes() -> Routes:
         ("en", "pt", None, "romance"),
         ("en", "pt-PT", None, "romance"),
         ("en", "pt_BR", None, "brazil"),
-        ("en", "fr", "small", "small"),  # which says itself that it cannot
+        ("en", "fr", "small", "small"),  # it reports itself that it cannot
     ],
 )
 def test_the_first_that_fits_best_is_chosen(
     routes: Routes, source: str | None, target: str | None, name: str | None, found: str
 ) -> None:
     assert names(routes.choose(source, target, name)) == found
-    assert names(routes.choose(source, target, name)) == found  # remembered
+    assert names(routes.choose(source, target, name)) == found  # cached
 
 
 def test_one_that_cannot_be_loaded_is_passed_over_unless_it_is_the_only_one(
@@ -103,7 +103,7 @@ def test_a_detected_language_chooses_too(routes: Routes) -> None:
 
     assert chosen(GERMAN) == chosen(GERMAN, "", GERMAN) == "large"
     assert chosen(FRENCH) == "romance"
-    assert chosen(FRENCH, name="large") == "large"  # which refuses it
+    assert chosen(FRENCH, name="large") == "large"  # it refuses the request
     assert chosen("  ", target="fr") == "romance"
     with pytest.raises(InvalidRequest, match=r"different models \(de, fr\): send the texts"):
         chosen(GERMAN, FRENCH)
@@ -122,7 +122,7 @@ def test_a_detected_language_chooses_too(routes: Routes) -> None:
         ("de", None, None, "large", None),
         (None, "fr", None, "romance", None),
         ("fr", "pt", "romance", "romance romance", "en"),
-        ("de", "fr", "large", "large", None),  # which says itself that it cannot
+        ("de", "fr", "large", "large", None),  # it reports itself that it cannot
         ("de", "de", "large", "large", None),
     ],
 )

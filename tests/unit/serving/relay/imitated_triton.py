@@ -161,7 +161,7 @@ class Triton:
             ).value
         self.model = Model(None, b'{"parameters": {}}')
         self.metrics: list[tuple[int, str, str, float]] = []
-        """Kind, name, labels and value of what was written."""
+        """Kind, name, labels and value of a written metric."""
         self._requests: dict[int, Request] = {}
 
     def initialize(self) -> tuple[int, str] | None:
@@ -169,7 +169,7 @@ class Triton:
         return self._error(self._library.TRITONBACKEND_ModelInitialize(ctypes.byref(self.model)))
 
     def execute(self, *requests: Request) -> None:
-        """Hand requests over."""
+        """Pass requests to the relay."""
         pointers = (ctypes.c_void_p * len(requests))()
         for index, request in enumerate(requests):
             pointers[index] = ctypes.addressof(request.structure)
@@ -183,12 +183,12 @@ class Triton:
         assert self._error(finalize(ctypes.byref(self.model))) is None
 
     def close_metrics_port(self) -> None:
-        """Let metrics fail, as without a metrics port."""
+        """Make metrics fail, as without a metrics port."""
         ctypes.c_bool.in_dll(self._library, "has_metrics").value = False
 
     @property
     def families(self) -> int:
-        """Families of metrics that there are."""
+        """Number of existing metric families."""
         return ctypes.c_size_t.in_dll(self._library, "families").value
 
     def take_largest_array(self) -> int:

@@ -46,9 +46,9 @@ GONE = (ErrorCode.UNAVAILABLE, "UNAVAILABLE: the engine's process has gone")
 TEXTS = Tensor.of("text_input", DataType.BYTES, (1, 2), ["Straße".encode(), b"b\0"])
 COUNTER, GAUGE = 0, 1
 TOO_LONG = (0xFFFFFFF0).to_bytes(4, "little") + bytes((Kind.ANSWER,)) + bytes(1 << 20)
-"""The beginning of a frame of 4 GiB."""
+"""The start of a frame of 4 GiB."""
 MANY = 10_000
-"""Requests, far more than are ever in flight."""
+"""Number of requests, far more than are ever in flight."""
 FIGURES = [Figure(False, "sentences_total", "Sentences", 2.0), Figure(True, "rows", "Rows", 7.0)]
 INITIALIZES = """
 #include <stdio.h>
@@ -102,7 +102,7 @@ class Engine:
 
 
 class Starting:
-    """A model that is being initialized, and the engine that it has reached."""
+    """A model that is being initialized, and the engine that it has connected to."""
 
     def __init__(self, triton: Triton, listening: socket.socket, pool: ThreadPoolExecutor) -> None:
         self.initialized: Future[tuple[int, str] | None] = pool.submit(triton.initialize)
@@ -121,7 +121,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def triton(library: Path, tmp_path: Path) -> Triton:
-    own = tmp_path / library.name  # loaded anew, with variables of its own
+    own = tmp_path / library.name  # loaded again, with its own variables
     shutil.copy(library, own)
     return Triton(own)
 
@@ -140,7 +140,7 @@ def starting(triton: Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def engine(triton: Triton, starting: Starting) -> Iterator[Engine]:
-    """The engine of a model that is ready."""
+    """The engine of a ready model."""
     starting.engine.receive(Kind.HELLO)
     starting.engine.send(pack_ready("{}"))
     assert starting.is_ready()
@@ -216,7 +216,7 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
         Tensor.of("output_tokens", DataType.INT32, (1, 2), [1, 2]),
     )
     engine.send(
-        Answer(99, outputs).pack(),  # nobody knows it
+        Answer(99, outputs).pack(),  # of an unknown request
         Answer(two, outputs[:1], last=False).pack(),
         Answer(one, outputs).pack(),
         Failure(two, ErrorCode.INVALID_ARG, "too grün").pack(),
@@ -226,7 +226,7 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
     response = second.response()
     assert (response.flags, response.error, response.outputs) == (0, None, outputs[:1])
     assert second.failure() == (ErrorCode.INVALID_ARG, "too grün")
-    third = asked()  # which takes the slot of the second one
+    third = asked()  # which reuses the slot of the second one
     triton.execute(third)
     three = engine.take().number
     engine.send(Failure(two, ErrorCode.INTERNAL, "late").pack(), Answer(three, outputs).pack())
@@ -269,7 +269,7 @@ def test_the_engine_is_told_which_requests_are_cancelled(triton: Triton, engine:
     numbers = [engine.take().number for _ in requests]
     requests[1].structure.cancelled = True
     assert unpack_cancel(engine.receive(Kind.CANCEL)) == numbers[1]
-    requests[2].structure.cancelled = True  # the first one is not named again
+    requests[2].structure.cancelled = True  # the first one is not reported again
     assert unpack_cancel(engine.receive(Kind.CANCEL)) == numbers[2]
     engine.send(Failure(numbers[1], ErrorCode.CANCELLED, "cancelled").pack())
     assert requests[1].failure() == (ErrorCode.CANCELLED, "cancelled")
@@ -293,7 +293,7 @@ def test_a_part_that_cannot_be_sent_ends_its_request(triton: Triton, engine: Eng
     request = asked()
     triton.execute(request)
     number = engine.take().number
-    part = Tensor("text_output", DataType.BYTES, (1,) * 9, b"")  # more dimensions than are taken
+    part = Tensor("text_output", DataType.BYTES, (1,) * 9, b"")  # more dimensions than allowed
     engine.send(Answer(number, (part,), last=False).pack(), Answer(number, ()).pack())
     assert request.failure() == (ErrorCode.INTERNAL, "the engine's answer is damaged")
     following = asked()
@@ -364,7 +364,7 @@ def test_figures_are_published(triton: Triton, starting: Starting) -> None:
     grown = [Figure(False, "sentences_total", "Sentences", 0.0), FIGURES[1]]
     starting.engine.send(pack_figures(FIGURES), pack_figures(grown))
     starting.engine.send(Failure(starting.engine.take().number, ErrorCode.INTERNAL, "").pack())
-    request.response()  # by then the figures before it are written
+    request.response()  # by then the metrics before it are written
     assert [(name, value) for _, name, _, value in triton.metrics] == [
         ("sentences_total", 2.0),
         ("rows", 7.0),
@@ -374,7 +374,7 @@ def test_figures_are_published(triton: Triton, starting: Starting) -> None:
 
 
 def test_figures_of_one_name_share_a_family(triton: Triton, starting: Starting) -> None:
-    """As the buckets of a histogram do, which differ in a label."""
+    """Like the buckets of a histogram, which differ in a label."""
 
     def bucket(name: str, bound: str, value: float) -> Figure:
         return Figure(False, name, "Times", value, (("le", bound),))
@@ -419,7 +419,7 @@ def test_finalizing_cancels_what_is_in_flight(triton: Triton, engine: Engine) ->
 def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     source, program = tmp_path / "initializes.c", tmp_path / "initializes"
     source.write_text(INITIALIZES)
-    # What a failed start does not call stays unresolved.
+    # Functions that a failed start does not call stay unresolved.
     flags = ["-std=gnu11", "-no-pie", INCLUDE]
     flags.append("-Wl,--unresolved-symbols=ignore-all")
     subprocess.run(["cc", *flags, source, *SOURCES, "-lpthread", "-o", program], check=True)

@@ -1,4 +1,4 @@
-/* Triton's backend API for one test process: requests and responses lie open for Python. */
+/* Triton's backend API for one test process; Python can read requests and responses. */
 #include "triton.h"
 
 #include <assert.h>
@@ -60,15 +60,15 @@ void (*on_response)(TRITONBACKEND_Request *request, uint32_t flags,
 void (*on_metric)(int kind, const char *name, const char *labels, double value);
 bool has_metrics = true;
 
-/* Families of metrics that there are. */
+/* Number of existing metric families. */
 size_t families = 0;
 
-/* Most bytes that the relay made an array grow to; read and reset by Python. */
+/* Largest size in bytes of an array that the relay has grown; read and reset by Python. */
 size_t largest_array = 0;
 
 void *__real_realloc(void *array, size_t bytes);
 
-/* The linker puts this in the place of realloc. */
+/* The linker replaces realloc by this. */
 void *__wrap_realloc(void *array, size_t bytes)
 {
     if (bytes > largest_array)
@@ -285,7 +285,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
 {
     const Tensor *const tensor = (const Tensor *)input;
     *name = tensor->name;
-    if (type == NULL) /* the name alone is wanted */
+    if (type == NULL) /* only the name is requested */
         return NULL;
     *type = tensor->type;
     *shape = tensor->shape;
@@ -295,7 +295,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
     return NULL;
 }
 
-/* In two parts, as Triton may have it. */
+/* In two parts, as Triton may do. */
 TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32_t index,
                                               const void **buffer, uint64_t *bytes,
                                               TRITONSERVER_MemoryType *memory, int64_t *memory_id)

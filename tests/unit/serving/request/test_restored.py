@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 
 def restored(written: str, source: str) -> str:
-    """With the placeholders that the vocabulary writes as they are."""
+    """With the placeholders that the vocabulary writes unchanged."""
     return Restored(written, source, [(one, one) for one in find_placeholders(source)]).text
 
 
@@ -70,7 +70,7 @@ _PARTS = st.tuples(_WORDS | _PLACEHOLDERS, st.sampled_from(("", " ")))
 @settings(max_examples=500)
 @given(st.lists(_PARTS, min_size=1, max_size=8))
 def test_the_same_words_have_the_same_white_space(parts: list[tuple[str, str]]) -> None:
-    """The search writes a space before each placeholder, and before the word behind it."""
+    """The search writes a space before each placeholder, and before the word after it."""
     source = "".join(word + gap for word, gap in parts).strip()
     placeholders = find_placeholders(source)
     written = source

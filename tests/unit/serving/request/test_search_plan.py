@@ -1,4 +1,4 @@
-"""What a request may ask of a search, and what comes of it."""
+"""The options of a request, and the search that results from them."""
 
 from __future__ import annotations
 
@@ -106,21 +106,21 @@ def test_plain_requests_are_searched_for_without_constraints(tokenizer: Tokenize
     for options in ({}, {"beam_width": 1}, {"num_return_sequences": 3, "length_penalty": 1.0}):
         _, search = plan(tokenizer, **options).of_sentence(0, "a", SOURCE)
         assert search.constraints is None
-    # Nor where options are given that are the default, whatever it excludes.
+    # Nor if the given options have default values, whatever they exclude.
     defaults = {name: one.default for name, one in OPTIONS.items() if one.default is not None}
     _, search = plan(tokenizer, **defaults).of_sentence(0, "a", SOURCE)
     assert search.constraints is None
 
 
 def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
-    """Four tokens of text, the end symbol on top of the most."""
+    """Four tokens of text, and the end symbol on top of the maximum."""
     most, search = plan(tokenizer, max_length_ratio=1.5, min_length_ratio=0.6).of_sentence(
         0, "a", SOURCE
     )
     assert most == 7
     assert search.constraints is not None
     assert search.constraints.min_tokens == 3
-    # Never more than the most.
+    # Never more than the maximum.
     _, search = plan(tokenizer, max_tokens=5, min_length_ratio=9).of_sentence(0, "a", SOURCE)
     assert search.constraints is not None
     assert search.constraints.min_tokens == 5

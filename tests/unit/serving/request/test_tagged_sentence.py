@@ -1,4 +1,4 @@
-"""Tags taken out of a sentence, and put into its translation."""
+"""Tags removed from a sentence, and inserted into its translation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_into_the_sentence_itself_tags_go_where_they_were(line: str) -> None:
     found = tagged.with_placed(same).put_into(tagged.text)
     assert found.text.replace(" ", "") == line.replace(" ", "")
     for character, at in zip(tagged.text, tagged.source.places, strict=False):
-        assert character in (line[at], " ")  # a space for a tag keeps words apart
+        assert character in (line[at], " ")  # a space in place of a tag separates words
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_sentence_without_tags_has_none() -> None:
 
 
 def test_too_many_tags_are_left_in() -> None:
-    """As terms they count as tokens, of which a sentence may have so many."""
+    """As terms they count as tokens, and the number of a sentence's tokens is limited."""
     assert TaggedSentence.of("Tom" + "<b></b>" * 128) is not None
     assert TaggedSentence.of("Tom" + "<b></b>" * 129) is None
     assert TaggedSentence.of("<a>" * 10_000 + "Tom" + "</b>" * 10_000) is None

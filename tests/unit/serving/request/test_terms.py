@@ -1,4 +1,4 @@
-"""Glossaries, placeholders and suppressed words, as texts and as pieces."""
+"""Glossaries, placeholders and suppressed words, as texts and as tokens."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SLOW_FORMS = re.compile(
     r"|(?:%(?:\d+\$)?[#0+-]*\d*(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z]))"
     r"|(?:(?<!\w)\d+(?:[.,:/-]\d+)*(?!\w))"
 )
-"""The same placeholders, some in a time that grows with the square of the text's length."""
+"""The same placeholders, for some in a time quadratic in the text's length."""
 
 
 @settings(max_examples=1000)
@@ -184,7 +184,7 @@ def test_a_token_is_forbidden_where_it_would_complete_a_word(
 
 
 def token_after(constraints: Constraints, likely: int) -> int | None:
-    """The token that greedy search chooses behind the prefix if this one is the most probable."""
+    """The token that greedy search chooses after the prefix if this one is the most probable."""
     end_id = len(PIECES)
     searches = NativeSearches(1, end_id, vocab_size=end_id + 1)
     steps = len(constraints.prefix) + 1

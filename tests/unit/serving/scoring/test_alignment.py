@@ -36,7 +36,7 @@ def shipped() -> Tokenizer:
 def linked(
     tokenizer: Tokenizer, source: str, target: str, weights: npt.NDArray[Any] | None = None
 ) -> Linked:
-    """A sentence whose target pieces looked at anything, or as is given."""
+    """A sentence whose target tokens have random attention, or the given one."""
     src, tgt = tokenizer.pieces(source), tokenizer.decoded_pieces(tokenizer.encode(target))
     if weights is None:
         weights = np.random.default_rng(0).random((len(tgt), len(src)))
@@ -98,7 +98,7 @@ def test_each_word_comes_from_itself_where_each_piece_does(
     pieces = shipped.pieces(text)
     same = Linked(pieces, pieces, np.eye(len(pieces), dtype=np.float32))
     found = links(str(word_links(text, text, [same])))
-    # What NFKC drops altogether has no piece, and so no link.
+    # Characters that NFKC drops have no token, and so no link.
     assert all(source == target for source, target in found)
     plain = [index for index, word in enumerate(words) if word.isascii()]
     assert {(index, index) for index in plain} <= set(found)
@@ -149,7 +149,7 @@ def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer
     weights = np.zeros((len(tgt), len(src)), np.float32)
     words = {"Auto": "car", "jetzt": "now"}
     for row, piece in enumerate(tgt):
-        word = words.get(piece.text.strip("▁"), "red")  # punctuation looks at the first word
+        word = words.get(piece.text.strip("▁"), "red")  # punctuation attends to the first word
         weights[row, [one.text.strip("▁") for one in src].index(word)] = 1
     found = links(str(word_links(source, target, [Linked(src, tgt, weights)])))
     assert found == [(0, 2), (1, 0), (3, 1)]

@@ -1,4 +1,4 @@
-"""Translations with what the model thinks of them, through the engine and the scorer."""
+"""Translations with the model's assessments, through the engine and the scorer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")
 
 @pytest.fixture(scope="module")
 def bundle(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One whose manifest says which heads align."""
+    """One whose manifest names alignment heads."""
     folder = tmp_path_factory.mktemp("assessment") / "bundle"
     shutil.copytree(random_bundle, folder)
     replace(Manifest.load(folder), alignment=HEADS).write(folder)
@@ -46,7 +46,7 @@ def bundle(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def translator(bundle: Path) -> Iterator[Translator]:
-    """In the precision in which the scorer computes."""
+    """In the precision of the scorer."""
     running = Translator(bundle, EngineSettings(precision="fp32"))
     yield running
     running.close()
@@ -54,7 +54,7 @@ def translator(bundle: Path) -> Iterator[Translator]:
 
 @pytest.fixture(scope="module")
 def shipped() -> Iterator[Translator]:
-    """A model that comes to an end."""
+    """A model that generates an end symbol."""
     bundle = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
     running = Translator(bundle, EngineSettings(precision="fp32"))
     yield running
@@ -103,8 +103,8 @@ def test_links_are_those_of_the_text_that_is_returned(
     shipped: Translator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also where the vocabulary writes a placeholder otherwise, with another number of words."""
-    if is_lost:  # then what is between the placeholders is translated piece by piece
+    """Also if the vocabulary writes a placeholder differently, with another number of words."""
+    if is_lost:  # then the parts between placeholders are translated separately
         monkeypatch.setattr(follow_up, "find_placeholders", lambda text: [])
     text = f"Hello {placeholder}, that is a cup. {placeholder} is here."
     options = {"keep_placeholders": True, "split_sentences": splits, "return_alignments": "hard"}
@@ -126,7 +126,7 @@ def test_greedy_search_has_scores_where_they_are_wanted(translator: Translator) 
         translator, TEXTS, beam_width=1, return_scores=True, return_token_scores=True
     )
     right = [assessed(one).score(1.3) for one in scored]
-    # int8 by the search where the machine has it, fp32 by the graph.
+    # int8 by the search if the machine supports it, fp32 by the graph.
     assert [one.score for one in found] == pytest.approx(right, abs=0.3)
 
 
@@ -139,7 +139,7 @@ def test_a_search_knows_its_confidence(translator: Translator, width: int) -> No
     assert all(one.assessment is None for one in quick)
     for one, other in zip(quick, right, strict=True):
         assert one.confidence == pytest.approx(assessed(other).confidence, abs=0.1)
-    # What its scores are not the model's any more, the graph says.
+    # If its scores are no longer the model's, the graph computes them.
     (altered,) = translate(translator, TEXTS[:1], **options, repetition_penalty=1.2)
     assert altered.assessment is not None
 
@@ -163,7 +163,7 @@ def test_a_translation_cut_at_the_limit_is_scored(translator: Translator) -> Non
 
 
 def test_a_translation_of_more_tokens_is_refused(translator: Translator) -> None:
-    """Parts of one, joined where placeholders were lost, may come to that."""
+    """Parts of one, joined after placeholders were lost, may have that effect."""
     pair = SentencePair((4, 11, 3), (11,) * 320, "red", complete=True)
     with pytest.raises(InvalidRequest, match="a translation of 321 tokens cannot be scored"):
         translator._assessor.assess(
@@ -246,7 +246,7 @@ def test_no_text_breaks_the_assessment(
 def test_only_what_the_scorer_computes_is_refused_by_it(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, precision: Precision
 ) -> None:
-    """By ONNX Runtime, searches know token scores alone; by compiled code, alignments too."""
+    """With ONNX Runtime, searches return only token scores; with compiled code, alignments too."""
 
     def refuse(*_: object) -> None:
         raise Overloaded("the scorer is busy")
@@ -335,7 +335,7 @@ def test_assessed_requests_leave_nothing_for_the_collector_of_garbage(
             assert isinstance(outcome_error(late), DeadlineExceeded)
             given_up = translator.submit(TEXTS * 20, option).future
             given_up.cancel()
-        translator.translate(TEXTS)  # after all that was given up
+        translator.translate(TEXTS)  # after all of that was cancelled
         del late, given_up
         left = gc.collect()
         gc.enable()

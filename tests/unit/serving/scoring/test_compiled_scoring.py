@@ -1,4 +1,4 @@
-"""Given translations scored by compiled code, beside what searches and the fp32 graph tell."""
+"""Given translations scored by compiled code, compared with searches and the fp32 graph."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_searches_tell_the_same_bits_as_scoring_what_they_found(
             assert one.attention is not None
             assert scored.attention is not None
             attention = attention_of_tokens(one.attention, HEADS, len(one.ids))
-            # The step that reads the last token was not made if the search was over.
+            # The step that reads the last token is missing if the search was over.
             read = len(one.ids) if one.complete else len(one.ids) - 1
             assert np.array_equal(attention[:read], scored.attention[:read])
 
@@ -104,7 +104,7 @@ def test_scores_are_close_to_the_fp32_graphs(
     pairs = [Pair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
     right = ScoreGraph(random_bundle, manifest).run(pairs)
     for scored, exact in zip(scoring.run(pairs), right, strict=True):
-        # Of random weights, whose scores are far from 0.
+        # Random weights, whose scores are far from 0.
         np.testing.assert_allclose(scored.log_probs, exact.log_probs, rtol=0.1, atol=0.1)
         assert scored.attention is not None
         assert exact.attention is not None
@@ -122,7 +122,7 @@ def test_the_longest_translation_has_no_step_for_its_end(
 
 
 def test_attention_that_is_kept_stays_within_the_bound(engine: Engine, manifest: Manifest) -> None:
-    """Of as many sentences as there are rows for, all of them the longest."""
+    """As many sentences as there are rows for, all of maximum length."""
     limits = manifest.limits
     options = SearchOptions(4, 0.0, 1, alignment=True)
     longest = Sentence((9,) * limits.max_source_tokens, limits.max_target_tokens, options)
@@ -132,7 +132,7 @@ def test_attention_that_is_kept_stays_within_the_bound(engine: Engine, manifest:
         many := [longest] * (engine.most_rows // 4),
         [lambda _: held.append(engine.nbytes)] * len(many),
     )
-    # Each worker takes its sentences by itself, so the first step need not have them all.
+    # Each worker takes its sentences separately, so the first step need not have them all.
     while max(held, default=0) < 4 * weights and not all(future.done() for future in futures):
         time.sleep(0.01)
     for future in futures:

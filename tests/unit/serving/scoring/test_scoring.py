@@ -34,7 +34,7 @@ HEADS = AlignmentHeads(((0, 1), (2, 3)), False, "anchors", 1.0, 1, "nothing")
 
 
 def pairs(number: int, seed: int = 0) -> list[Pair]:
-    """Of many lengths."""
+    """Pairs of many lengths."""
     random = np.random.default_rng(seed)
 
     def ids(most: int) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def scorer(bundle: Path) -> Iterator[Scorer]:
 
 @torch.no_grad()
 def by_pytorch(model: Transformer, pair: Pair) -> torch.Tensor:
-    """Log-probabilities of a pair's target, and of the end symbol if it belongs to it."""
+    """Log-probabilities of a pair's target, and of the end symbol if the pair has it."""
     steps = len(pair.tgt_ids) + pair.complete
     src_ids = torch.tensor([pair.src_ids])
     tgt_ids = torch.tensor([(BEGIN_ID, *pair.tgt_ids)[:steps]])
@@ -129,7 +129,7 @@ def test_the_longest_translation_is_looked_at_to_its_last_token(
     assert right is not None
     assert found.shape == (320, len(cut.src_ids))
     np.testing.assert_allclose(found[:-1], right, atol=TOLERANCE["fp32"])
-    # The step that says the last token is the one that reads the last but one.
+    # The step that generates the last token is the one that reads the last but one.
     _, (attention,) = ScoreGraph(bundle, manifest).run_all([cut])
     last = (attention[0, 1, -1] + attention[2, 3, -1]) / 2
     np.testing.assert_allclose(found[-1], last, atol=TOLERANCE["fp32"])
@@ -165,7 +165,7 @@ def test_the_graph_is_loaded_when_it_is_needed(bundle: Path) -> None:
 
 
 class Gate:
-    """A graph that waits until it may go on, and remembers what it was given."""
+    """A graph that waits for a signal, and records its inputs."""
 
     def __init__(self, bundle: Path, manifest: Manifest) -> None:
         self.began, self.may = threading.Event(), threading.Event()
@@ -217,7 +217,7 @@ def test_what_waits_is_bounded(bundle: Path) -> None:
     with pytest.raises(Overloaded, match="1 more may wait, and one request may take half"):
         scorer.check(2)
     gate.may.set()
-    scorer.close()  # scores what waits
+    scorer.close()  # scores what is waiting
     assert all(future.done() for future in (first, *waiting))
     with pytest.raises(Closed):
         scorer.submit(pairs(1))

@@ -1,4 +1,4 @@
-"""Several bundles in one engine's process: routes, space, replacement."""
+"""Several bundles in one engine's process: routes, memory, replacement."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def ready(connect: Connect, **more: Any) -> Triton:
 
 
 def alone(folder: Path, texts: Sequence[str], **options: Any) -> list[str]:
-    """What a bundle answers that is served by itself."""
+    """The answers of a bundle that is served alone."""
     translator = Translator(folder)
     found = [one.text for one in translator.translate(texts, options)]
     translator.close()
@@ -86,7 +86,7 @@ def alone(folder: Path, texts: Sequence[str], **options: Any) -> list[str]:
 
 
 def told(connect: Connect) -> Any:
-    """What `info` tells."""
+    """The answer of `info`."""
     info = ready(connect, model=INFO)
     info.send(pack_request(request_of(1, 0, {}, (INFO,), ())))
     answer = info.answer()
@@ -115,7 +115,7 @@ def test_a_request_is_answered_as_by_its_bundle_alone(
 
 
 def test_the_bundles_differ(folders: list[Path]) -> None:
-    """So that the others of these tests mean something."""
+    """So that the other tests here are meaningful."""
     assert alone(folders[0], TEXTS) != alone(folders[2], TEXTS)
 
 

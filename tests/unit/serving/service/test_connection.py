@@ -1,4 +1,4 @@
-"""Connections over a pair of sockets; the other side is read by hand."""
+"""Connections over a pair of sockets; the test reads the other side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman_serving.service.model_frames import pack_cancel
 
 LONG = pack_refused("x" * 100_000)
 MANY = 50
-"""So many long frames that no socket holds them."""
+"""More long frames than a socket can buffer."""
 
 
 class Ends:

@@ -79,7 +79,7 @@ FRAMES = st.one_of(
     REQUESTS.map(lambda request: (pack_request(request), Request.unpack)),
     U64.map(lambda number: (pack_cancel(number), unpack_cancel)),
 )
-"""What the engine's process reads."""
+"""The requests as the engine's process reads them."""
 BODIES = st.one_of(
     FRAMES.map(lambda made: (made[0][HEAD_BYTES:], made[1])),
     OPTIONS.map(lambda options: (pack_options(options), RequestOptions.unpack)),
@@ -88,7 +88,7 @@ BODIES = st.one_of(
 
 
 def body_of(frame: bytes, kind: Kind) -> bytes:
-    """The only frame's content."""
+    """The content of the only frame."""
     ((found, body),) = FrameSplitter().feed(frame)
     assert found is kind
     return body
@@ -138,7 +138,7 @@ def test_figures_survive_the_way(figures: list[Figure]) -> None:
 def test_short_frames_survive_the_way() -> None:
     assert unpack_cancel(body_of(pack_cancel(2**64 - 1), Kind.CANCEL)) == 2**64 - 1
     assert unpack_refused(body_of(pack_refused("no bündle"), Kind.REFUSED)) == "no bündle"
-    assert unpack_refused(body_of(pack_ready("{}"), Kind.READY)) == "{}"  # a text, as that is
+    assert unpack_refused(body_of(pack_ready("{}"), Kind.READY)) == "{}"  # both contain a text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The figures that are sent to Triton."""
+"""The metrics that are sent to Triton."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.relay_frames import unpack_figures
 
 EVERY_S = 0.001
 PERIODS = 200
-"""In which many frames would be sent."""
+"""Time in which many frames would be sent."""
 WAIT_S = 60
 
 
@@ -36,7 +36,7 @@ BUNDLES = 500
 
 
 class Busy:
-    """Bundles of which one completes a sentence each time they are asked for their counts."""
+    """Bundles; one of them completes a sentence each time its counts are read."""
 
     load = Load(waiting=0, rows=1, most_rows=2, cache_bytes=3)
 
@@ -91,7 +91,7 @@ def sentences_in(frames: Iterator[tuple[Kind, bytes]]) -> list[float]:
 def test_who_does_not_read_is_sent_no_figures_and_loses_no_count(
     ends: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each frame holds one more sentence, so that they count the frames too."""
+    """Each frame has one more sentence, so that they count the frames too."""
     monkeypatch.setattr(metrics, "_EVERY_S", EVERY_S)
     connection, far = ends
     translator = Busy()
@@ -116,7 +116,7 @@ def test_who_does_not_read_is_sent_no_figures_and_loses_no_count(
 def test_histograms_are_counters_of_cumulative_buckets(
     ends: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sums over all frames are what Prometheus sees."""
+    """Prometheus sees the sums over all frames."""
     monkeypatch.setattr(metrics, "_EVERY_S", EVERY_S)
     connection, far = ends
     translator = Busy()

@@ -26,11 +26,11 @@ def read(model: str) -> Any:
     config = text_format.Parse(path.read_text(encoding="utf-8"), model_config_pb2.ModelConfig())
     assert config.name == model
     assert config.backend == BACKEND
-    # The engine takes care of all cores; a second instance would load the model once more.
+    # The engine manages all cores; a second instance would load the model once more.
     assert [group.count for group in config.instance_group] == [1]
     assert not config.input  # the backend sets them
     assert not config.output
-    assert not config.HasField("dynamic_batching")  # the engine does it
+    assert not config.HasField("dynamic_batching")  # the engine does the batching
     return config
 
 

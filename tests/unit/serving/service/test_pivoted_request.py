@@ -85,7 +85,7 @@ def outputs(answer: Answer | Failure) -> dict[str, list[Any]]:
 def legs(
     folders: Sequence[Path], texts: Sequence[str], of_first: Any = None, **options: Any
 ) -> tuple[list[Translation], list[Translation]]:
-    """What two bundles by themselves make of texts, one after the other."""
+    """The result of two bundles used one after the other."""
     found: list[list[Translation]] = []
     each: list[dict[str, Any]] = [TO_ENGLISH | (of_first or {}), TO_FRENCH | options]
     for folder, more in zip(folders, each, strict=True):
@@ -95,7 +95,7 @@ def legs(
 
 
 def translated(folder: Path, texts: Sequence[str], options: dict[str, Any]) -> list[Translation]:
-    """What a bundle by itself makes of texts."""
+    """The translations of a bundle alone."""
     translator = Translator(folder)
     try:
         return translator.translate(texts, options)
@@ -280,7 +280,7 @@ def test_what_cannot_go_through_a_pivot_is_refused_by_name(
 
 
 def _lengthen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let first legs make more of texts than a second one takes."""
+    """Make first legs generate more text than a second leg accepts."""
     submit = Translator.submit
 
     def longer(self: Translator, texts: Sequence[str], options: Any, *more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The spans that the engine's process makes of requests which Triton traces."""
+"""The spans that the engine's process makes for requests which Triton traces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAIT_S = 30
 
 
 class Traced:
-    """Models, and the spans of what is asked of them."""
+    """Models, and the spans of requests to them."""
 
     def __init__(self, models: dict[str, Triton], exporter: InMemorySpanExporter) -> None:
         self._models, self._exporter = models, exporter
@@ -53,7 +53,7 @@ class Traced:
 
     @property
     def spans(self) -> dict[str, ReadableSpan]:
-        """Of the request by name, when its span has ended."""
+        """The request's spans by name, when its span has ended."""
         deadline = time.monotonic() + WAIT_S
         while True:
             found = self._exporter.get_finished_spans()
@@ -111,7 +111,7 @@ def test_scores_of_a_search_and_of_given_pairs(traced: Traced) -> None:
     score = values(spans["score"])
     assert score["dragoman.sentences"] == 2
     assert score["dragoman.input_tokens"] > score["dragoman.output_tokens"] > 10
-    # The attention of every head is computed by a graph, after the search.
+    # A graph computes the attention of every head, after the search.
     traced.ask(TEXTS[:1], return_attention=True)
     assert set(traced.spans) == {"engine", "queue", "encode", "decode", "score"}
 
@@ -152,7 +152,7 @@ def test_no_span_holds_a_text(traced: Traced) -> None:
 def test_a_request_that_is_not_traced_has_no_span(traced: Traced, trace: str) -> None:
     assert isinstance(traced.ask(TEXTS[:1], trace=trace), Answer)
     traced.ask(TEXTS[:1], STREAM)
-    assert len(traced.spans) == 4  # of the second request alone
+    assert len(traced.spans) == 4  # only of the second request
 
 
 def test_a_failure_in_the_log_names_its_trace(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The engine's process, in this one: models connect to its socket as Triton's do."""
+"""The engine's process, in this process: models connect to its socket as Triton's do."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_bad_request_fails_alone(translate: Triton, frame: bytes, message: str
 def test_a_cancelled_request_is_given_up(translate: Triton) -> None:
     translate.send(request(7, MUCH, beam_width=8))
     translate.send(pack_cancel(7))
-    translate.send(pack_cancel(99))  # nobody knows it
+    translate.send(pack_cancel(99))  # an unknown request
     answer = translate.answer()
     assert isinstance(answer, Failure)
     assert (answer.number, answer.code) == (7, ErrorCode.CANCELLED)
@@ -232,7 +232,7 @@ def figure(body: bytes, name: str) -> float:
 
 def test_figures_follow_the_work(translate: Triton) -> None:
     before = 1.0
-    while before:  # what was done before is told by then
+    while before:  # until metrics of earlier requests are sent
         kind, body = translate.receive()
         before = figure(body, "dragoman_sentences_total") if kind is Kind.FIGURES else 1.0
     translate.send(request(7, ["Good morning.", "Good evening."]))

@@ -1,4 +1,4 @@
-"""Triton's side of the socket at which models reach the engine's process."""
+"""Triton's side of the socket with which models connect to the engine's process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Triton:
                 return unpack_answer(body)
 
     def introduce(self, hello: Hello) -> str | None:
-        """Say hello; why it is refused, or None."""
+        """Send the greeting; returns why it is refused, or None."""
         self.send(pack_hello(hello))
         while True:
             kind, body = self.receive()
@@ -107,7 +107,7 @@ def served(
     to_serve: ModelsToServe | None = None,
     tracing: Tracing | None = None,
 ) -> Iterator[Connect]:
-    """A server on a socket of its own, and what connects to it."""
+    """A server on its own socket, and the models that connect to it."""
     threshold = gc.get_threshold()
     listening, path = listen()
     server = Server(listening, on_failure, to_serve=to_serve, tracing=tracing)

@@ -1,4 +1,4 @@
-"""Which translations are faulty, and what a second search makes of them."""
+"""Which translations are faulty, and the effect of a second search."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_loops(ids: list[int], loops: bool) -> None:
         (range(20), [3] * 20, True, "repetition"),
         ([3] * 20, [3] * 20, True, None),  # "ha ha ha" is one in every language
         (range(20), range(5), True, "short"),
-        (range(20), range(5), False, None),  # its limit says so
+        (range(20), range(5), False, None),  # its limit cut it
         (range(20), range(61), True, "long"),
         (range(9), range(40), True, None),
         (range(9), range(1), True, None),
@@ -80,7 +80,7 @@ def test_copies(text: str, translation: str, copied: bool) -> None:
 
 
 def looping_text(translator: Translator) -> str:
-    """A text whose translation loops; words that the model does not know make it do so."""
+    """A text whose translation loops, because of words that the model does not know."""
     words = ("zyx", "quorl", "vramp", "blint", "snarf", "grelp", "twonk", "plim")
     for first in range(len(words)):
         for count in range(6, 26):
@@ -140,7 +140,7 @@ def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
 
 
 def answering(*outcomes: Hypothesis | Exception) -> tuple[Submit, list[Sentence]]:
-    """A search with these outcomes, and what it is asked for."""
+    """A search with these outcomes, and the requests that it receives."""
     asked: list[Sentence] = []
 
     def submit(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:

@@ -1,4 +1,4 @@
-"""Every option on real sentences: in fp32 the engine says what the oracle says, token by token."""
+"""Every option on real sentences: in fp32 the engine equals the oracle, token by token."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_alternatives_go_on_from_different_tokens(translator: Translator) -> Non
     second = [one.text.split()[1] for one in translations]
     assert len(set(second)) == 4
     for one in translations:
-        # Each is what a request with that beginning gets.
+        # Each equals the result of a request with that prefix.
         (again,) = translate(translator, TEXTS[:1], prefix=" ".join(one.text.split()[:2]))
         assert again.text == one.text
 
@@ -174,13 +174,13 @@ def test_samples_depend_on_their_seed_alone(translator: Translator) -> None:
     assert len({one.text for found in together for one in (found, *found.others)}) > len(TEXTS)
     others = translate(translator, TEXTS, **{**options, "seed": 12})
     assert [one.text for one in others] != [one.text for one in together]
-    # Without a seed, chance decides.
+    # Without a seed, the result is random.
     free = {tuple(t.text for t in translate(translator, TEXTS, temperature=2.0)) for _ in range(3)}
     assert len(free) > 1
 
 
 def test_coverage_is_what_was_looked_at(translator: Translator, tokenizer: Tokenizer) -> None:
-    """By hand, of the weights that soft alignments are."""
+    """By hand, from the weights of soft alignments."""
     wanted: dict[str, Any] = {"num_return_sequences": 4, "return_alignments": "soft"}
     changed = 0
     for text in TEXTS:

@@ -68,7 +68,7 @@ def test_closing_runs_what_waits_and_takes_no_more() -> None:
         ([1] * 3, [3]),
         ([1] * 7, [3, 3, 1]),  # by their number
         ([5, 5, 1, 9, 2], [2, 2, 1]),  # by their characters
-        ([11, 1, 11, 11], [1, 1, 1, 1]),  # a text is never cut
+        ([11, 1, 11, 11], [1, 1, 1, 1]),  # a text is never split
         ([1, 11], [1, 1]),
     ],
 )

@@ -60,7 +60,7 @@ def test_line_breaks_come_with_the_whole_sentence() -> None:
 
 
 def test_all_that_is_read_of_a_long_text_is_bounded() -> None:
-    """Ten times the text is ten times as much, not a hundred times."""
+    """Ten times the text takes ten times as long, not a hundred times."""
 
     def characters_read(sentences: int) -> tuple[int, int]:
         pieces: list[Piece] = [SENTENCE, " "] * sentences

@@ -120,7 +120,7 @@ def test_languages_may_be_given_from_either_side(translator: Translator) -> None
 
 @pytest.fixture(scope="module")
 def trilingual(three_languages: Path) -> Iterator[Translator]:
-    """Knows German to and from English and French, but not English and French."""
+    """Translates between German and English and between German and French, only."""
     running = Translator(three_languages)
     yield running
     running.close()
@@ -183,7 +183,7 @@ def test_long_texts_are_refused_where_they_are_not_split(translator: Translator)
 
 
 def test_texts_are_split_unless_an_option_excludes_it(translator: Translator) -> None:
-    """So that no sentence is lost to a model that was trained on single ones."""
+    """So that a model trained on single sentences loses no sentence."""
     sentences = ["Red blue green.", "White pink.", "Grey brown black."]
     apart = translate(translator, sentences, max_tokens=20)
     text = " ".join(sentences)
@@ -195,7 +195,7 @@ def test_texts_are_split_unless_an_option_excludes_it(translator: Translator) ->
 
 
 def test_a_model_may_want_shorter_sentences(translator: Translator) -> None:
-    """By its manifest; a request may say otherwise."""
+    """By its manifest; a request may override it."""
     limits, tokenizer = Limits(max_sentence_tokens=20), translator._tokenizer
     given: list[tuple[dict[str, Any], int | None]] = [
         ({}, 20),
@@ -291,7 +291,7 @@ def test_no_text_breaks_the_translator(translator: Translator, text: str, split:
 
 
 def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Translator) -> None:
-    """Its runs would hold up everything that is in flight."""
+    """Its runs would delay everything in flight."""
     options = [OptionArguments(beam_width=1), OptionArguments(beam_width=4)]
     for _ in range(2):  # the first time, caches are filled
         gc.collect()
@@ -307,7 +307,7 @@ def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Transla
                 given_up = translator.submit(TEXTS * 20, one).future
                 given_up.cancel()
                 assert isinstance(outcome_error(given_up), CancelledError)
-        translator.translate(TEXTS)  # after all that was given up
+        translator.translate(TEXTS)  # after all of that was cancelled
         del late, given_up
         left = gc.collect()
         gc.enable()
@@ -319,7 +319,7 @@ def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
     (found,) = translator.translate([text], OptionArguments(split_sentences=True, max_tokens=5))
     assert found.text.endswith(" ")
     assert found.text.count("\n\n  ") == 1
-    assert not found.complete  # several pieces were cut, and not the last one alone
+    assert not found.complete  # several pieces were cut, and not only the last one
     with pytest.raises(InvalidRequest, match=r"tokens, more than 254: .*or set split_sentences"):
         translator.translate([text], OptionArguments(split_sentences=False))
 
@@ -355,7 +355,7 @@ def test_the_end_of_one_sentence_cuts_the_text(translator: Translator) -> None:
 
 LAYOUT = re.compile(r"\s*[\r\n]\s*")
 INNER_BREAK = re.compile(r"green[ \t\r\n]+(?=\w)")
-"""Perhaps a line's break within a sentence."""
+"""Possibly a line break within a sentence."""
 
 
 @settings(max_examples=25)
@@ -365,7 +365,7 @@ def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
     options = OptionArguments(split_sentences=True, max_tokens=6, beam_width=1)
     (found,) = translator.translate([text], options)
     kept, whole = LAYOUT.findall(found.text), LAYOUT.findall(text)
-    if INNER_BREAK.search(text):  # a translation of one word has no place for it
+    if INNER_BREAK.search(text):  # a translation of one word has no position for it
         rest = iter(whole)
         assert all(mark in rest for mark in kept)
     else:
@@ -376,7 +376,7 @@ def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
 
 
 def test_what_is_closed_is_freed_without_the_garbage_collector(random_bundle: Path) -> None:
-    """Its runs hold up all threads: a server that drops models often does without."""
+    """Its runs delay all threads; a server that often drops models disables it."""
     translator = Translator(random_bundle)
     for options in ({}, {"beam_width": 1}, {"return_token_scores": True}):
         translator.translate(["red blue", "green. white"], options)

@@ -1,4 +1,4 @@
-"""Models of a hub: fetched, resumed, checked, refused."""
+"""Models of a hub: downloaded, resumed, verified, refused."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_transfer_goes_on_where_it_broke_off_also_in_another_run(
     assert [headers["Range"] for headers in hub.asked(WEIGHTS)] == ["bytes=1000-"]
     assert_whole(tmp_path / "found", original)
     hub.requests.clear()
-    fetch(tmp_path / "found")  # all is there; no byte of the weights comes again
+    fetch(tmp_path / "found")  # everything exists; no byte of the weights is sent again
     size = (original / WEIGHTS).stat().st_size
     assert [headers["Range"] for headers in hub.asked(WEIGHTS)] == [f"bytes={size}-"]
     assert_whole(tmp_path / "found", original)

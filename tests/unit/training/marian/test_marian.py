@@ -1,4 +1,4 @@
-"""Imported models beside `transformers`, from which they come: logits, tokens, texts."""
+"""Imported models compared with `transformers`: logits, tokens, texts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Imported:
-    """A model as `transformers` has it, and as we do."""
+    """A model in `transformers`, and in our form."""
 
     folder: Path
     bundle: Path
@@ -77,7 +77,7 @@ class Imported:
 
     @property
     def their_texts(self) -> list[str]:
-        """With the tag that asks for the target language, if there is one."""
+        """With the tag that selects the target language, if there is one."""
         tags = self.ours.config.imported.tags if self.ours.config.imported else {}
         tag = tags.get(self.target)
         return [f"{tag} {text}" if tag else text for text in self.our_texts]
@@ -88,7 +88,7 @@ class Imported:
         return [self.ours.tokenizer.encode_source(text, self.target) for text in self.our_texts]
 
     def our_ids(self, side: str) -> dict[int, int]:
-        """Our id by theirs, of a side's vocabulary."""
+        """Our ids by theirs, for a side's vocabulary."""
         separate = (self.folder / "target_vocab.json").exists() and side == "target"
         pieces = read_list(self.folder / ("target_vocab.json" if separate else "vocab.json"))
         tokenizer = self.ours.tokenizer.target if side == "target" else self.ours.tokenizer
@@ -97,7 +97,7 @@ class Imported:
         return {token: by_piece[tags.get(piece, piece)] for piece, token in pieces.items()}
 
     def generated(self, **options: Any) -> list[tuple[int, ...]]:
-        """What `generate` finds, in our ids, without start and end."""
+        """The result of `generate`, in our ids, without start and end."""
         batch = self.their_tokenizer(self.their_texts, return_tensors="pt", padding=True)
         found = self.theirs.generate(**batch, max_new_tokens=MOST_TOKENS, **options)
         ours = self.our_ids("target")
@@ -140,7 +140,7 @@ def test_logits_are_those_of_transformers(imported: Imported) -> None:
     said = [token for token in ours if token != config.pad_token_id]
     difference = (found[..., [ours[token] for token in said]] - right[..., said]).abs().max()
     assert difference < 1e-4
-    assert right.std() > 1  # or they would tell little
+    assert right.std() > 1  # otherwise the comparison would show little
     never = sorted(set(range(found.size(-1))) - {ours[token] for token in said})
     assert found.softmax(-1)[..., never].max() == 0
 
@@ -168,7 +168,7 @@ def networks_in_fp32(bundle: Path) -> Iterator[Network]:
 
 
 def moved(model: Transformer, size: float, seed: int) -> Transformer:
-    """A model whose weights are off by so much of the largest of their row, or less."""
+    """A model whose weights are changed by at most this share of the largest of their row."""
     copied = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -182,18 +182,18 @@ def moved(model: Transformer, size: float, seed: int) -> Transformer:
 def translations_of_moved(
     imported: Imported, width: int, most: int, size: float, seeds: int
 ) -> list[list[tuple[int, ...]]]:
-    """What models say whose weights are off by so much."""
+    """Translations of models whose weights are changed by this much."""
     model = imported.ours.model
     return [oracle(imported, width, most, moved(model, size, seed)) for seed in range(seeds)]
 
 
 def decided(right: list[tuple[int, ...]], others: list[list[tuple[int, ...]]]) -> list[int]:
-    """The texts whose translation stays when the weights move: those without a tie."""
+    """The texts whose translation stays when the weights change: those without a tie."""
     return [i for i in range(TEXTS) if all(other[i] == right[i] for other in others)]
 
 
 def log_probs(imported: Imported, said: list[tuple[int, ...]], most: int) -> torch.Tensor:
-    """What the model itself gives translations [TEXTS], the end symbol's part included."""
+    """The model's own scores of translations [TEXTS], the end symbol included."""
     model, src_ids = imported.ours.model, pad(imported.sources)
     ended = [(*ids, END_ID)[:most] for ids in said]
     tgt_ids = pad([(BEGIN_ID, *ids[:-1]) for ids in ended])
@@ -227,7 +227,7 @@ def test_eight_bits_agree_where_the_model_is_sure(imported: Imported, width: int
     sure = decided(right, others)
     assert len(sure) > 1
     assert [found[i] for i in sure] == [right[i] for i in sure]
-    # Elsewhere a tie may fall otherwise, but not everywhere, and to nothing that is much worse.
+    # Elsewhere a tie may be broken differently, but not everywhere, and without much loss.
     best = log_probs(imported, right, FEW_TOKENS)
 
     def lost(said: list[tuple[int, ...]]) -> float:
@@ -250,7 +250,7 @@ def test_texts_are_cut_and_joined_as_by_transformers(imported: Imported) -> None
     odd = ["", "  ", "Straße \u00a0 naïve 漢字 🙂", "</s>", "<2de> x", "one\u2028two", "ﬁne"]
     end = theirs.eos_token_id
     for text in (*sides[0][-300:], *sides[1][-300:], *odd):
-        text = text.replace("</s>", "<s>")  # theirs takes it for the end
+        text = text.replace("</s>", "<s>")  # theirs treats it as the end
         right = [ours[token] for token in theirs(text)["input_ids"] if token != end]
         assert tokenizer.encode(text) == right, text
         assert [piece.id for piece in tokenizer.pieces(text)] == right

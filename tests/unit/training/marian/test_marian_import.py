@@ -1,4 +1,4 @@
-"""The command that imports Marian models: from folders, from a hub, and what it refuses."""
+"""The command that imports Marian models: from folders, from a hub, and its refusals."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def remove(name: str) -> Change:
 
 @dataclass(frozen=True)
 class Code:
-    """What makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     path: Path
 
@@ -93,7 +93,7 @@ class Code:
 
 
 def with_code(write: Callable[[object, Path], object]) -> Change:
-    """A pickle that would leave a file in the model's folder."""
+    """A pickle that would create a file in the model's folder."""
 
     def apply(folder: Path) -> None:
         (folder / "model.safetensors").unlink()
@@ -278,7 +278,7 @@ def test_positions_may_be_stored_where_they_are_those_of_the_paper(
     import_marian(folder, tmp_path / "found")
     right, found = ((tmp_path / side / "model.safetensors") for side in ("right", "found"))
     assert right.read_bytes() == found.read_bytes()
-    # In another order, here in that of our own tables, they are not Marian's.
+    # In another order, here that of our own tables, they are not Marian's.
     ours = torch.from_numpy(sinusoidal_positions(96, 64))
     in_tensors(lambda t: t.update({name: ours}))(folder)
     with pytest.raises(UsageError, match="is not a sinusoidal positional encoding"):

@@ -10,7 +10,7 @@ from tests.conftest import tiny_model
 
 
 def padded() -> tuple[Tensor, Tensor, Tensor]:
-    """Three sources of other lengths, and prefixes of their targets."""
+    """Three sources of different lengths, and prefixes of their targets."""
     generator = torch.Generator().manual_seed(1)
     src_ids = torch.randint(6, 300, (3, 9), generator=generator)
     keep_mask = torch.arange(9) < torch.tensor([[9], [4], [1]])

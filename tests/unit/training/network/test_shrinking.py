@@ -26,7 +26,7 @@ def test_the_layers_that_are_kept_keep_their_weights() -> None:
     smaller = replace(config, encoder_layers=2, decoder_layers=1)
     weights = larger.state_dict()
     found = shrink(weights, config, smaller)
-    Transformer(smaller).load_state_dict(found)  # the names are all there
+    Transformer(smaller).load_state_dict(found)  # all names exist
     for name, tensor in found.items():
         former = name.replace("encoder_layers.1.", "encoder_layers.3.")
         former = former.replace("decoder_layers.0.", "decoder_layers.2.")
@@ -35,7 +35,7 @@ def test_the_layers_that_are_kept_keep_their_weights() -> None:
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_units_that_do_nothing_are_the_ones_to_go(norm: str) -> None:
-    """Without them the smaller model computes what the larger one did."""
+    """The smaller model computes the same as the larger one without them."""
     config = tiny_config(norm)
     larger = Transformer(config).eval()
     generator = torch.Generator().manual_seed(0)
@@ -43,7 +43,7 @@ def test_units_that_do_nothing_are_the_ones_to_go(norm: str) -> None:
         for layer in (*larger.encoder_layers, *larger.decoder_layers):
             units = config.feed_forward_size
             idle = torch.randperm(units, generator=generator)[: units // 2]
-            # Of those, one half reads nothing, and nobody reads the other.
+            # One half of those units has no inputs, and the other half no outputs.
             layer.feed_forward.inner.weight[idle[::2]] = 0.0
             layer.feed_forward.inner.bias[idle[::2]] = 0.0
             layer.feed_forward.outer.weight[:, idle[1::2]] = 0.0

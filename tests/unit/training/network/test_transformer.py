@@ -119,7 +119,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
     dropped = dropout(x)
     assert (dropped == 0).float().mean().item() == pytest.approx(26 / 256, abs=1e-3)
     assert dropped.mean().item() == pytest.approx(1.0, abs=2e-3)
-    # Neighbours must not be tied to each other.
+    # Neighbouring scores must not be tied.
     kept = (dropped != 0).float().flatten()
     assert torch.corrcoef(torch.stack((kept[:-1], kept[1:])))[0, 1].abs() < 5e-3
     assert dropout.eval()(x) is x

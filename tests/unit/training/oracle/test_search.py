@@ -69,12 +69,12 @@ def test_all_tensors_are_on_the_models_device(model: Transformer) -> None:
         return [one for options in every for one in search(model, [src], [9], options)[0]]
 
     here = found()
-    with torch.device("meta"):  # where a tensor is made that names no device
+    with torch.device("meta"):  # device of tensors created without an explicit device
         assert found() == here
 
 
 class TableModel:
-    """Scores that depend on the last token alone: small enough to search by hand."""
+    """Scores that depend only on the last token: small enough to search by hand."""
 
     def __init__(self, probabilities: dict[int, dict[int, float]]) -> None:
         self.embedding = torch.nn.Embedding(8, 1)
@@ -94,7 +94,7 @@ class TableModel:
 
 
 def test_a_beam_finds_what_greedy_search_misses() -> None:
-    # The likelier first word, 4, leads nowhere; 5 leads to a sure end.
+    # The more probable first word, 4, leads to nothing good; 5 leads to a sure end.
     table = {BEGIN_ID: {4: 0.6, 5: 0.4}, 4: {6: 0.5, 7: 0.5}, 5: {END_ID: 1.0}}
     table |= {6: {END_ID: 1.0}, 7: {END_ID: 1.0}}
     model = TableModel(table)

@@ -78,7 +78,7 @@ def test_one_that_cannot_be_replaced_still_stands(
         with pytest.raises(UsageError, match="cannot be written: Input/output error"):
             checkpoint.save(folder, weights, config, copied)
     assert (folder / checkpoint_folder.WEIGHTS).read_bytes() == before
-    # Killed between one name and the other.
+    # Killed between the two renames.
     folder.rename(folder.with_name(f".{folder.name}.former"))
     checkpoint_folder.put_back(folder)
     assert (folder / checkpoint_folder.WEIGHTS).read_bytes() == before

@@ -1,4 +1,4 @@
-"""Training an imported model further: what the run keeps, and what it gains."""
+"""Fine-tuning an imported model: what the run keeps, and what it gains."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MODELS = {
     "one vocabulary": MarianModel(texts=PIECES),
     "own vocabularies and output": MarianModel(
         separate_lists=True,
-        texts=([*PIECES[0], *sentences(1500)[0]], PIECES[1]),  # transformers wants more of these
+        texts=([*PIECES[0], *sentences(1500)[0]], PIECES[1]),  # transformers needs more of these
         settings={
             "share_encoder_decoder_embeddings": False,
             "tie_word_embeddings": False,
@@ -42,7 +42,7 @@ MODELS = {
     "several targets": MarianModel(texts=PIECES, tags=("deu", "fra")),
 }
 ALL_TRAINED = ("training.start_share=0",)
-"""Nothing is kept of the weights at the start: random ones, or those of a very small model."""
+"""The start's weights have no share: they are random, or those of a very small model."""
 STEPS = ("training.log_every_steps=10", "training.checkpoint_every_steps=10")
 
 
@@ -67,7 +67,7 @@ def test_a_run_keeps_what_an_imported_model_has(
     before = import_marian(tmp_path / "opus-mt-en-de", start)
     words = ("training.steps=2", "data.valid=[]", "training.optimizer=muon")
     still = "training.peak_learning_rate=1e-12"
-    # What leads the other way is not in the model.
+    # The model does not have the reverse direction.
     assert train(run, text[::-1], "--start-from", str(start), still, *words) == 0
     found, former = checkpoint.load(run / "final"), checkpoint.load(start)
     for name, tensor in found.model.state_dict().items():
@@ -80,7 +80,7 @@ def test_a_run_keeps_what_an_imported_model_has(
     bias = found.model.state_dict()["output_bias"]
     never = former.model.state_dict()["output_bias"] == NEVER
     assert never.any()
-    # Trained further at a rate that changes all else, it still gives such entries no probability.
+    # Even at a rate that changes everything else, such entries keep probability zero.
     assert train(run, text, "--resume", "training.peak_learning_rate=1e-2", "training.steps=4") == 0
     changed = checkpoint.load(run / "final").model.state_dict()["output_bias"]
     assert torch.equal(changed[never], bias[never])
@@ -130,18 +130,18 @@ def test_text_that_an_imported_vocabulary_cannot_write_is_left_out(
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that was made of random weights, and text of two domains.
+    """A model trained from random weights, and text of two domains.
 
     Attributes:
-        model: has learnt the kitchen's sentences.
-        folder: with `kitchen` and `workshop`, to learn from, and `kitchen-test`, `workshop-test`.
+        model: trained on the kitchen's sentences.
+        folder: with training text `kitchen` and `workshop`, and `kitchen-test`, `workshop-test`.
     """
 
     model: Path
     folder: Path
 
     def bleu(self, model: Path, domain: str) -> float:
-        """Of a checkpoint's greedy translations."""
+        """BLEU of a checkpoint's greedy translations."""
         loaded = checkpoint.load(model)
         src, tgt = (read_lines(self.folder / f"{domain}-test", language) for language in LANGUAGES)
         translator = Translator(loaded.model, loaded.tokenizer, loaded.limits, beam_width=1)
@@ -153,12 +153,12 @@ class Trained:
 
 
 def few(domain: Domain) -> Domain:
-    """A part of a domain, which a model learns in seconds."""
+    """A part of a domain, on which a model can be trained in seconds."""
     return Domain(domain.things[:6], domain.actions[:3], domain.templates[:3])
 
 
 def trained(folder: Path, domains: dict[str, Domain], pairs: int, test: int, steps: int) -> Trained:
-    """Teach a random Marian model the sentences of the first of two domains."""
+    """Train a random Marian model on the sentences of the first of two domains."""
     for seed, (name, domain) in enumerate(domains.items()):
         sentences = domain.sentences(pairs + test, seed)
         write_sentences(folder / name, sentences[:pairs])

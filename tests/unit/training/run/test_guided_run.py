@@ -1,4 +1,4 @@
-"""Runs with a guided head, from links to the heads that an export chooses."""
+"""Runs with a guided head, from word alignments to the heads that an export chooses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def settings(prefix: str, *words: str) -> RunConfig:
 
 
 def error_rate(folder: Path, layer: int, head: int) -> float:
-    """The part of words that a head links to another one than their copy, when it reads them."""
+    """Share of words that a head links to another word than their copy, when it reads them."""
     loaded, wrong, total = checkpoint.load(folder), 0, 0
     for source, target in reverse_pairs(100, seed=7):
         src_ids = torch.tensor([loaded.tokenizer.encode_source(source, "de")])
@@ -63,7 +63,7 @@ def test_a_guided_head_aligns_and_is_the_one_that_an_export_chooses(
     text: Path, tmp_path: Path
 ) -> None:
     unguided = Trainer(settings("my"), text, tmp_path / "unguided").train()
-    # Links that are held out with their text come along.
+    # Word alignments are held out together with their text.
     words = ["train", "--text", str(text / "my.en"), str(text / "my.de")]
     words += [f"--set={word}" for word in (*SETTINGS, GUIDED)]
     assert main([*words, "--out", str(tmp_path / "guided")]) == 0

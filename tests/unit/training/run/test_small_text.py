@@ -23,7 +23,7 @@ QUICK = ("model.preset=tiny", "training.steps=4", "training.precision=fp32")
 
 
 def own(folder: Path, pairs: int) -> dict[str, Any]:
-    """Text of so many pairs, as the settings of `--text`."""
+    """Text with this many pairs, as the settings of `--text`."""
     write_pairs(folder / "my", reverse_pairs(pairs, seed=1), ("en", "de"))
     return {"languages": ["en", "de"], "train": [str(folder / "my")], "valid": []}
 
@@ -185,7 +185,7 @@ def test_the_vocabulary_is_as_large_as_the_text_allows(
     for name in ("checkpoints", "final"):
         shutil.rmtree(tmp_path / "run" / name)
     assert train(tmp_path, "run", *words) == 0
-    # One of other text is not taken for it.
+    # One of other text is not mistaken for it.
     for name in ("checkpoints", "final"):
         shutil.rmtree(tmp_path / "run" / name)
     (tmp_path / "my.en").write_text("eins zwei drei vier\n")
@@ -204,7 +204,7 @@ def test_what_was_chosen_holds_when_the_run_is_resumed(tmp_path: Path) -> None:
     folders = checkpoint.step_folders(tmp_path / "cut")
     for folder in folders[2:]:
         shutil.rmtree(folder)
-    # Nothing is given again, neither the text nor the settings.
+    # Neither the text nor the settings are given again.
     assert main(["train", "--out", str(tmp_path / "cut"), "--resume"]) == 0
     cut = checkpoint.load(tmp_path / "cut" / "final").config
     assert cut == whole
@@ -240,7 +240,7 @@ def test_part_of_the_text_is_held_out_and_named(
     assert train(tmp_path, "none", *QUICK, "data.valid=[]") == 0
     assert checkpoint.load(tmp_path / "none" / "final").config.data.valid == ()
     assert not (tmp_path / "none" / "text").exists()
-    # What a run validates on stays when it is resumed.
+    # The validation text of a run stays when it is resumed.
     assert train(tmp_path, "none", "training.steps=6", "--resume") == 0
     assert checkpoint.load(tmp_path / "none" / "final").config.data.valid == ()
     assert train(tmp_path, "run", "training.steps=6", "--resume") == 0
@@ -301,7 +301,7 @@ def test_general_text_is_shown_as_often_as_ones_own(
         prefixes = [str(tmp_path / "run" / folder / name) for folder in folders]
         assert [corpus.prefix for corpus in corpora] == prefixes
     assert found.training.stop_on == "bleu"
-    # What is divided and what is measured stays, whether the text is named again or not.
+    # The split and the measurement stay, whether the text is named again or not.
     resumed = ["train", "--out", str(tmp_path / "run"), "--resume", "--set=training.steps=3"]
     assert main(resumed) == 0
     assert train(tmp_path, "run", "--resume", *general, "training.steps=4") == 0

@@ -40,7 +40,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def with_french(tmp_path: Path) -> Tokenizer:
-    """Another vocabulary, of which some pieces are new, and one tag."""
+    """Another vocabulary with some new tokens and one new tag."""
     texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
     texts += ["rouge et bleu", "bleu et rouge", "blanc et rouge"] * 50
     config = VocabularyConfig(size=350)
@@ -60,7 +60,7 @@ def test_a_run_begins_with_the_weights_and_vocabulary_of_another(
     right = checkpoint.load(start).model.state_dict()
     for name, tensor in checkpoint.load(run / "final").model.state_dict().items():
         torch.testing.assert_close(tensor, right[name])
-    # Gone on with, it has what it has learnt: the model that it began with may be gone.
+    # A resumed run has everything it needs: the model that it started from may be gone.
     resumed = ("--start-from", str(tmp_path / "gone"), "--resume", "--set=training.steps=4")
     assert main(command(text, run, *resumed)) == 0
 

@@ -69,7 +69,7 @@ def settings(steps: int, *words: str) -> RunConfig:
 
 
 def command(text: Path, out: Path, *words: str) -> list[str]:
-    """The words of a command line that mean `settings(..., *words)`."""
+    """The command-line words for `settings(..., *words)`."""
     corpora = ('data.train=["train"]', 'data.valid=["valid"]')
     options = [f"--set={word}" for word in (*SETTINGS, *corpora, *words)]
     return ["-m", "dragoman", "train", "--data-dir", str(text), "--out", str(out), *options]
@@ -82,7 +82,7 @@ def assert_same_weights(found: Path, right: Path) -> None:
 
 
 def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
-    """What a run's log says of each step; a step that is there twice is an error."""
+    """A run's log entries by step; a repeated step is an error."""
     entries = [json.loads(line) for line in (run / "log.jsonl").open()]
     found = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
     assert len(dict(found)) == len(found)
@@ -105,7 +105,7 @@ def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(
     process.kill()
     process.wait()
     assert not (cut / "final").exists(), "the run was over before it was killed"
-    # A kill may also cut the log's last line, after lines of steps that the checkpoint has not.
+    # A kill may also cut the log's last line, after lines of steps later than the checkpoint.
     with (cut / "log.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"kind": "train", "step": 60, "loss": 0.0}\n{"kind": "tra')
     Trainer(settings(60, *words), text, cut, resume=True).train()
@@ -135,7 +135,7 @@ def test_a_checkpoint_of_a_former_version_is_gone_on_from(text: Path, tmp_path: 
     run = tmp_path / "run"
     Trainer(settings(5), text, run).train()
     folder = run / "checkpoints" / "step-0000005"
-    # It held PyTorch's generator, and knew nothing of the best validation.
+    # It had PyTorch's generator state, and nothing about the best validation.
     state = safetensors.torch.load_file(folder / "optimizer.safetensors")
     state["random_state"] = torch.get_rng_state()
     safetensors.torch.save_file(state, folder / "optimizer.safetensors")
@@ -157,15 +157,15 @@ def test_a_run_goes_on_with_another_optimizer(
     assert "26 parameters start without optimizer state" in caplog.text
     kept = safetensors.torch.load_file(run / "checkpoints/step-0000040/optimizer.safetensors")
     assert sum(name.endswith("momentum_buffer") for name in kept) == 26
-    assert kept["0.step"] == 40  # the embedding is Adam's throughout
+    assert kept["0.step"] == 40  # the embedding is always updated by Adam
     found = losses(run)
     assert found[40] < found[20]
 
 
 def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
-    # So few pairs that each step holds them all, whatever their order.
+    # So few pairs that each step has them all, whatever their order.
     words = ["data.train=[{prefix='train',max_pairs=15}]", "training.batch_tokens=1000"]
-    # Rounding grows from step to step; slow learning in fp32 keeps it small.
+    # Rounding errors grow from step to step; a low learning rate in fp32 keeps them small.
     words += ["training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0"]
     Trainer(settings(20, *words), text, tmp_path / "whole").train()
     Trainer(settings(20, *words, "training.part_tokens=60"), text, tmp_path / "parts").train()
@@ -241,7 +241,7 @@ def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     common = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    # It takes part in learning the vocabulary, then goes.
+    # It takes part in training the vocabulary, then it is gone.
     gone = "from dragoman_training.steps.processes import join; join().wait()"
     first, second = (
         subprocess.Popen(
@@ -314,7 +314,7 @@ def test_training_stops_when_it_gets_no_better(text: Path, tmp_path: Path) -> No
     best = min(found, key=lambda step: found[step])
     assert max(found) == best + 20 < 500
     assert_same_weights(final, run / "checkpoints" / f"step-{best:07d}")
-    # Going on asks the same question again, and gets the same answer.
+    # A resumed run asks the same question again, and gets the same answer.
     Trainer(
         settings(500, *words, "training.stop_after_validations=2"), text, run, resume=True
     ).train()
@@ -459,7 +459,7 @@ PATIENCE = "training.stop_after_validations=2"
 
 
 def best_of(run: Path, step: int) -> tuple[float | None, str | None, int]:
-    """What a checkpoint knows of the best validation."""
+    """A checkpoint's record of the best validation."""
     found = json.loads((run / f"checkpoints/step-{step:07d}/progress.json").read_text())
     return found["best"], found["best_metric"], found["validations_since_best"]
 
@@ -470,12 +470,12 @@ def test_a_best_of_another_kind_is_forgotten(text: Path, tmp_path: Path) -> None
     Trainer(settings(10, *bleu), text, run).train()
     best, metric, _ = best_of(run, 10)
     assert best is not None
-    assert (best >= 0, metric) == (True, "bleu")  # no negative loss is better than any BLEU
+    assert (best >= 0, metric) == (True, "bleu")  # a negative loss is never better than a BLEU
     Trainer(settings(20, PATIENCE), text, run, resume=True).train()
     best, *others = best_of(run, 20)
     assert best == pytest.approx(-losses(run, "valid")[20], abs=1e-3)
     assert others == ["loss", 0]
-    # Without patience nothing is kept, so with it again there is nothing to go by.
+    # Without patience nothing is kept, so with it there is no earlier best.
     Trainer(settings(30), text, run, resume=True).train()
     assert best_of(run, 30) == (None, None, 0)
     final = Trainer(settings(40, PATIENCE), text, run, resume=True).train()
@@ -554,7 +554,7 @@ def test_other_text_in_the_same_files_begins_the_next_epoch(
     write_pairs(tmp_path / "valid", reverse_pairs(20, seed=2), ("en", "de"))
     Trainer(settings(5), tmp_path, run).train()
     write_pairs(tmp_path / "train", reverse_pairs(380, seed=3), ("en", "de"))
-    # A checkpoint of before knows no text, and so of no change.
+    # A checkpoint of an earlier version has no record of the text, and so of no change.
     path = run / "checkpoints/step-0000005/progress.json"
     progress = json.loads(path.read_text())
     path.write_text(json.dumps({**progress, "text": None}))
@@ -631,7 +631,7 @@ def test_a_validation_that_is_no_number_is_never_the_best(tmp_path: Path) -> Non
 
 
 def best_models(run: Path, config: OptimisationConfig) -> tuple[BestModels, list[Path]]:
-    """Those of a run, and the folders that it will have written."""
+    """The best models of a run, and the list of folders that it writes."""
     written: list[Path] = []
 
     def write(folder: Path) -> None:
@@ -659,7 +659,7 @@ def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path
     )
     by_corpus = entry["corpora"]
     assert list(by_corpus) == ["held en-de", "held de-fr", "held en-de-fr"]
-    # English to French is not learnt, so the third is what the first two are.
+    # The model is not trained on English to French, so the third equals the first two.
     both = sorted((by_corpus["held en-de"], by_corpus["held de-fr"]))
     assert both[0] <= by_corpus["held en-de-fr"] <= both[1]
     whole = ParallelText([("a", "b", "c")], ("en", "de", "fr"))
@@ -727,7 +727,7 @@ def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: 
     path = run / "checkpoints/step-0000005/progress.json"
     progress = json.loads(path.read_text())
     assert progress["loss_scale"] == {"value": 65536.0, "good_steps": 5, "skipped_steps": 0}
-    # As if it had grown for long; gradients of fp16 do not go so far.
+    # As after a long growth; fp16 gradients do not reach that.
     progress["loss_scale"]["value"] = 2.0**27
     path.write_text(json.dumps(progress))
     Trainer(settings(15, *words), text, run, resume=True).train()
@@ -754,7 +754,7 @@ def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
     mean = checkpoint.average(folders)
     state = checkpoint.load(final).model.state_dict()
     assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
-    # A run that was interrupted, also where a kept model was lost, comes to the same.
+    # A run that was interrupted, even if a kept model was lost, gives the same result.
     cut = tmp_path / "cut"
     Trainer(settings(30, *words), text, cut).train()
     kept = json.loads((cut / "checkpoints/step-0000030/progress.json").read_text())["kept"]
@@ -826,7 +826,7 @@ def test_too_little_memory_is_one_line(
     words = ["model.feed_forward_size=1_000_000_000_000"] if when == "at the start" else []
 
     def forward(self: Transformer, *inputs: Tensor) -> Tensor:
-        return torch.empty(10**15)  # more than any machine has
+        return torch.empty(10**15)  # more memory than any machine has
 
     monkeypatch.setattr(Transformer, "forward", forward)
     with pytest.raises(UsageError, match="the memory of cpu is too small for the model") as raised:
@@ -837,7 +837,7 @@ def test_too_little_memory_is_one_line(
 def test_a_compiled_model_learns_the_same_in_few_graphs(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Machine code of the graphs takes minutes to make; what can go wrong here is the graphs.
+    # Compiling the graphs to machine code takes minutes; errors would be in the graphs.
     graphs, compile_module = [], Transformer.compile
 
     def without_code(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
@@ -847,7 +847,7 @@ def test_a_compiled_model_learns_the_same_in_few_graphs(
     def compile_without_code(self: Transformer, dynamic: bool) -> None:
         compile_module(self, dynamic=dynamic, backend=without_code)
 
-    # Dropout is PyTorch's own there, and drops other values.
+    # Compiled code uses PyTorch's own dropout, which drops other values.
     words = ["training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0"]
     words += ["alignment.weight=0.1"]
     Trainer(settings(10, *words), text, tmp_path / "plain").train()

@@ -24,7 +24,7 @@ CONFIG = OptimisationConfig(precision="fp32", batch_tokens=400, part_tokens=100)
 
 
 class _FullMemory(torch.autograd.Function):
-    """Nothing on the way there, no memory on the way back."""
+    """Identity in the forward pass, out of memory in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -36,9 +36,9 @@ class _FullMemory(torch.autograd.Function):
 
 
 class SmallMemory(Transformer):
-    """A model that says that memory is full, above so many tokens at a time, like a GPU's would.
+    """A model that runs out of memory above this many tokens at a time, as on a GPU.
 
-    With `in_backward` it says so when the decoder has its gradients already.
+    With `in_backward` it does so when the decoder has its gradients already.
     """
 
     most_tokens = 10**9
@@ -71,7 +71,7 @@ def examples(tokenizer: Tokenizer) -> Examples:
 def gradients_of(
     examples: Examples, model: Transformer, most_tokens: int | None = None
 ) -> tuple[float, dict[str, Tensor], int | None]:
-    """Loss, gradients, and the most tokens that fit, after one step."""
+    """Loss, gradients, and the maximum number of tokens that fit, after one step."""
     of_step = Gradients(model, examples.batch, CONFIG, Processes(), most_tokens)
     parts = examples.steps(400, 100, seed=1, epoch=0)[0]
     assert len(parts) > 2

@@ -43,7 +43,7 @@ def batch(examples: Examples) -> Batch:
 
 
 def naive_loss(weights: Tensor, linked: Tensor) -> float:
-    """Of weights [B, T, S], one target token at a time."""
+    """The loss of weights [B, T, S], one target token at a time."""
     total = 0.0
     for of_pair, links in zip(weights.tolist(), linked.tolist(), strict=True):
         for row, of_row in zip(of_pair, links, strict=True):

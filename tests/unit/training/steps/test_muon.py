@@ -15,7 +15,7 @@ def test_a_matrix_becomes_nearly_orthogonal(shape: tuple[int, int]) -> None:
     values = torch.linalg.svdvals(found)
     assert values.min() > 0.5
     assert values.max() < 1.3
-    # The directions stay: what remains is U V^T of the matrix's own U S V^T.
+    # The directions stay: the result is U V^T of the matrix's own U S V^T.
     u, _, v = torch.linalg.svd(matrix, full_matrices=False)
     diagonal = u.T @ found @ v.T
     off = diagonal - torch.diag(torch.diagonal(diagonal))
@@ -23,7 +23,7 @@ def test_a_matrix_becomes_nearly_orthogonal(shape: tuple[int, int]) -> None:
 
 
 def test_steps_are_those_of_pytorchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(muon, "computes_bf16", lambda device: True)  # in which PyTorch computes
+    monkeypatch.setattr(muon, "computes_bf16", lambda device: True)  # as PyTorch computes
     torch.manual_seed(0)
     own = [torch.nn.Parameter(torch.randn(shape)) for shape in ((16, 16), (16, 64), (64, 16))]
     theirs = [torch.nn.Parameter(matrix.detach().clone()) for matrix in own]

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  the quotation marks of several languages
-"""What users type, made of pairs by rule."""
+"""Text as users type it, made from pairs by rule."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def test_a_damaged_download_is_fetched_again(server: Server, tmp_path: Path) -> 
     with pytest.raises(UsageError, match=message):
         list(fetch_corpora([corpus(server)], tmp_path))
     assert left(tmp_path) == []
-    # A lock of before may hold its digest.
+    # A lock of an earlier version may have its digest.
     digest = hashlib.sha256(server.files["a.tgz"]).hexdigest()
     other = {"http://other/b": "1" * 64}
     (tmp_path / LOCK).write_text(json.dumps({server.url("a.tgz"): digest, **other}))
@@ -300,7 +300,7 @@ def test_a_corpus_leaves_no_download_when_the_next_one_fails(
     with pytest.raises(UsageError, match="404"):
         list(fetch_corpora([corpus(server), missing], tmp_path))
     assert left(tmp_path) == WHOLE
-    # One that the next corpus needs too is fetched once.
+    # A file that the next corpus needs too is downloaded once.
     again = corpus(server, FetchedText("y/train", dict(TEXT.sides)))
     found = dict(fetch_corpora([corpus(server), again], tmp_path / "both"))
     assert (found, server.asked) == ({"x/train": 3, "y/train": 3}, ["", "", ""])
@@ -506,6 +506,6 @@ def test_recipes_name_texts_as_the_registry_does() -> None:
     for name in ("en-de-fr", "tatoeba"):
         config = resolve(REPOSITORY / f"training/dragoman_training/recipes/{name}.toml", [])
         named = (*config.data.train, *config.data.valid, *config.cleaning.held_out)
-        # Microsoft's and PHP's documentation was paired from their repositories.
+        # Microsoft's and PHP's documentation was aligned from their repositories.
         own = tuple(one.prefix for one in named if one.prefix.startswith(("msdocs-", "phpdoc-")))
         assert {one.prefix for one in named} - known == set(own)

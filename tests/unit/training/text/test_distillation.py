@@ -17,7 +17,7 @@ from tests.toy import reverse_pairs, write_pairs
 
 
 class Reverser:
-    """Translates by reversing the words; texts of six words are too long for it, two are cut."""
+    """Reverses the words; texts of six words are too long for it, those of two are cut."""
 
     directions = (("en", "de"),)
 
@@ -95,11 +95,11 @@ def test_a_killed_teacher_is_gone_on_from(tmp_path: Path) -> None:
     assert done[0] == 3 * 512
     assert lines(cut) == lines(whole)
     assert len(second.asked) < len(lines(whole)[0])
-    # What is whole is not done again.
+    # Completed work is not done again.
     third = Reverser()
     assert distil(cut, third) == expected
     assert third.asked == []
-    # Nor does it stay that it was killed before it could tidy up.
+    # Nor does it matter that it was killed before it could clean up.
     cut.journal.write_text("{}\n")
     assert distil(cut, third) == expected
     assert not cut.journal.exists()
@@ -184,7 +184,7 @@ def test_a_recipes_corpora_are_translated_as_far_as_the_teacher_goes(tmp_path: P
 
 
 def test_what_is_there_is_replaced_by_force(tmp_path: Path) -> None:
-    """Text of another origin, that of other settings, and a run that has begun."""
+    """Text of another origin, text of other settings, and a run in progress."""
     task = written(tmp_path, pairs=10)
     target = task.files[1]
     target.parent.mkdir()
@@ -245,7 +245,7 @@ def test_one_command_makes_text_that_training_takes(
     assert main(words) == 2
     assert "another best_of, 2 instead of 1" in capsys.readouterr().err
 
-    # A refused option leaves nothing that the right one would have to go on from.
+    # A refused option leaves no files for a corrected command to resume from.
     fresh = tmp_path / "fresh"
     words[-1] = str(fresh)
     assert main([*words, "--beam-width", "99"]) == 2

@@ -24,7 +24,7 @@ LIMIT = 4
 
 
 class Counting(Tokenizer):
-    """Knows how many texts it has encoded."""
+    """Counts the texts that it has encoded."""
 
     encoded = 0
 
@@ -51,7 +51,7 @@ def pairs_of(encoded: EncodedText) -> list[tuple[list[int], list[int]]]:
 def test_the_pairs_are_those_that_a_shuffle_gives_first(
     tmp_path: Path, tokenizer: Tokenizer, max_pairs: int | None
 ) -> None:
-    # What it does in one or two readings, done one pair at a time.
+    # The same as in one or two readings, but one pair at a time.
     source = text(tmp_path, max_pairs)
     pairs, left_out = list(iter(source.pairs)), 0
     right: list[tuple[list[int], list[int]]] = []
@@ -141,7 +141,7 @@ def test_a_full_disk_leaves_no_half_of_it(
 
 
 class Waiting(Counting):
-    """Says when it has begun, and goes on when it is told to."""
+    """Signals that it has started, and waits for a signal to continue."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -165,7 +165,7 @@ def test_two_that_begin_at_once_read_the_same_whole_text(
         first = pool.submit(encoded, waiting)
         assert waiting.has_begun.wait(60)
         second = pool.submit(encoded, counting)
-        wait([second], timeout=0.5)  # time to do it in the other's place, if nothing held it up
+        wait([second], timeout=0.5)  # enough time to finish first, if nothing stopped it
         waiting.may_go_on.set()
         assert pairs_of(first.result()) == pairs_of(second.result())
     assert counting.encoded == 0

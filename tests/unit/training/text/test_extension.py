@@ -42,7 +42,7 @@ def test_frequent_words_become_pieces(former: Former, tokenizer: Tokenizer, tmp_
     found = extended(former, tmp_path / "it", 347)
     assert [piece.text for piece in found.pieces("le café vert")] == ["▁le", "▁café", "▁vert"]
     assert found.decode(found.encode("du café noir")) == "du café noir"
-    # Characters come first: where nothing is left for merges, they are cut into these.
+    # Characters come first: if no entries are left for merges, text is split into these.
     few = extended(former, tmp_path / "few", 320 + 1 + len(set("".join(FRENCH)) - known(tokenizer)))
     assert "é" in few.vocabulary
     assert len(few.encode("le café")) > len(found.encode("le café"))

@@ -104,7 +104,7 @@ def rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 def batches(
     examples: Examples, batch_tokens: int, seed: int, epoch: int, joined_share: float = 0.0
 ) -> Iterator[Batch]:
-    """One epoch, a part a step."""
+    """One epoch, one part per step."""
     for parts in examples.steps(batch_tokens, batch_tokens, seed, epoch, joined_share):
         yield from map(examples.batch, parts)
 
@@ -186,7 +186,7 @@ def test_long_pairs_are_left_out_and_counted(tokenizer: Tokenizer) -> None:
 
 
 def numbered(prefix: str, number: int) -> list[tuple[str, str]]:
-    """Pairs that are all different, and of one length."""
+    """Distinct pairs of the same length."""
     return [(f"{prefix}{index:03}", f"{prefix}{index:03}") for index in range(number)]
 
 
@@ -341,7 +341,7 @@ def lettered(pairs: int, sides: int, salt: int) -> list[tuple[str, ...]]:
 def test_a_plan_is_that_of_former_versions(
     temperature: float | None, shown: int, golden: str
 ) -> None:
-    # Runs that are under way go on in the middle of an epoch: what is left of it must not change.
+    # Runs in progress resume in the middle of an epoch: the rest of it must not change.
     texts = [
         ParallelText(lettered(90, 2, 3), ("en", "de"), weight=0.4),
         ParallelText(lettered(70, 2, 5), ("en", "fr"), weight=2.0, max_pairs=41),

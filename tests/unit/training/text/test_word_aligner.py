@@ -22,7 +22,7 @@ with open(given) as pairs, open(forward, "w") as one, open(reverse, "w") as othe
         print(*(f"{{i}}-{{tgt.index(w)}}" for i, w in enumerate(src) if w in tgt), file=one)
         print(*(f"{{src.index(w)}}-{{j}}" for j, w in enumerate(tgt) if w in src), file=other)
 """
-"""Links words to the first one that is spelt the same, where eflomal would learn."""
+"""Links words to the first one spelt the same, where eflomal would be trained."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def read(path: Path) -> list[str]:
 
 
 def naive_growth(forward: Links, reverse: Links) -> Links:
-    """Goes over all links again and again, until nothing comes in."""
+    """Repeats over all links until none is added."""
     links, grows = set(forward & reverse), True
     while grows:
         grows = False
@@ -69,7 +69,7 @@ def test_links_grow_from_those_of_both_directions() -> None:
         found = grow_diagonally(forward, reverse)
         assert forward & reverse <= found <= forward | reverse
         taken = naive_growth(forward, reverse)
-        for side in (0, 1):  # which of two links comes in first may differ, not what is linked
+        for side in (0, 1):  # the order in which links are added may differ, not the result
             assert {link[side] for link in found} == {link[side] for link in taken}
         grown += len(found - (forward & reverse))
     assert grown > 50

@@ -44,7 +44,7 @@ def linked_pairs(number: int, seed: int) -> list[tuple[str, str, str]]:
 
 
 def naive_links(tokenizer: Tokenizer, source: str, target: str, line: str) -> set[Link]:
-    """Tokens are linked that share a character with linked words, one character at a time."""
+    """Tokens are linked if they share a character with linked words, one character at a time."""
     tokens = []
     for text in (source, target):
         words = find_words(text)
@@ -138,7 +138,7 @@ def test_batches_say_which_source_tokens_each_token_read_is_linked_to(
         assert batch.linked.shape == (*batch.tgt_in_ids.shape, batch.src_ids.size(1))
         for src, tgt, linked in zip(batch.src_ids, batch.tgt_out_ids, batch.linked, strict=True):
             key = tuple(src[src > 0].tolist()), tuple(tgt[tgt > END_ID].tolist())
-            # The start symbol stands before the target's tokens, the tag before the source's.
+            # The start symbol precedes the target's tokens, the tag the source's.
             found = {(at_src - 1, at_tgt - 1) for at_tgt, at_src in linked.nonzero().tolist()}
             assert found in right[key]
             rows += 1

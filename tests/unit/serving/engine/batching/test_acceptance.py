@@ -13,7 +13,7 @@ PACE = Pace(work_s=0.1, token_s=0.0)
 
 
 def line(wait_s: float = 0.0, tuning: Tuning | None = None) -> BoundedLine[Job]:
-    """One in which a request of one item would wait so long."""
+    """A queue in which a request of one item would wait this long."""
     made: BoundedLine[Job] = BoundedLine(1000, "sentences are waiting", 64, tuning or Tuning())
     fill(made, wait_s)
     return made

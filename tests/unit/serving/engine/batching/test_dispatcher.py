@@ -1,4 +1,4 @@
-"""Threads that ask the scheduler."""
+"""Threads that use the scheduler."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_work_takes_the_time_that_it_took_before() -> None:
     for _ in range(200):
         meter.finished(steps=12, src_tokens=10)
         meter.stepped(rows=32, elapsed_s=0.01)
-    # 1.2 steps a token; 2 workers x 32 rows in 0.01 s are 6,400 row steps in a second.
+    # 1.2 steps per token; 2 workers x 32 rows in 0.01 s are 6,400 row steps per second.
     assert 6400 * known(meter).work_s == pytest.approx(1.2)
     assert 10 * known(meter).token_s == pytest.approx(0.12)
 

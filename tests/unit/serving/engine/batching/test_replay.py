@@ -1,9 +1,9 @@
 """Recorded events of a scheduler, replayed without threads: its decisions must be the same.
 
-`recorded_decisions.json` holds two engines of two workers, of eight rows each, where 60 sentences
-may wait. In the second one, up to six rows stay with one worker. Requests with and without
-deadlines come faster than they are translated, and then more slowly; some are cancelled, and some
-are wider than the limit. It was recorded from the scheduler as it was when it held its own lock.
+`recorded_decisions.json` has two engines of two workers with eight rows each, and at most 60
+waiting sentences. In the second one, up to six rows stay with one worker. Requests with and without
+deadlines arrive faster than they are translated, and later more slowly; some are cancelled, and
+some are wider than the limit. They were recorded from the scheduler when it held its own lock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Event = dict[str, Any]
 
 
 class Replay:
-    """A scheduler, and what the recorded numbers stand for."""
+    """A scheduler, and the objects that the recorded numbers stand for."""
 
     def __init__(self, lone_rows: int, tuning: Tuning | None = None) -> None:
         self.scheduler = Scheduler(BatchLimits(rows=8, waiting=60), 2, lone_rows, tuning)
@@ -36,7 +36,7 @@ class Replay:
         self.jobs: list[Job] = []
 
     def outcome(self, event: Event) -> Any:
-        """What the scheduler decides now."""
+        """The scheduler's next decision."""
         pace = Pace(*event["pace"]) if event.get("pace") else None
         match event["event"]:
             case "reserve":

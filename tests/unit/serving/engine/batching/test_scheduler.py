@@ -137,7 +137,7 @@ def test_a_request_of_one_does_not_wait_for_a_large_request() -> None:
 
 
 STEADY = Pace(work_s=0.01, token_s=0.1)
-"""Of one worker that steps ten rows in 0.1 s, a step for each source token."""
+"""A pace of one worker that steps ten rows in 0.1 s, one step for each source token."""
 
 
 def of_tokens(number: int, deadline_s: float | None = None) -> Job:
@@ -178,7 +178,7 @@ def test_a_request_that_takes_longer_than_it_allows_is_told_so() -> None:
     large = Arrival(items=200, work=2000, longest=10, left_s=5.0)
     with pytest.raises(DeadlineExceeded, match=r"takes about 21.0 s .* and its time is 5.0 s"):
         reserve(scheduler, large, Turns(), STEADY)
-    reserve(scheduler, single(left_s=0.1), Turns(), STEADY)  # nothing waits: it may be fast enough
+    reserve(scheduler, single(left_s=0.1), Turns(), STEADY)  # nothing waits: it may be in time
 
 
 def test_a_large_request_is_not_counted_against_a_small_one() -> None:

@@ -1,4 +1,4 @@
-"""What the engine counts, and its histograms of time."""
+"""The engine's counts, and its time histograms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def wait_for_rows(engine: Engine, rows: int) -> None:
 
 
 def observed(engine: Engine) -> tuple[int, int, int]:
-    """How many times the histograms hold."""
+    """Number of values in the histograms."""
     counts = engine.statistics.counts
     return sum(counts.queue.counts), sum(counts.first_token.counts), sum(counts.total.counts)
 
@@ -109,7 +109,7 @@ def test_what_is_cancelled_is_observed_as_far_as_it_came(
 def test_what_is_left_before_its_first_step_is_never_observed_later(
     engine: Engine, session: CopySession
 ) -> None:
-    """Also where no other sentence is in flight."""
+    """Also if no other sentence is in flight."""
     session.gate.clear()
     (future,) = engine.submit([sentence(2)])
     wait_for_rows(engine, 1)

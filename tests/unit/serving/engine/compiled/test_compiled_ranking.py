@@ -1,4 +1,4 @@
-"""Normalisation of scores in compiled code."""
+"""Normalization of scores in compiled code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 @pytest.mark.parametrize("columns", [1, 15, 16, 17, 64, 1000])
 def test_probabilities_add_up(columns: int) -> None:
     wide = np.random.default_rng(1).normal(0, 8, (3, columns + 5)).astype(np.float32)
-    logits = wide[:, :columns]  # whose rows lie further apart than they are long
+    logits = wide[:, :columns]  # the stride of its rows exceeds their length
     found = log_softmax(logits)
     right = logits - np.log(np.exp(logits.astype(np.float64)).sum(axis=1, keepdims=True))
     assert np.allclose(found, right, atol=1e-4)

@@ -1,4 +1,4 @@
-"""The compiled searches on random scores, against the oracle's."""
+"""The compiled searches on random scores, compared with the oracle's."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ STEPS = 100
 
 
 def scores_after(seed: int, index: int, ids: tuple[int, ...]) -> Floats:
-    """Log-probabilities [V] that depend on a sentence and on its tokens, and on nothing else.
+    """Log-probabilities [V] that depend only on a sentence and on its tokens.
 
-    One token has all the probability but a part that fp32 cannot tell, so that normalising changes
+    One token has all the probability except a part too small for fp32, so that normalizing changes
     nothing and sums are exact. There are few different scores, so that many are equal.
     """
     generator = np.random.default_rng([seed, index, *ids])
@@ -40,11 +40,11 @@ def scores_after(seed: int, index: int, ids: tuple[int, ...]) -> Floats:
 
 @dataclass
 class RandomScores:
-    """A ranking over the scores of rows, whose tokens are known."""
+    """A ranking for the scores of rows whose tokens are known."""
 
     seed: int
     tokens: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    """Of each row, the sentence and its tokens so far."""
+    """For each row, the sentence and its tokens so far."""
 
     def argmax(self, logits: Floats) -> Ids:
         return self.best(logits, 1)[1][:, 0]
@@ -60,7 +60,7 @@ class RandomScores:
 
 @st.composite
 def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
-    """Sentences with searches alike that join after so many steps, and their options."""
+    """Sentences with equal searches that join after this many steps, and their options."""
     width = draw(st.integers(1, 5))
     searches = draw(st.integers(1, width))
     found = []
@@ -68,7 +68,7 @@ def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
         asked = replace(draw(options), beam_width=width)
         if width > 1:
             asked = replace(asked, sampling=False)
-        # What multiplies scores makes sums of them inexact.
+        # Options that multiply scores make their sums inexact.
         asked = replace(asked, repetition_penalty=1.0, hypotheses=min(asked.hypotheses, width))
         limit, alternatives = draw(st.integers(1, 20)), range(0)
         if searches > 1:
@@ -82,7 +82,7 @@ def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
 
 
 def oracle(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hypothesis]:
-    """What the oracle's search finds on the same scores."""
+    """Results of the oracle's search on the same scores."""
     search = (_sample if asked.sampling else _beam)(sentence.max_tokens, asked)
     live = next(search)
     while True:
@@ -95,7 +95,7 @@ def oracle(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hy
 
 
 def alternatives_of(seed: int, index: int, sentence: Sentence, asked: Options) -> list[Hypothesis]:
-    """What the oracle finds behind the most probable tokens at a position, one after the other."""
+    """The oracle's results for the most probable tokens at a position, one after the other."""
     ranks = sentence.options.alternatives
     to_position = replace(sentence, max_tokens=len(asked.prefix) + 1)
     begun = oracle(seed, index, to_position, replace(asked, hypotheses=ranks.stop))
@@ -109,7 +109,7 @@ def alternatives_of(seed: int, index: int, sentence: Sentence, asked: Options) -
 
 
 def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[Hypothesis]]:
-    """What the compiled searches find, by index; stable prefixes are checked on the way."""
+    """Results of the compiled searches, by index; stable prefixes are checked on the way."""
     options = plan[0][1].options
     width = options.rows
     searches = NativeSearches(options.beam_width, END_ID, VOCAB, options.searches)
@@ -159,7 +159,7 @@ def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[
 
 
 def as_seen(found: list[Hypothesis], count: int) -> list[tuple[Any, ...]]:
-    """Tokens and scores of so many, of which the last may be repeated."""
+    """Tokens and scores of this many, of which the last may be repeated."""
     found = (found + found[-1:] * count)[:count]
     return [(one.ids, one.complete, one.log_prob) for one in found]
 
@@ -168,14 +168,14 @@ def as_seen(found: list[Hypothesis], count: int) -> list[tuple[Any, ...]]:
 def test_searches_find_what_the_oracle_finds(
     plan: list[tuple[int, Sentence, Options]], seed: int
 ) -> None:
-    """Whatever joins and leaves beside them, with equal scores in plenty."""
+    """Whatever sentences join and leave meanwhile, with many equal scores."""
     found = run(plan, seed)
     for index, (_, sentence, asked) in enumerate(plan):
         find = alternatives_of if sentence.options.alternatives else oracle
         right = find(seed, index, sentence, asked)
         count = sentence.options.hypotheses
         seen, expected = as_seen(found[index], count), as_seen(right, count)
-        if found[index][0].log_prob is None:  # plain greedy search does not score
+        if found[index][0].log_prob is None:  # plain greedy search computes no scores
             seen, expected = [one[:2] for one in seen], [one[:2] for one in expected]
         assert seen == expected
 

@@ -1,4 +1,4 @@
-"""Every instruction set finds the same tokens and scores, to the last bit."""
+"""Every instruction set gives the same tokens and scores, to the last bit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.conftest import REPOSITORY
 from tests.digests import digests
 
 SENTENCES = {"c": "200"}
-"""Of an instruction set that takes minutes for all of them."""
+"""Number of sentences for an instruction set that takes minutes for all of them."""
 CAPACITY = 512
-"""Of `decode.c`."""
+"""Capacity of `decode.c`."""
 EMULATED = 100
-"""Sentences, of which a CPU that is emulated takes as long as a minute."""
+"""Number of sentences, for which an emulated CPU takes up to a minute."""
 
 
 @pytest.mark.parametrize("name", library.usable_instruction_sets())
@@ -75,7 +75,7 @@ def _emulator(folder: Path) -> str:
 
 
 def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list[Hypothesis]:
-    """What the program finds for sentences of one beam width."""
+    """The program's results for sentences of one beam width."""
     manifest = Manifest.load(digests.BUNDLE)
     limits, ids = manifest.limits, manifest.special_ids
     longest = max(limits.max_source_tokens, limits.max_target_tokens)
@@ -112,7 +112,7 @@ def _decode(command: list[str], sentences: list[Sentence], folder: Path) -> list
 
 
 def _random_numbers(sentences: list[Sentence]) -> npt.NDArray[np.float64]:
-    """Those with which the engine samples, in rows of the program's capacity."""
+    """The random numbers with which the engine samples, in rows of the program's capacity."""
     numbers = np.zeros((len(sentences), CAPACITY), "<f8")
     for row, sentence in zip(numbers, sentences, strict=True):
         assert sentence.options.constraints

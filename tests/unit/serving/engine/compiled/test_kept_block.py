@@ -1,4 +1,4 @@
-"""A block that is kept in a file: made once, and never trusted if it is not what was written."""
+"""A block cached in a file: made once, and never used if it is not what was written."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_it_is_hashed_again_only_if_its_file_has_changed(
     load_block(maker.recipe(), [tmp_path])
     monkeypatch.setattr(kept_block, "_digest", noted)
     load_block(maker.recipe(), [tmp_path])
-    assert len(hashed) == 1  # a change at once might not change the file's times
+    assert len(hashed) == 1  # an immediate change might not change the file's times
     later_ns = time.time_ns() + 10**10
     monkeypatch.setattr(time, "time_ns", lambda: later_ns)
     for _ in range(3):
@@ -171,7 +171,7 @@ def test_a_folder_in_the_files_place_leaves_the_next_folder(tmp_path: Path) -> N
 
 
 def refuse_folders(monkeypatch: pytest.MonkeyPatch, *refused: Path) -> None:
-    """As if they could not be written; for root they always can."""
+    """As if they could not be written; root always can."""
     real = tempfile.mkstemp
 
     def mkstemp(suffix: str, prefix: str, folder: Path) -> Any:
@@ -237,7 +237,7 @@ def test_one_generation_is_kept(tmp_path: Path) -> None:
 
 
 class Meeting:
-    """A maker that waits until another process makes the same."""
+    """A maker that waits until another process makes the same block."""
 
     def __init__(self, barrier: Any) -> None:
         self.barrier = barrier

@@ -1,4 +1,4 @@
-"""The compiled code against plain NumPy and against ONNX Runtime."""
+"""The compiled code compared with plain NumPy and with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def source(vocab_size: int) -> Ids:
 def sentences(
     vocab_size: int, chosen: Sequence[int], options: SearchOptions = GREEDY, limit: int = 90
 ) -> list[Sentence]:
-    """The sources as the engine takes them."""
+    """The sources as input of the engine."""
     ids = source(vocab_size)
     return [
         Sentence(tuple(ids[index, : LENGTHS[index]].tolist()), limit, options) for index in chosen
@@ -61,7 +61,7 @@ def sentences(
 
 
 def begin(network: NativeNetwork, width: int = 1, end_id: int = -1) -> NativeDecoding:
-    """Nothing in flight yet; without an end symbol, no sentence ends by itself."""
+    """A batch with nothing in flight; without an end symbol, no sentence ends by itself."""
     return network.begin(width, SpecialIds(tags={}, end=end_id), slots=8)
 
 
@@ -131,7 +131,7 @@ def test_rows_without_a_hypothesis_are_not_computed(bundle: Path) -> None:
     alone.step()
     first = alone.scores.copy()
     assert np.array_equal(of_early, first[: len(early) * width : width])
-    alone.ids[:] = np.maximum(beams.ids, 0)  # of the late ones too, which are not looked at
+    alone.ids[:] = np.maximum(beams.ids, 0)  # also for late ones, which are not read
     beams.step()
     found, rows = beams.scores.copy(), len(early) * width
     alone.step()
@@ -140,7 +140,7 @@ def test_rows_without_a_hypothesis_are_not_computed(bundle: Path) -> None:
 
 
 def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
-    """Whichever rows its tokens were said in, and whoever came and left meanwhile."""
+    """Whichever rows generated its tokens, and whatever sentences came and left meanwhile."""
     manifest = Manifest.load(bundle)
     network, vocab_size = NativeNetwork(bundle, manifest), manifest.dimensions.vocab_size
     asked = [
@@ -169,7 +169,7 @@ def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
 
 
 def log_prob(network: NativeNetwork, sentence: Sentence, hypothesis: Hypothesis) -> float:
-    """Of a hypothesis, said token by token."""
+    """Scores of a hypothesis, generated token by token."""
     decoding, total = begin(network), 0.0
     decoding.join([dataclasses.replace(sentence, max_tokens=90)])
     for token in hypothesis.ids:
@@ -206,7 +206,7 @@ def log_sum(logits: Floats) -> npt.NDArray[np.float64]:
 
 
 def test_a_vocabulary_need_not_fill_its_last_panel() -> None:
-    """The columns that fill it up are never chosen, whatever the scores."""
+    """The padding columns are never chosen, whatever the scores."""
     lib, rows, vocab_size, panels = library.load(), 3, 70, 2
     generator = np.random.default_rng(6)
     memory = np.full((rows, panels * (library.PANEL + 1)), -np.inf, np.float32)
@@ -273,7 +273,7 @@ def test_threads_that_store_values_of_neighbours_lose_none(name: str) -> None:
     codes = block[: library.BLOCK * head_size].reshape(-1, library.BLOCK // 4, 16, 4)
 
     def lost(lane: int) -> int:
-        """How often a value is not there when it has just been stored."""
+        """How often a value is missing right after it was stored."""
         own, found = codes[:, lane // 4, :, lane % 4], 0
         for sign in (1, -1) * times:
             value = np.full(head_size, sign, np.float32)

@@ -12,10 +12,10 @@ from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.library import Number, Pointer, Product
 
 STORE = 0
-"""Of `Finish` in `kernels.h`."""
+"""Values of `Finish` in `kernels.h`."""
 INPUTS, OUTPUTS = 512, 192
 ROWS = range(1, 14)
-"""More than the largest tile has."""
+"""More rows than the largest tile has."""
 
 Integers = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float32]
@@ -38,8 +38,8 @@ def loaded(request: pytest.FixtureRequest) -> ctypes.CDLL:
 
 
 def quantised(loaded: ctypes.CDLL, name: str, rows: Floats) -> tuple[Codes, list[Any]]:
-    """Codes of rows by `quantise` or `quantise_rectified`, and what must live as long as they."""
-    """Some instruction sets take two bytes a code."""
+    """Codes of rows by `quantise` or `quantise_rectified`, and the objects that they refer to."""
+    """Some instruction sets use two bytes for a code."""
     memory = np.empty((2, *rows.shape), np.uint8), np.empty((2, len(rows)), np.float32)
     codes = Codes(*(one.ctypes.data for one in (memory[0], *memory[1])))
     function = getattr(loaded, name)
@@ -73,7 +73,7 @@ def multiplied(loaded: ctypes.CDLL, codes: Codes, rows: int, weights: Integers) 
 def test_products_of_the_largest_codes_do_not_saturate(
     loaded: ctypes.CDLL, name: str, sign: int
 ) -> None:
-    """Every product is the largest there is, so that every partial sum is too."""
+    """Every product has the largest value, so that every partial sum does too."""
     values = np.ones((3, INPUTS), np.float32)
     codes, _kept = quantised(loaded, name, values)
     found = multiplied(loaded, codes, 3, np.full((OUTPUTS, INPUTS), 127 * sign))
@@ -83,7 +83,7 @@ def test_products_of_the_largest_codes_do_not_saturate(
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", ["quantise", "quantise_rectified"])
 def test_products_are_exact(loaded: ctypes.CDLL, name: str, rows: int) -> None:
-    """Codes and weights lie at both ends of their ranges, in every combination."""
+    """Codes and weights are at both ends of their ranges, in every combination."""
     generator = np.random.default_rng(rows)
     weights = generator.choice([-127, -126, -1, 0, 1, 127], (OUTPUTS, INPUTS))
     if name == "quantise":
@@ -135,7 +135,7 @@ def multiplied_listed(
     words: npt.NDArray[np.uint64],
     is_free: npt.NDArray[np.bool_],
 ) -> Floats:
-    """As `multiplied`, of the outputs whose bits are set in `words`, or of all; with maxima."""
+    """Like `multiplied`, for the outputs whose bits are set in `words`, or for all; with maxima."""
     product, _kept = product_of(weights)
     results = np.empty((rows, OUTPUTS + OUTPUTS // 64), np.float32)
     addresses = words.ctypes.data + words.itemsize * np.arange(rows)

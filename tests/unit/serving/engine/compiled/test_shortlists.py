@@ -1,4 +1,4 @@
-"""Searches of which each sentence has a shortlist of its own, or none."""
+"""Searches in which each sentence has its own shortlist, or none."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def engine(network: NativeNetwork, bundle: Path) -> Iterator[Engine]:
 
 
 def listed_tokens(bundle: Path, src_ids: Sequence[int], *others: int) -> set[int]:
-    """All tokens of the vectors that hold a token of the file's lists, or one of the others."""
+    """All tokens of the vectors with a token of the file's lists, or with one of the others."""
     arrays = load_file(bundle / FILE)
     group = arrays["tags"].tolist().index(src_ids[0])
     found = {END, *others}
@@ -123,7 +123,7 @@ def test_translations_have_listed_tokens_alone(engine: Engine, bundle: Path, one
 def step_scores(
     network: NativeNetwork, together: Sequence[Sentence], width: int
 ) -> Iterator[tuple[NativeDecoding, Floats]]:
-    """Scores [R, V] of steps after random tokens; of beams, whose rows move, of the first one."""
+    """Scores [R, V] of steps after random tokens; for beams, whose rows move, of the first step."""
     steps = 6 if width == 1 else 1
     decoding = network.begin(width, SpecialIds(tags={}, end=-1), slots=len(together))
     decoding.join([replace(one, max_tokens=90) for one in together])
@@ -159,7 +159,7 @@ def test_scores_are_those_of_all_tokens_without_the_others(
 
 
 def mask(bundle: Path, one: Sentence) -> npt.NDArray[np.bool_]:
-    """[V], the tokens that a sentence may have where no end symbol is needed."""
+    """[V], the tokens that a sentence may have if no end symbol is needed."""
     if not one.options.shortlist:
         return np.ones(VOCAB, bool)
     arrays = load_file(bundle / FILE)

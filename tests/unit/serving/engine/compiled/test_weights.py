@@ -1,4 +1,4 @@
-"""Coded weights: the same block however it is made, once for a bundle, in little memory."""
+"""Quantized weights: the same block however it is made, once for a bundle, in little memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.serving.engine.compiled.test_native import EVERYONE, native_scor
 
 SIZES = Dimensions(200, 64, 128, 4, 1, 2, src_vocab_size=130)
 BLOCK_DIGESTS = {1: "f3266356163544ff0c66fa2081fb746c7a0dd5ea9768f3f4993bcf5087a25513"}
-"""Of `elaborate_weights`, by `coding.CODING_VERSION`."""
+"""Digest of `elaborate_weights`, by `coding.CODING_VERSION`."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def exported(random_checkpoint: MakeBundle, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def bundle(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy without kept codes, and an empty cache of the user's."""
+    """A copy without cached codes, and an empty user cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "bundle"
     shutil.copytree(exported, folder)
@@ -56,7 +56,7 @@ def refuse_to_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_elaborate_weights(path: Path, sizes: Dimensions = SIZES) -> None:
-    """All tensors that a checkpoint may have, of numbers that are the same everywhere."""
+    """All tensors that a checkpoint may have, with numbers that are the same everywhere."""
     e, f = sizes.model_size, sizes.feed_forward_size
     shapes: dict[str, tuple[int, ...]] = {
         "embedding.weight": (sizes.vocab_size, e),
@@ -81,7 +81,7 @@ def write_elaborate_weights(path: Path, sizes: Dimensions = SIZES) -> None:
         for norm in norms:
             shapes |= {f"{norm}.weight": (e,), f"{norm}.bias": (e,)}
     generator = np.random.default_rng(7)
-    # Integers alone: the generators of other distributions use functions of the C library.
+    # Only integers: the generators of other distributions use functions of the C library.
     tensors = {
         name: (generator.integers(-1000, 1001, shape) / 1024).astype(np.float32)
         for name, shape in shapes.items()
@@ -161,7 +161,7 @@ def test_codes_of_another_version_are_made_anew(
 
 
 def test_the_version_changes_with_the_block(tmp_path: Path) -> None:
-    """Raise `CODING_VERSION` if this fails, and write its digest down."""
+    """If this fails, raise `CODING_VERSION` and record its digest here."""
     path = tmp_path / "model.safetensors"
     write_elaborate_weights(path)
     block = load_weights(path, SIZES, 40, "silu").block

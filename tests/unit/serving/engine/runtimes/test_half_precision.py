@@ -1,4 +1,4 @@
-"""Graphs in fp16, run on a CPU, beside the same graphs in fp32."""
+"""Graphs in fp16, run on a CPU, compared with the same graphs in fp32."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_products_attention_and_cache_are_lowered_and_nothing_else(
     of_scores += [node.input[0] for node in inferred.node if node.output[0] in of_scores]
     for node in inferred.node:
         if node.op_type in ("MatMul", "Attention", "TensorScatter"):
-            # bf16 has too few bits to tell the best tokens apart.
+            # bf16 has too few bits to distinguish the best tokens.
             lowered = precision == "fp16" or node.output[0] not in of_scores
             assert (types[node.output[0]] == half) == lowered, node.name
         if node.op_type in ("Add", "LayerNormalization"):

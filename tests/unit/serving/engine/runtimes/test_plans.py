@@ -1,4 +1,4 @@
-"""Which TensorRT plans fit a machine; plans themselves are not read here."""
+"""Which TensorRT plans fit a machine; plans themselves are not loaded here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a device's work is recorded; the device is made up here."""
+"""When a device's work is recorded; the device is simulated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dragoman_serving.engine.runtimes.device.recordings import Recordings
 
 
 class Device:
-    """Writes down what it did."""
+    """Records what it did."""
 
     def __init__(self, fails: bool = False) -> None:
         self.done: list[str] = []
@@ -37,7 +37,7 @@ def test_what_comes_a_second_time_is_recorded_and_replayed_from_then_on() -> Non
     recordings = Recordings(device)
     for name in ("a", "b", "a", "a", "b", "a"):
         run(recordings, device, name)
-    # The recording of "a" and of "b" does it too, the second time that they come.
+    # Recording "a" and "b" runs them too, at their second use.
     assert device.done == ["a", "b", "recorded a", "recorded a"]
 
 
@@ -47,7 +47,7 @@ def test_few_are_kept_and_none_goes_while_it_may_be_running() -> None:
     for name in ("a", "a", "b", "b", "a", "c", "c"):
         run(recordings, device, name)
     assert device.done == ["a", "b", "recorded a", "c", "waited"]
-    run(recordings, device, "b")  # was not used for longest, so that it is new again
+    run(recordings, device, "b")  # was least recently used, so it is new again
     assert device.done[-1] == "b"
     run(recordings, device, "a")
     assert device.done[-1] == "recorded a"

@@ -1,4 +1,4 @@
-"""How many sentences a step gets where numbers are to recur."""
+"""How many sentences a step gets if row counts should recur."""
 
 from __future__ import annotations
 

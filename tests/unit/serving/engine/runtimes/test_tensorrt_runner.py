@@ -1,6 +1,6 @@
-"""How plans are run. TensorRT is made up here: its contexts let ONNX Runtime compute on the CPU.
+"""How plans are run. TensorRT is simulated: its contexts let ONNX Runtime compute on the CPU.
 
-So it shows what they are told, and in which order; not whether TensorRT does it.
+So the tests show the calls and their order, not whether TensorRT executes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FakeMemory(HostMemory):
 
     def record(self, enqueue: Callable[[], Any]) -> tuple[Any, Any]:
         enqueue()
-        context = enqueue()  # where a GPU would do nothing yet; it may be done twice
+        context = enqueue()  # on a GPU nothing runs yet; it may run twice
         self.recorded += 1
         context.is_recorded = True
         return context, context
@@ -53,7 +53,7 @@ class FakeMemory(HostMemory):
 
 
 class FakeContext:
-    """Remembers shapes and addresses, and computes on what lies there."""
+    """Remembers shapes and addresses, and computes on the memory there."""
 
     def __init__(self, engine: FakeEngine) -> None:
         self.engine = engine
@@ -125,7 +125,7 @@ class FakeEngine:
 def planned(
     random_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, Manifest]:
-    """A bundle with a plan of each kind, which holds no more than its name."""
+    """A bundle with a plan of each kind; each contains only its name."""
     manifest = Manifest.load(random_bundle)
     for one in requests(manifest, PlanSettings("fp32", max_rows=ROWS)):
         path = tmp_path / f"{one.name}.plan"
