@@ -400,4 +400,5 @@ def test_the_help_names_the_default_of_retries(
 ) -> None:
     with pytest.raises(SystemExit):
         main([command, "--help"])
-    assert f"server is available (default: {DEFAULT_RETRIES})" in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"server is available (default: {DEFAULT_RETRIES})" in printed
