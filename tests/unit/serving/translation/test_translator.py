@@ -134,9 +134,7 @@ def test_a_language_has_the_partner_that_it_was_taught_with(trilingual: Translat
 
 
 def test_a_direction_that_was_not_taught_is_refused(trilingual: Translator) -> None:
-    message = (
-        "the model does not translate from 'en' into 'fr': it has en-de, de-en, de-fr, fr-de"
-    )
+    message = "the model does not translate from 'en' into 'fr': it has en-de, de-en, de-fr, fr-de"
     with pytest.raises(InvalidRequest, match=message):
         translate(trilingual, TEXTS, source_language="en", target_language="fr")
     german = "Ich weiß nicht, was ich meiner Mutter sagen soll."
