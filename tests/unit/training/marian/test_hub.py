@@ -234,7 +234,7 @@ def test_what_lasts_is_told_in_one_line(
         (["owner/none", "--endpoint", "http://a/ü"], "", "write it as"),
         (["owner/none", "--endpoint", "http://a:b"], "", "write it as"),
         (["owner/none", "--revision", "\udcff"], "", "--revision '\\udcff': is not UTF-8"),
-        (["Ünï/model"], "", "no such folder, and a hub's names have the form owner/model"),
+        (["Ünï/model"], "", "there is no such folder, and a hub's names read owner/model"),
     ],
 )
 def test_what_a_hub_does_not_give_is_told_and_leaves_nothing(

@@ -252,7 +252,7 @@ def test_a_checkpoint_is_like_those_that_training_writes(
     file.write_text(dataclasses.replace(config, data=trained).to_json())
     assert main([*words, "--force"]) == 2
     assert main(["import-marian", "nowhere", "--out", str(tmp_path / "other")]) == 2
-    assert "nowhere: no such folder, and a hub's" in capsys.readouterr().err
+    assert "nowhere: there is no such folder, and a hub's" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("most_bytes", [1000, 100_000])

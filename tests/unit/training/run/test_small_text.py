@@ -282,7 +282,7 @@ def test_a_start_that_is_no_model_is_one_line(
 ) -> None:
     own(tmp_path, 5)
     assert train(tmp_path, "run", "--start-from", str(tmp_path / "gone")) == 2
-    assert "gone: there is no such folder, and a hub's names" in capsys.readouterr().err
+    assert "gone: no such folder, and a hub's names" in capsys.readouterr().err
 
 
 def test_general_text_is_shown_as_often_as_ones_own(
