@@ -766,7 +766,7 @@ def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
     again = checkpoint.average(folders[1:])
     state = checkpoint.load(final).model.state_dict()
     assert all(torch.equal(state[name], tensor) for name, tensor in again.items())
-    with pytest.raises(UsageError, match=r"training\.average_best: give text in data\.valid"):
+    with pytest.raises(UsageError, match=r"training\.average_best: give a corpus in data\.valid"):
         resolve(None, ["training.average_best=2"])
 
 
