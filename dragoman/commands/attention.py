@@ -195,7 +195,7 @@ def _look(arguments: argparse.Namespace) -> tuple[Attention, str]:
     from dragoman.kernel.manifest import FILE_NAME
 
     if not arguments.folder.is_dir():
-        raise UsageError(f"--model {arguments.folder}: there is no such folder")
+        raise UsageError(f"--model {arguments.folder}: no such folder")
     if (arguments.folder / FILE_NAME).exists():
         return _by_bundle(arguments)
     from dragoman_options.languages import fold_language
@@ -298,7 +298,7 @@ def _architecture(folder: Path) -> Architecture:
     from dragoman.kernel.manifest import FILE_NAME, Dimensions
 
     if not folder.is_dir():
-        raise UsageError(f"--model {folder}: there is no such folder")
+        raise UsageError(f"--model {folder}: no such folder")
     if (folder / FILE_NAME).exists():
         return Architecture.of_bundle(folder)
     from dragoman_training.config import RunConfig

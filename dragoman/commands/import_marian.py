@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
                 raise UsageError(str(error).replace(folder, arguments.model)) from error
     else:
         raise UsageError(
-            f"{arguments.model}: there is no such folder, and a hub's names read owner/model"
+            f"{arguments.model}: no such folder, and a hub's names have the form owner/model"
         )
     print(arguments.out)
     return 0

@@ -51,8 +51,8 @@ def test_a_text_without_letters_has_none(text: str) -> None:
     ("text", "named", "target", "message"),
     [
         (FRENCH, None, "de", "text 0 seems to be in 'fr', which is not translated into de"),
-        (SPANISH, None, "de", "text 0 is in 'es'"),
-        ("Доброе утро", None, "de", "text 0 is in 'ru'"),
+        (SPANISH, None, "de", "text 0 seems to be in 'es'"),
+        ("Доброе утро", None, "de", "text 0 seems to be in 'ru'"),
         (FRENCH, "fr", "de", "fr is not translated into de: give en"),
     ],
 )

@@ -214,5 +214,5 @@ def test_the_table_of_the_tuning_is_whole() -> None:
 def test_more_candidates_than_the_code_ranks_are_refused(random_bundle: Path) -> None:
     manifest = Manifest.load(random_bundle)
     limits = replace(manifest.limits, top_k=library.MOST_BEST + 1)
-    with pytest.raises(UsageError, match=r"limits.top_k is 1025, more than the 1024 tokens"):
+    with pytest.raises(UsageError, match=r"limits.top_k is 1025, more than the maximum of 1024"):
         open_engine(random_bundle, replace(manifest, limits=limits), EngineSettings())

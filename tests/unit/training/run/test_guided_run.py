@@ -105,7 +105,7 @@ def test_a_guided_run_needs_links(text: Path, tmp_path: Path) -> None:
         ("alignment.head=-1", "alignment.head is -1: give a number from 0 to 3"),
         (
             "data.subword_dropout=0.1",
-            "data.subword_dropout is 0.1: word alignments need the",
+            "data.subword_dropout is 0.1: word alignments need the fixed segmentation",
         ),
     ],
 )

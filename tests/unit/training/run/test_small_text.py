@@ -176,7 +176,7 @@ def test_the_vocabulary_is_as_large_as_the_text_allows(
     entries = found.tokenizer.vocab_size
     assert 256 < entries < 8000
     assert (found.config.vocabulary.size, found.config.model.vocab_size) == (entries, entries)
-    right = f"vocabulary.size is 8000, but the text gives {entries} entries"
+    right = f"vocabulary.size is 8000, but the text gives only {entries} entries"
     assert [right in record.message for record in caplog.records].count(True) == 1
     resumed = (*words, "training.steps=6", "--resume")
     assert train(tmp_path, "run", *resumed) == 0
@@ -282,7 +282,7 @@ def test_a_start_that_is_no_model_is_one_line(
 ) -> None:
     own(tmp_path, 5)
     assert train(tmp_path, "run", "--start-from", str(tmp_path / "gone")) == 2
-    assert "gone: there is no such folder, and a hub's names" in capsys.readouterr().err
+    assert "gone: no such folder, and a hub's names" in capsys.readouterr().err
 
 
 def test_general_text_is_shown_as_often_as_ones_own(

@@ -182,5 +182,5 @@ def test_what_is_no_model_is_one_line(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(text, tmp_path / "run", "--start-from", str(tmp_path / "gone"))) == 2
-    assert "gone: there is no such folder" in capsys.readouterr().err.strip().splitlines()[-1]
+    assert "gone: no such folder" in capsys.readouterr().err.strip().splitlines()[-1]
     assert not (tmp_path / "run").exists()

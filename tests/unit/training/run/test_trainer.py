@@ -525,7 +525,7 @@ def test_another_plan_begins_the_next_epoch(
         Trainer(settings(5), text, run).train()
         caplog.clear()
         Trainer(settings(10, *words), text, run, resume=True).train()
-        said = "epoch 2 begins" in caplog.text
+        said = "starting epoch 2" in caplog.text
         progress = json.loads((run / "checkpoints/step-0000010/progress.json").read_text())
         found = said, progress["epoch"], progress["batches_of_epoch"]
         assert found == ((True, 1, 5) if words else (False, 0, 10)), name
