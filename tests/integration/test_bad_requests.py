@@ -56,6 +56,11 @@ def test_both_protocols_refuse_in_the_same_words(
     assert "\n" not in answer["error"]
 
 
+def test_missing_texts_are_named(shipped: Served) -> None:
+    status, answer = shipped.generate({"text": "a", "target_language": "de"})
+    assert (status, answer["error"]) == (400, "text_input is missing")
+
+
 def test_the_failing_text_is_named_by_its_index(shipped: Served) -> None:
     for client in clients(shipped):
         with pytest.raises(InvalidRequest, match=r"text 2 has \d+ tokens"):

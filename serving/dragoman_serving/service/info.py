@@ -53,7 +53,7 @@ class InfoModel(Model):
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
         """See `Model`."""
         try:
-            asked = self._reader.read(request)
+            asked = self._reader.read(request, needs_texts=False)
             if asked.texts:
                 raise InvalidRequest(f"{INFO} takes no text_input")
             if asked.wanted.options:

@@ -92,16 +92,23 @@ class RequestReader:
         """Number of cached options."""
         return len(self._known)
 
-    def read(self, request: Request, trace: RequestTrace | None = None) -> Asked:
+    def read(
+        self, request: Request, trace: RequestTrace | None = None, needs_texts: bool = True
+    ) -> Asked:
         """Returns the texts, options and urgency of a request.
 
         Args:
             request: the received request.
             trace: trace for its spans; None: it is not traced.
+            needs_texts: whether a request without texts is refused.
 
         Raises:
-            InvalidRequest: a text is not UTF-8, or an option has too many values.
+            InvalidRequest: the texts are missing, a text is not UTF-8, or an option has too many
+                values.
         """
+        # Before the options: Triton reads a misspelt name of the texts as an option.
+        if needs_texts and all(tensor.name != TEXT for tensor in request.texts):
+            raise InvalidRequest(f"{TEXT} is missing")
         wanted = self._known.get(request.options)
         if wanted is None:
             wanted = self._wanted(RequestOptions.unpack(request.options))

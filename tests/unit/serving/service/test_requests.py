@@ -31,7 +31,15 @@ def test_texts_keep_their_shape() -> None:
     assert found.texts == ["red", "grün"]
     assert found.shape == (1, 2)
     assert found.wanted.options == {}
-    assert RequestReader(RULES).read(request_of(1, 0, {}, (), ())).texts == []
+    nothing = request_of(1, 0, {}, (), ())
+    assert RequestReader(RULES).read(nothing, needs_texts=False).texts == []
+
+
+def test_missing_texts_are_named_before_the_option_that_was_meant_for_them() -> None:
+    misspelt = request_of(1, 0, {"text": "red"}, (), ())
+    assert refusal(misspelt) == "text_input is missing"
+    lone_target = Tensor.of("target_input", DataType.BYTES, (1, 1), [b"red"])
+    assert refusal(request_of(1, 0, {}, (), (lone_target,))) == "text_input is missing"
 
 
 def test_options_come_as_inputs_or_parameters() -> None:
