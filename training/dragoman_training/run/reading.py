@@ -70,7 +70,7 @@ def _target(loaded: Checkpoint, source: str | None, target: str | None) -> str:
     learnt = ", ".join("-".join(direction) for direction in loaded.config.directions)
     raise UsageError(
         f"the model does not translate from {brief(source or 'any')} into "
-        f"{brief(target or 'any')}: it knows {learnt}"
+        f"{brief(target or 'any')}: it has {learnt}"
     )
 
 
