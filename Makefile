@@ -84,7 +84,7 @@ sbom: wheels $(DEV)/.done  ## Write the software bill of materials of an install
 
 docs: $(DEV)/.done  ## Build the documentation as a site in build/site; fails on broken links and on pages that no menu has
 	NO_MKDOCS_2_WARNING=1 $(DEV)/bin/mkdocs build --quiet
-	@echo "open build/site/index.html"
+	@echo "open build/site/index.html, or for the search: python -m http.server --directory build/site"
 
 attention-figures: $(DEV)/.done  ## Redraw the pictures of docs/attention.md
 	$(DEV)/bin/python -m studies.attention_figures $(ARGS)

@@ -101,15 +101,15 @@ def main() -> None:
     training = read_pairs(arguments.data_dir / "tatoeba-en-de/train", ("en", "de"))
     pairs = read_pairs(arguments.data_dir / "tatoeba-en-de/test", ("en", "de"))
     texts, references = (list(side) for side in zip(*pairs[: arguments.sentences], strict=True))
-    learnt = learn_terms(training, texts, arguments.terms)
+    found = learn_terms(training, texts, arguments.terms)
     of_references = [
-        {word: term for word, term in learnt.items() if term in _words(reference)}
+        {word: term for word, term in found.items() if term in _words(reference)}
         for reference in references
     ]
     ways: dict[str, list[Mapping[str, str]]] = {
-        "learnt": [learnt] * len(texts),
-        "made up": [{word: f"Zorb{word[:3]}ix" for word in learnt}] * len(texts),
-        "learnt, and in the reference": list(of_references),
+        "found": [found] * len(texts),
+        "made up": [{word: f"Zorb{word[:3]}ix" for word in found}] * len(texts),
+        "found, and in the reference": list(of_references),
     }
     translator = Translator(arguments.bundle)
     plain = _translate(translator, texts, [{}] * len(texts))

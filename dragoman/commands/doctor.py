@@ -28,6 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     findings = list(diagnose(arguments.address, arguments.ports))
     for finding in findings:
-        mend = f": {finding.mend}" if finding.mend else ""
-        print(f"{finding.severity:7}  {finding.text}{mend}")
+        fix = f": {finding.fix}" if finding.fix else ""
+        print(f"{finding.severity:7}  {finding.text}{fix}")
     return int(any(finding.severity in ("busy", "missing") for finding in findings))

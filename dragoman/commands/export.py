@@ -146,8 +146,8 @@ def _onnx(arguments: argparse.Namespace) -> int:
             )
         except UsageError as error:
             command = f"dragoman align-heads {arguments.out}"
-            mend = f"the bundle is complete; choose heads with: {command}"
-            raise UsageError(f"{error}; {mend}") from error
+            fix = f"the bundle is complete; choose heads with: {command}"
+            raise UsageError(f"{error}; {fix}") from error
     print(arguments.out)
     return 0
 

@@ -120,12 +120,12 @@ def run(arguments: argparse.Namespace) -> int:
                 work.to_file()
     except TranslationError as error:
         after = f" after {work.unit} {work.lines}" if work.lines else ""
-        raise server_error(arguments.url, error, after, work.mend) from error
+        raise server_error(arguments.url, error, after, work.fix) from error
     except ValueError as error:
-        raise UsageError(f"{one_line(error)}{work.mend}") from error
+        raise UsageError(f"{one_line(error)}{work.fix}") from error
     except KeyboardInterrupt:
-        if work.mend:
-            _log.warning("interrupted after %s %d%s", work.unit, work.lines, work.mend)
+        if work.fix:
+            _log.warning("interrupted after %s %d%s", work.unit, work.lines, work.fix)
         raise
     if work.cut:
         _log.warning("%d of %d translations were cut: raise --max-tokens", work.cut, work.lines)
@@ -152,7 +152,7 @@ class _Work:
         of_markup = dict.fromkeys(_MARKUP_FORMATS, "text")
         self.unit = {"document": "paragraph", **of_markup}.get(arguments.format, "line")
         self.lines = self.cut = self.refused = 0
-        self.mend = ""
+        self.fix = ""
         """How to continue an interrupted run, for messages."""
 
     def to_file(self) -> None:
@@ -167,7 +167,7 @@ class _Work:
             def tell(progress: FileProgress) -> None:
                 self.lines, self.cut = progress.lines, progress.cut
                 if progress.lines and not is_markup:
-                    self.mend = "; --resume continues from there"
+                    self.fix = "; --resume continues from there"
                 show(progress.lines, progress.resumed_at, progress.of)
 
             try:

@@ -131,8 +131,8 @@ def decoded(file: BinaryIO, name: str) -> Iterator[str]:
             text = decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
             at = read_bytes - held_bytes + error.start
-            mend = "convert the input, for example with iconv"
-            raise ValueError(f"{name}, byte {at}: not valid UTF-8: {mend}") from error
+            fix = "convert the input, for example with iconv"
+            raise ValueError(f"{name}, byte {at}: not valid UTF-8: {fix}") from error
         if not chunk:
             return
         yield text.removeprefix("\ufeff") if read_bytes == 0 else text

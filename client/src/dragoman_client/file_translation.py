@@ -176,8 +176,8 @@ def line_of(raw: bytes, form: LineFormat, is_first: bool) -> Line:
     try:
         line = content.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
-        mend = "convert the input, for example with iconv"
-        raise ValueError(f"not valid UTF-8: {mend}") from error
+        fix = "convert the input, for example with iconv"
+        raise ValueError(f"not valid UTF-8: {fix}") from error
     return Line(line, form.read(line))
 
 

@@ -26,7 +26,7 @@ class Finding:
 
     severity: Literal["ok", "slow", "busy", "missing"]
     text: str
-    mend: str = ""
+    fix: str = ""
 
 
 def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
@@ -45,8 +45,8 @@ def diagnose(address: str, ports: Sequence[int]) -> Iterator[Finding]:
         if port_is_free(address, port):
             yield Finding("ok", f"port {port} is free")
         else:
-            mend = "stop the program that uses it, or serve on other ports"
-            yield Finding("busy", f"port {port} is in use on {address}", mend)
+            fix = "stop the program that uses it, or serve on other ports"
+            yield Finding("busy", f"port {port} is in use on {address}", fix)
     yield _native()
     yield _gpu(gpu_obstacle(), cuda_provider_obstacle())
 
@@ -64,8 +64,8 @@ def _glibc(found: tuple[str, str]) -> Finding:
     if name != "glibc":
         return Finding("missing", f"{name or 'unknown'} C library", "use a Linux with glibc")
     if tuple(map(int, version.split(".")[:2])) < _OLDEST_GLIBC:
-        mend = "use a newer system: Ubuntu 22.04, Debian 12 or later"
-        return Finding("missing", f"glibc {version} is older than 2.35", mend)
+        fix = "use a newer system: Ubuntu 22.04, Debian 12 or later"
+        return Finding("missing", f"glibc {version} is older than 2.35", fix)
     return Finding("ok", f"glibc {version}")
 
 
@@ -79,8 +79,8 @@ def _triton() -> Finding:
 
 def _runtime(cpu: str | None, gpu: str | None) -> Finding:
     if cpu and gpu:
-        mend = "pip uninstall -y onnxruntime onnxruntime-gpu, then install one serve extra again"
-        return Finding("missing", "onnxruntime and onnxruntime-gpu overwrite each other", mend)
+        fix = "pip uninstall -y onnxruntime onnxruntime-gpu, then install one serve extra again"
+        return Finding("missing", "onnxruntime and onnxruntime-gpu overwrite each other", fix)
     if not cpu and not gpu:
         return Finding("missing", "no ONNX Runtime", INSTALL)
     return Finding("ok", f"ONNX Runtime {cpu or f'{gpu} for GPUs'}")
@@ -95,8 +95,8 @@ def _native() -> Finding:
         return Finding("missing", "the engine's compiled code", COMPILE)
     if chosen == "c":
         text = "the engine is compiled, but not for this CPU's vector instructions"
-        mend = "use a CPU with AVX2 or with NEON dot products, which is many times faster"
-        return Finding("slow", text, mend)
+        fix = "use a CPU with AVX2 or with NEON dot products, which is many times faster"
+        return Finding("slow", text, fix)
     return Finding("ok", f"the engine is compiled for this CPU: {chosen}")
 
 
@@ -110,8 +110,8 @@ def _gpu(obstacle: str | None, provider_obstacle: str | None) -> Finding:
     if obstacle is not None:
         return Finding("ok", f"{obstacle}: the CPU decodes")
     if provider_obstacle is not None:
-        mend = "pip uninstall -y onnxruntime, then install the extra serve-gpu"
-        return Finding("slow", f"the GPU is not used: {provider_obstacle}", mend)
+        fix = "pip uninstall -y onnxruntime, then install the extra serve-gpu"
+        return Finding("slow", f"the GPU is not used: {provider_obstacle}", fix)
     return Finding("ok", "an NVIDIA GPU and an ONNX Runtime for it")
 
 

@@ -67,10 +67,10 @@ def _target(loaded: Checkpoint, source: str | None, target: str | None) -> str:
     for src, tgt in loaded.config.directions:
         if source in (None, src) and target in (None, tgt):
             return tgt
-    learnt = ", ".join("-".join(direction) for direction in loaded.config.directions)
+    trained = ", ".join("-".join(direction) for direction in loaded.config.directions)
     raise UsageError(
         f"the model does not translate from {brief(source or 'any')} into "
-        f"{brief(target or 'any')}: it has {learnt}"
+        f"{brief(target or 'any')}: it has {trained}"
     )
 
 

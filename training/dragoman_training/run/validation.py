@@ -127,18 +127,18 @@ class Validation:
 def learnt_parts(text: ParallelText, directions: Sequence[tuple[str, str]]) -> list[ParallelText]:
     """The parts of a held-out text that are in trained directions."""
     languages = text.languages
-    learnt = [(a, b) for a, b in text.directions if (languages[a], languages[b]) in directions]
-    if len(learnt) == len(text.directions):
+    trained = [(a, b) for a, b in text.directions if (languages[a], languages[b]) in directions]
+    if len(trained) == len(text.directions):
         return [text]
     return [
         ParallelText(
             [(pair[a], pair[b]) for pair in text.pairs],
             (languages[a], languages[b]),
             max_pairs=text.max_pairs,
-            one_way=(b, a) not in learnt,
+            one_way=(b, a) not in trained,
         )
-        for a, b in learnt
-        if a < b or (b, a) not in learnt
+        for a, b in trained
+        if a < b or (b, a) not in trained
     ]
 
 

@@ -91,8 +91,8 @@ def load(name: LibraryName | None = None) -> TensorRT:
             raise UsageError(f"tensorrt {version} is too old: {oldest} or newer is needed")
         return TensorRT(module, candidate, version)
     wanted = " or ".join(_NAMES) if name is None else name
-    mend = "pip install tensorrt-rtx, or tensorrt from NVIDIA's index"
-    raise UsageError(f"{wanted} is not installed: {mend}")
+    fix = "pip install tensorrt-rtx, or tensorrt from NVIDIA's index"
+    raise UsageError(f"{wanted} is not installed: {fix}")
 
 
 def local_compute_capability() -> str:

@@ -13,7 +13,7 @@ from dragoman.kernel.manifest import Manifest
 from tests.toy import reverse_pairs, write_pairs
 
 
-def learnt(bundle: Path, *directions: tuple[str, str]) -> None:
+def give_directions(bundle: Path, *directions: tuple[str, str]) -> None:
     """Add a third language and these directions to a bundle's manifest."""
     manifest = Manifest.load(bundle)
     ids = dataclasses.replace(manifest.special_ids, tags={**manifest.special_ids.tags, "fr": 0})
@@ -60,7 +60,7 @@ def test_a_text_without_anchors_has_the_agreement_of_both_directions(
     printed = capsys.readouterr().out
     assert "by anchors" not in printed
     assert printed.splitlines()[1].startswith(f"  agreement {chosen.value:.3f} beyond position (")
-    learnt(bundle, ("en", "de"), ("de", "fr"), ("fr", "en"))
+    give_directions(bundle, ("en", "de"), ("de", "fr"), ("fr", "en"))
     assert main(words) == 2
     assert "the text has 0 anchors" in capsys.readouterr().err
 
@@ -73,7 +73,7 @@ def test_one_direction_falls_back_to_anchors(
     words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
     values = []
     for ring in (("en", "de", "fr"), ("de", "en", "fr")):
-        learnt(bundle, *zip(ring, (*ring[1:], ring[0]), strict=True))
+        give_directions(bundle, *zip(ring, (*ring[1:], ring[0]), strict=True))
         assert main(words) == 0
         chosen = Manifest.load(bundle).alignment
         assert chosen is not None
@@ -94,12 +94,12 @@ def test_a_text_of_two_of_three_languages_will_do(
     for third in (False, True):
         bundle = Path(shutil.copytree(random_bundle, tmp_path / f"bundle{third}"))
         if third:
-            learnt(bundle, *itertools.permutations(("en", "de", "fr"), 2))
+            give_directions(bundle, *itertools.permutations(("en", "de", "fr"), 2))
         words = ["align-heads", str(bundle), "--text", "held", "--data-dir", str(tmp_path)]
         assert main(words) == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
-    learnt(bundle, ("en", "fr"), ("fr", "en"), ("de", "fr"), ("fr", "de"))
+    give_directions(bundle, ("en", "fr"), ("fr", "en"), ("de", "fr"), ("fr", "de"))
     assert main(words) == 2
     assert "--text held: the model translates nothing between [" in capsys.readouterr().err
 

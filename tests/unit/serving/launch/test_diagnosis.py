@@ -14,7 +14,7 @@ from dragoman.cli import main
 def test_what_is_missing_is_said_with_the_mend() -> None:
     both = diagnosis._runtime("1.31.1", "1.31.1")
     assert (both.severity, "overwrite" in both.text) == ("missing", True)
-    assert "pip uninstall" in both.mend
+    assert "pip uninstall" in both.fix
     assert diagnosis._runtime(None, None).severity == "missing"
     assert diagnosis._runtime("1.31.1", None).severity == "ok"
     assert diagnosis._glibc(("glibc", "2.31")).severity == "missing"
@@ -62,7 +62,7 @@ def test_an_unusable_instruction_set_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_relay_must_be_compiled() -> None:
     relay = diagnosis._relay(compiled=False)
-    assert (relay.severity, "compiler" in relay.mend) == ("missing", True)
+    assert (relay.severity, "compiler" in relay.fix) == ("missing", True)
     assert diagnosis._relay(compiled=True).severity == "ok"
 
 
