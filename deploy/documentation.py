@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import posixpath
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +16,8 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 
-_PAGES_OF_FILES = {"CHANGELOG.md": "changelog.md", "client/README.md": "python.md"}
-"""Files outside of docs/ that are pages of the site."""
+_FILES = {"changelog.md": "CHANGELOG.md", "python.md": "client/README.md"}
+"""The pages of files outside of docs/."""
 
 _HISTORY = ("CHANGELOG.md", "docs/lab-notebook.md")
 """What a search finds last."""
@@ -40,11 +38,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made: of files outside of docs/, and of the commands' parsers."""
     from mkdocs.structure.files import File
 
-    pages = {
-        "changelog.md": (REPOSITORY / "CHANGELOG.md").read_text(),
-        "python.md": (REPOSITORY / "client" / "README.md").read_text() + _CLIENT,
-        "command-line.md": command_line_page(),
-    }
+    pages = {page: (REPOSITORY / file).read_text() for page, file in _FILES.items()}
+    pages["python.md"] += _CLIENT
+    pages["command-line.md"] = command_line_page()
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
@@ -52,9 +48,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Point links to files outside of docs/ at their pages; name those that have none."""
-    source = {page_name: file for file, page_name in _PAGES_OF_FILES.items()}.get(
-        page.file.src_uri, f"docs/{page.file.src_uri}"
-    )
+    source = _FILES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     if source in _HISTORY:
         page.meta["search"] = {"boost": 0.1}
     return with_site_links(markdown, source)
@@ -70,6 +64,7 @@ def with_site_links(markdown: str, source: str) -> str:
     Raises:
         FileNotFoundError: a link leads to a file that does not exist.
     """
+    pages = {file: page for page, file in _FILES.items()}
 
     def link(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""
@@ -78,13 +73,13 @@ def with_site_links(markdown: str, source: str) -> str:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         if not (REPOSITORY / file).exists() and not file.startswith("docs/"):
             raise FileNotFoundError(f"{source}: links to {target}, which does not exist")
-        if file in _PAGES_OF_FILES:
-            page = f"docs/{_PAGES_OF_FILES[file]}"
+        if file in pages:
+            page = f"docs/{pages[file]}"
         elif file.startswith("docs/"):
             page = file
         else:
             return f"{text} (`{file}`)"
-        here = "docs" if source in _PAGES_OF_FILES else posixpath.dirname(source)
+        here = "docs" if source in pages else posixpath.dirname(source)
         return f"[{text}]({posixpath.relpath(page, here)}{anchor})"
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.DOTALL | re.MULTILINE)
@@ -103,14 +98,6 @@ def command_line_page() -> str:
     ]
     for name in cli.COMMANDS:
         lines += [f"## {name}", ""]
-        for parser in _with_parts(cli.parser_of(name)):
-            lines += ["```text", parser.format_help().rstrip(), "```", ""]
+        for text in cli.helps(name):
+            lines += ["```text", text.rstrip(), "```", ""]
     return "\n".join(lines)
-
-
-def _with_parts(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for part in action.choices.values():
-                yield from _with_parts(part)

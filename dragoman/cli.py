@@ -99,26 +99,23 @@ def _read(
     parser = argparse.ArgumentParser(
         prog="dragoman",
         usage="dragoman [-h] [--version] [--quiet] COMMAND ...",
-        description=_overview(),
+        description=None if command else _overview(),
         epilog="`dragoman COMMAND --help` lists the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"dragoman {__version__}")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    # The description lists them, by group.
+    # The description lists the commands, by group. A command line needs the parser of its own one.
     subparsers = parser.add_subparsers(
         dest="command", required=True, prog="dragoman", metavar="COMMAND", help=argparse.SUPPRESS
     )
-    modules = {}
-    for name in COMMANDS:
-        module = modules[name] = _module(name)
-        subparser = subparsers.add_parser(name, description=module.HELP)
-        if name == command:
-            module.configure(subparser)
+    if command:
+        module = _module(command)
+        module.configure(subparsers.add_parser(command, description=module.HELP))
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         raise UsageError(_unknown_argument(unknown[0], subparsers.choices[command]))
-    run: Callable[[argparse.Namespace], int] = modules[arguments.command].run
+    run: Callable[[argparse.Namespace], int] = module.run
     return arguments, run
 
 
@@ -132,24 +129,32 @@ def _unknown_argument(word: str, parser: argparse.ArgumentParser) -> str:
     if not word.startswith("-"):
         return f"unexpected argument {word!r}: put quotes around a text with spaces"
     flag = word.partition("=")[0]
-    close = difflib.get_close_matches(flag, list(_flags(parser)), 1)
+    flags = [
+        name
+        for part in _parts(parser)
+        for action in part._actions
+        for name in action.option_strings
+    ]
+    close = difflib.get_close_matches(flag, flags, 1)
     return f"unknown option {flag}: " + (f"did you mean {close[0]}?" if close else "see --help")
 
 
-def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in parser._actions:  # argparse has no public list of them
-        yield from action.option_strings
+def _parts(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of its subcommands; argparse has no public list of them."""
+    yield parser
+    for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for part in action.choices.values():
-                yield from _flags(part)
+                yield from _parts(part)
 
 
-def parser_of(command: str) -> argparse.ArgumentParser:
-    """The parser of one command's options."""
+def helps(command: str) -> Iterator[str]:
+    """The help of a command, then those of its subcommands."""
     module = _module(command)
     parser = argparse.ArgumentParser(prog=f"dragoman {command}", description=module.HELP)
     module.configure(parser)
-    return parser
+    for part in _parts(parser):
+        yield part.format_help()
 
 
 def _overview() -> str:

@@ -22,6 +22,8 @@ from typing import Any
 from tests.npm_packages import CHROMIUM
 
 _ANSWER_S = 60
+_CHANGED = "navigated or closed"
+"""Part of Chromium's error message for an evaluation in a document that is gone."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-headless-shell")
 _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
@@ -40,6 +42,10 @@ def find_chromium() -> Path | None:
         return CHROMIUM
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     return Path(found) if found else None
+
+
+class DocumentChanged(Exception):
+    """The page loaded another document before an evaluation ended."""
 
 
 class Page:
@@ -78,11 +84,17 @@ class Page:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Wait until a JavaScript expression is true."""
+        """Wait until a JavaScript expression is true, if need be in the next document."""
         deadline_s = time.monotonic() + _ANSWER_S
-        while not self.evaluate(f"Boolean({expression})"):
+        while not self._is_true(expression):
             assert time.monotonic() < deadline_s, (expression, self.complaints[-3:])
             time.sleep(0.02)
+
+    def _is_true(self, expression: str) -> bool:
+        try:
+            return bool(self.evaluate(f"Boolean({expression})"))
+        except DocumentChanged:
+            return False
 
     def press(self, key: str, code: int, modifiers: int = 0) -> None:
         """Press a key, such as Tab with code 9; modifiers: 1 Alt, 2 Ctrl, 4 Meta, 8 Shift."""
@@ -195,6 +207,8 @@ class Page:
         while True:
             answer = self._receive()
             if answer.get("id") == self._number:
+                if _CHANGED in str(answer.get("error")):
+                    raise DocumentChanged(method)
                 assert "error" not in answer, (method, answer["error"])
                 result: dict[str, Any] = answer["result"]
                 return result

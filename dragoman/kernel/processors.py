@@ -50,10 +50,10 @@ def _limits(root: Path) -> Iterator[float]:
             folder = root / "sys/fs/cgroup/cpu"
         else:
             continue
-        # In a container the folder may be that of the container's own group.
         inner = folder / group.strip("/")
-        for each in {folder, inner, *(one for one in inner.parents if folder in one.parents)}:
-            yield from _limit_of(each)
+        for each in (inner, *inner.parents):  # a group has the limits of those around it too
+            if each.is_relative_to(folder):
+                yield from _limit_of(each)
 
 
 def _limit_of(group: Path) -> Iterator[float]:

@@ -209,7 +209,7 @@ def _joined(lines: Sequence[str]) -> Iterator[str]:
     """Joins consecutive lines that were hard-wrapped.
 
     A line was wrapped if the first word of the next line does not fit into it. A single line may
-    look so by chance, so then the next one must begin with a lower-case letter as well.
+    look like this accidentally, so the next one must then begin with a lower-case letter as well.
     """
     width = max((len(line.rstrip()) for line in lines), default=0)
     next_words = [line.split(None, 1)[0] for line in lines[1:]]

@@ -15,8 +15,6 @@ import pytest
 
 from tests.integration.test_batch_shards import command, results, write_input
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 ROWS = 6000
 WAIT_S = 240
 

@@ -13,8 +13,6 @@ from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
 from tests.hanging import hang
 from tests.integration.conftest import WAIT_S, Served, serving
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 TEXT = "I would like a cup of coffee."
 TRANSLATION = "Ich möchte eine Tasse Kaffee."
 

@@ -13,8 +13,6 @@ import tritonclient.grpc as triton_grpc
 from tests.hanging import hang
 from tests.integration.conftest import WAIT_S, Served, serving, tensor
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 TIMEOUT_US = 500_000
 GONE_S = 100
 """A guard: without keep-alive the test would take two hours."""

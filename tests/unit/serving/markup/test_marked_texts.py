@@ -131,7 +131,7 @@ def test_many_codes_and_sentences_take_linear_time() -> None:
         length = len("I like red cars. ")
         wrapping = [Code(0, count * length, index - 1 if index else None) for index in range(50)]
         inner = [Code(at * length + 7, at * length + 10, 49) for at in range(count)]
-        begun = time.process_time()
+        begun = time.thread_time()
         marked = cut(parts, Markup((*wrapping, *inner)))
         line = "Ich mag rote Autos."
         placed = [
@@ -141,7 +141,7 @@ def test_many_codes_and_sentences_take_linear_time() -> None:
         spans = [(at * 20, at * 20 + 19) for at in range(count)]
         found = marked.joined(placed, [line] * count, f"{line} " * count, spans)
         assert found.codes[-1] == (count * 20 - 12, count * 20 - 8)
-        return time.process_time() - begun
+        return time.thread_time() - begun
 
     short_s = min(took_s(500), took_s(500))
     assert min(took_s(2000), took_s(2000)) < 10 * short_s + 0.02
@@ -149,10 +149,10 @@ def test_many_codes_and_sentences_take_linear_time() -> None:
 
 def test_offsets_of_a_long_text_move_in_linear_time() -> None:
     def took_s(count: int) -> float:
-        begun = time.process_time()
+        begun = time.thread_time()
         moved = mover("word " * count, "word\n" * count)
         for offset in range(0, 5 * count, 5):
             assert moved(offset) == offset
-        return time.process_time() - begun
+        return time.thread_time() - begun
 
     assert took_s(20_000) < 10 * min(took_s(5000), took_s(5000)) + 0.02

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -19,6 +17,8 @@ from dragoman_serving.request.placeholders import find_placeholders, split_at_pl
 from dragoman_serving.request.suppression import suppressed_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.timing import fastest_s
 
 PIECES = ("", "▁ab", "▁a", "b", "c", "▁", "a", "bc", "▁(", "▁ab▁c", "▁b")
 
@@ -92,15 +92,6 @@ SLOW_FORMS = re.compile(
 def test_the_same_placeholders_are_found_as_by_slower_forms(parts: list[str]) -> None:
     text = "".join(parts)
     assert find_placeholders(text) == SLOW_FORMS.findall(text)
-
-
-def fastest_s(run: Callable[[], object]) -> float:
-    taken_s = []
-    for _ in range(5):
-        begin = time.thread_time()
-        run()
-        taken_s.append(time.thread_time() - begin)
-    return min(taken_s)
 
 
 @pytest.mark.parametrize(
