@@ -24,30 +24,31 @@ _HOUSE = "We saw the big black house yesterday."
 FIGURES: dict[str, tuple[str, ...]] = {
     "attention-architecture.svg": ("--figure", "architecture"),
     "attention-positions.svg": ("--figure", "positions"),
-    "attention-heads.svg": (_ANIMAL, "--target-language", "de"),
+    "attention-heads.svg": (_ANIMAL, "--target-language", "de", "--kind", "encoder"),
     "attention-long-distance.svg": (
-        *(_MAKE, "--target-language", "de", "--layer", "4", "--head", "1", "--token", "2"),
+        *(_MAKE, "--target-language", "de"),
+        *("--kind", "encoder", "--layer", "4", "--head", "1", "--token", "2"),
     ),
     "attention-prefix.svg": (
         *("Er hört nie mit dem Rauchen auf.", "--target-language", "en"),
-        *("--layer", "1", "--head", "0", "--token", "2"),
+        *("--kind", "encoder", "--layer", "1", "--head", "0", "--token", "2"),
     ),
     "attention-it.svg": (
-        _ANIMAL,
-        "--target-language",
-        "de",
-        "--layer",
-        "5",
-        "--head",
-        "2",
-        "--token",
-        "10",
+        *(_ANIMAL, "--target-language", "de"),
+        *("--kind", "encoder", "--layer", "5", "--head", "2", "--token", "10"),
     ),
     "attention-its.svg": (
-        *(_COMPANY, "--target-language", "de", "--layer", "5", "--head", "1", "2", "--token", "5"),
+        *(_COMPANY, "--target-language", "de"),
+        *("--kind", "encoder", "--layer", "5", "--head", "1", "2", "--token", "5"),
     ),
-    "attention-before.svg": (_ANIMAL, "--target-language", "de", "--layer", "4", "--head", "3"),
-    "attention-noun.svg": (_HOUSE, "--target-language", "de", "--layer", "0", "--head", "3"),
+    "attention-before.svg": (
+        *(_ANIMAL, "--target-language", "de"),
+        *("--kind", "encoder", "--layer", "4", "--head", "3"),
+    ),
+    "attention-noun.svg": (
+        *(_HOUSE, "--target-language", "de"),
+        *("--kind", "encoder", "--layer", "0", "--head", "3"),
+    ),
     "attention-decoder.svg": (
         *(_ANIMAL, "--target-language", "de", "--translation", _TIER),
         *("--kind", "decoder", "--layer", "0", "--head", "0"),

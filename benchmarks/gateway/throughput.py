@@ -29,6 +29,8 @@ from benchmarks.gateway.running import Running, running
 from benchmarks.report import markdown_table, search_name, spread
 
 _WARM_UP_S = 0.7
+_BATCH_WINDOWS = 4
+"""Length of a run of batches, in those of single sentences."""
 _MODULE = "benchmarks.gateway.throughput"
 _TRITON = "Triton"
 _Request = Callable[[Sequence[str], int], Any]
@@ -119,11 +121,13 @@ def measure(
         begin = number * len(texts) // rounds
         of_round = [*texts[begin:], *texts[:begin]]
         size = case.texts_per_request
+        # A batch takes far longer than a sentence, and a window needs many answers.
+        duration_s = seconds if size == 1 else _BATCH_WINDOWS * seconds
         groups = [of_round[i : i + size] for i in range(0, len(of_round) - size + 1, size)]
         for protocol in asked:
             url = (servers.triton if protocol.name == _TRITON else servers.gateway) + protocol.path
             requests = [post(url, protocol.body(group, case.beam_width)) for group in groups]
-            run = run_load(url, requests, case.clients, _WARM_UP_S, seconds)
+            run = run_load(url, requests, case.clients, _WARM_UP_S, duration_s)
             found.setdefault(protocol.name, []).append(run)
     return found
 
@@ -163,7 +167,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
     parser.add_argument("--texts", type=Path, required=True, help="one text per line; may be .gz")
     parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
-    parser.add_argument("--seconds", type=positive, default=3, help="of each run (default: 3)")
+    parser.add_argument(
+        "--seconds", type=positive, default=3, help="of each run of single sentences (default: 3)"
+    )
     parser.add_argument("--clients", type=positive, nargs="+", default=[1, 8, 32, 128])
     parser.add_argument("--beam-widths", type=positive, nargs="+", default=[4, 1])
     parser.add_argument("--batch", type=positive, default=50, help="sentences (default: 50)")

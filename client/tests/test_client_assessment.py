@@ -200,6 +200,7 @@ ATTENTION: dict[str, Any] = {
     "encoder": [[[[0.5, 0.5], [0.25, 0.75]]]],
     "decoder": [[[[1, 0], [0.5, 0.5]]]],
     "cross": [[[[0, 1], [1, 0]]]],
+    "alignment_heads": [[0, 0]],
 }
 
 
@@ -215,9 +216,15 @@ def test_attention_becomes_weights_by_layer_and_head() -> None:
     assert found.attention.encoder.shape == (1, 1, 2, 2)
     assert found.attention.encoder.dtype == np.float32
     assert found.attention.decoder[0, 0].tolist() == [[1, 0], [0.5, 0.5]]
+    assert found.attention.alignment_heads == ((0, 0),)
     assert json.loads(PlainLinesToJson().write("x", found))["attention"] == ATTENTION
     (plain,) = read_outputs(attention(), 1, 0.0)
     assert plain.attention is None
+
+
+def test_a_server_of_version_0_1_names_no_alignment_heads() -> None:
+    given = {name: value for name, value in ATTENTION.items() if name != "alignment_heads"}
+    assert Attention.parse(json.dumps(given)).alignment_heads == ()
 
 
 def test_attention_is_equal_where_its_weights_are() -> None:
@@ -241,6 +248,10 @@ def test_attention_is_equal_where_its_weights_are() -> None:
         {"said": ["▁Ja"]},
         {"said": [1, 2]},
         {"source": "ab"},
+        {"alignment_heads": None},
+        {"alignment_heads": [[0]]},
+        {"alignment_heads": [["a", 0]]},
+        {"alignment_heads": [[0, 1]]},
     ],
 )
 def test_attention_that_is_none_is_the_servers_fault(wrong: dict[str, Any]) -> None:

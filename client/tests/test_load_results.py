@@ -198,3 +198,18 @@ def test_lines_for_a_terminal() -> None:
     assert any("note: the generator was late" in line for line in lines)
     assert any("200 sentences/s: 9 such servers" in line for line in conclusion_lines(FULL))
     assert json.loads(FULL.to_json())["version"] == 1
+
+
+def test_the_picture_of_a_capacity_marks_what_held() -> None:
+    """The rates that were offered, and those without a latency."""
+    trials = (Trial(90, False, "backlog"), Trial(50, False, "slow"), Trial(40, True, ""))
+    points = [
+        point(window(times), window(times), load=f"{rate}/s", closed=False, amount=rate)
+        for rate, times in ((40.0, range(1, 50)), (50.0, range(50, 400)))
+    ]
+    svg = draw_run(dataclasses.replace(run(*points), capacity=Capacity(40.0, trials)))
+    text = "".join(ET.fromstring(svg).itertext())
+    for words in ("offered rate", "met the objectives", "missed them", "capacity, 40.0/s"):
+        assert words in text
+    assert "stopped early: the backlog grew" in text
+    assert "Throughput against latency" not in text

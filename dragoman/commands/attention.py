@@ -25,7 +25,7 @@ EXTRA = "export"
 
 _PAGE = ".html"
 _PRINT = (".svg", ".png", ".pdf")
-_KIND = "encoder"
+_KIND: Kind = "cross"
 _POSITIONS, _MOST_POSITIONS = 100, 512
 _MOST_COLUMNS = 1 << 16
 _OF_ATTENTION = (
@@ -70,13 +70,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=("encoder", "decoder", "cross"),
         help="self-attention of the encoder or the decoder, or cross-attention; a page has all "
-        "three and shows this one first (default: encoder)",
+        "three and shows this one first (default: cross)",
     )
     parser.add_argument(
         "--layer", type=int, metavar="N", help="layer to draw, from 0 (default: all layers)"
     )
     parser.add_argument(
-        "--head", type=int, nargs="+", metavar="N", help="heads to draw, from 0 (default: all)"
+        "--head",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="heads to draw, from 0 (default: all; a page of cross-attention first shows those "
+        "that align words)",
     )
     parser.add_argument(
         "--token",
@@ -252,7 +257,8 @@ def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
     seen = found.attention
     assert seen is not None  # it was requested, and the client has checked the answer
     weights = seen.encoder, seen.decoder, seen.cross
-    return Attention(seen.source, seen.read, seen.said, *weights), translation
+    tokens = seen.source, seen.read, seen.said
+    return Attention(*tokens, *weights, alignment_heads=seen.alignment_heads), translation
 
 
 def _draw(arguments: argparse.Namespace, attention: Attention, translation: str) -> None:

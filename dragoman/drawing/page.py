@@ -30,7 +30,7 @@ def write_page(
     attention: Attention,
     text: str,
     translation: str,
-    kind: Kind = "encoder",
+    kind: Kind = "cross",
     layer: int | None = None,
     heads: Sequence[int] | None = None,
     token: int | None = None,
@@ -42,11 +42,14 @@ def write_page(
         text: the source text, as given.
         translation: its translation.
         kind: kind of attention that is shown first.
-        layer: layer that is shown first; None for the last.
-        heads: heads that are shown first; None for all.
+        layer: layer that is shown first; None for the alignment heads' layer, or the last.
+        heads: heads that are shown first; None for the alignment heads, or all.
         token: position of the query token that is shown first; None for all.
     """
     layers, number = attention.weights(kind).shape[:2]
+    if kind == "cross" and layer is None and heads is None and attention.alignment_heads:
+        layer = attention.alignment_heads[0][0]
+        heads = [head for of, head in attention.alignment_heads if of == layer]
     data = json.loads(attention.to_json()) | {
         "text": text,
         "translation": translation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +40,8 @@ class Attention:
     """[L, H, T, T], the decoder's self-attention, zero above the diagonal."""
     cross: Weights
     """[L, H, T, S], cross-attention."""
+    alignment_heads: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)
+    """Layer and head of the cross-attention that aligns words best, if the model names any."""
 
     def weights(self, kind: Kind) -> Weights:
         """Returns the weights of one kind, [L, H, queries, keys]."""
@@ -59,6 +61,7 @@ class Attention:
         # A float64 prints six digits where a float32 would print nine.
         rounded = {kind: self.weights(kind).astype(np.float64).round(_DIGITS) for kind in KINDS}
         found |= {kind: weights.tolist() for kind, weights in rounded.items()}
+        found["alignment_heads"] = self.alignment_heads
         return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -38,6 +38,7 @@ def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
     assert found.said == right.attention.said == right.tokens
     assert found.source == right.attention.source
     assert found.read == right.attention.read
+    assert found.alignment_heads == right.attention.alignment_heads != ()
     for kind in KINDS:
         np.testing.assert_allclose(getattr(found, kind), right.attention.weights(kind), atol=2e-5)
 
@@ -101,7 +102,7 @@ def test_the_servers_refusals_are_one_line(
     for words, message in (
         (["", "--target-language", "de"], "the text is empty: give a sentence"),
         (["a", "--target-language", "xx"], "target_language 'xx' is unknown"),
-        (["a", "--layer", "9"], "--layer 9: encoder attention has layers 0 to 5"),
+        (["a", "--layer", "9"], "--layer 9: cross attention has layers 0 to"),
     ):
         assert main(["attention", *words, "--server", url, "--out", out]) == 2
         told = capsys.readouterr().err

@@ -120,6 +120,8 @@ class Attention:
         encoder: weights [L, H, S, S] of the encoder's self-attention, float32: queries by keys.
         decoder: weights [L, H, T, T] of the decoder's self-attention.
         cross: weights [L, H, T, S] of the cross-attention.
+        alignment_heads: layer and head of the cross-attention that aligns words best; empty if the
+            model names none.
     """
 
     source: tuple[str, ...]
@@ -128,6 +130,7 @@ class Attention:
     encoder: Weights = dataclasses.field(compare=False, repr=False)
     decoder: Weights = dataclasses.field(compare=False, repr=False)
     cross: Weights = dataclasses.field(compare=False, repr=False)
+    alignment_heads: tuple[tuple[int, int], ...] = dataclasses.field(default=(), kw_only=True)
 
     def __eq__(self, other: object) -> bool:
         """Whether all tokens and all weights are equal."""
@@ -149,15 +152,17 @@ class Attention:
             raise ValueError(f"{len(read)} tokens read and {len(said)} said")
         lengths = {"encoder": (source, source), "decoder": (said, read), "cross": (said, source)}
         weights = [_weights(found, name, *map(len, sides)) for name, sides in lengths.items()]
-        return cls(source, read, said, *weights)
+        heads = _heads(found, *weights[-1].shape[:2])
+        return cls(source, read, said, *weights, alignment_heads=heads)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns a value for JSON: lists of tokens, and weights as nested lists."""
+        """Returns a value for JSON: lists of tokens, weights as nested lists, and heads."""
         weights = {name: getattr(self, name) for name in ("encoder", "decoder", "cross")}
         texts = {name: getattr(self, name) for name in ("source", "read", "said")}
-        return texts | {
+        numbers = {
             name: one.astype(np.float64).round(_DIGITS).tolist() for name, one in weights.items()
         }
+        return texts | numbers | {"alignment_heads": [list(one) for one in self.alignment_heads]}
 
 
 Alignments = WordAlignment | SoftAlignment
@@ -194,6 +199,17 @@ def _strings(found: dict[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"{name} are not strings")
     return tuple(values)
+
+
+def _heads(found: dict[str, Any], layers: int, heads: int) -> tuple[tuple[int, int], ...]:
+    """Pairs of layer and head; none from servers before version 0.2."""
+    try:
+        pairs = tuple((layer, head) for layer, head in found.get("alignment_heads", ()))
+        if all(layer in range(layers) and head in range(heads) for layer, head in pairs):
+            return pairs
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"alignment_heads: not pairs of one of {layers} layers and {heads} heads")
 
 
 def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weights:

@@ -10,11 +10,13 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.transforms import Bbox
 
 from dragoman_load_test.comparison import Comparison
-from dragoman_load_test.results import Point, Run
+from dragoman_load_test.results import Capacity, Point, Run
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 """Safe for colour-blind readers. Source: Okabe and Ito, "Color Universal Design" (2008)."""
@@ -37,11 +39,15 @@ _PERCENTILES = (0, 50, 90, 99, 99.9, 99.99)
 
 
 def draw_run(run: Run) -> str:
-    """Draw throughput against latency, percentiles of latency, and the timeline of the test."""
+    """Draw latency at each rate, percentiles of latency, and the timeline of the test."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 7.2), layout="constrained")
         grid = figure.add_gridspec(3, 2, height_ratios=(2.2, 1, 1))
-        _against_latency(figure.add_subplot(grid[0, 0]), [("", run)])
+        first = figure.add_subplot(grid[0, 0])
+        if run.capacity is None:
+            _against_latency(first, [("", run)])
+        else:
+            _capacity(first, run.capacity, [point for point in run.points if not point.closed])
         points = _most_telling(run.points)
         curves = [(point.load, point, "-") for point in points]
         _percentiles(figure.add_subplot(grid[0, 1]), curves)
@@ -89,6 +95,39 @@ def _against_latency(axes: Axes, runs: Sequence[tuple[str, Run]]) -> None:
         at = (point.sentences_per_s.mean, point.percentile_ms(99).mean)
         axes.annotate(point.load, at, (4, 5), textcoords="offset points", fontsize=7.5)
     axes.set(xlabel="sentences/s", ylabel="latency, ms", title="Throughput against latency")
+    axes.set_xlim(left=0)
+    axes.margins(y=0.15)
+    _logarithmic(axes)
+    _legend(axes)
+
+
+def _capacity(axes: Axes, capacity: Capacity, points: Sequence[Point]) -> None:
+    """Draw the latency at each offered rate, and which rates met the objectives."""
+    held = {trial.rate: trial.held for trial in capacity.trials}  # the last trial of a rate counts
+    # Of several trials of a rate, the last one is the longest.
+    order = sorted({point.amount: point for point in points}.values(), key=lambda one: one.amount)
+    for percentile, colour in ((50, COLOURS[0]), (99, COLOURS[1])):
+        rates = [point.amount for point in order]
+        times = [point.percentile_ms(percentile).mean for point in order]
+        axes.plot(rates, times, "-", color=colour, label=f"p{percentile}")
+        for verdict, marker in ((True, "o"), (False, "X")):
+            some = [(r, t) for r, t in zip(rates, times, strict=True) if held.get(r) is verdict]
+            axes.plot([r for r, _ in some], [t for _, t in some], marker, color=colour)
+    for marker, name in (("o", "met the objectives"), ("X", "missed them")):
+        axes.plot([], [], marker, color="#555555", label=name)
+    measured = {point.amount for point in order}
+    if early := [rate for rate in held if rate not in measured]:
+        label = "stopped early: the backlog grew"
+        place = axes.get_xaxis_transform()
+        axes.plot(early, [1] * len(early), "x", color="black", transform=place, label=label)
+    if capacity.sentences_per_s:
+        axes.axvline(
+            capacity.sentences_per_s,
+            color=COLOURS[2],
+            linestyle="--",
+            label=f"capacity, {capacity.sentences_per_s:.1f}/s",
+        )
+    axes.set(xlabel="offered rate, sentences/s", ylabel="latency, ms", title="Capacity")
     axes.set_xlim(left=0)
     axes.margins(y=0.15)
     _logarithmic(axes)
@@ -190,10 +229,24 @@ def _logarithmic(axes: Axes, ticks: tuple[int, ...] = (1, 2, 5)) -> None:
 
 def _legend(axes: Axes) -> None:
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(fontsize=7.5, loc="upper left")
+        axes.legend(fontsize=7.5, loc="best")
+
+
+def _hide_overlapping(figure: Figure) -> None:
+    """Keep the first of labels that overlap; the page's tables have all of them."""
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    figure.draw_without_rendering()  # places everything
+    for axes in figure.axes:
+        kept: list[Bbox] = []
+        for label in axes.texts:
+            box = label.get_window_extent(renderer)
+            label.set_visible(not any(box.overlaps(other) for other in kept))
+            if label.get_visible():
+                kept.append(box)
 
 
 def _svg(figure: Figure) -> str:
+    _hide_overlapping(figure)
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return file.getvalue()

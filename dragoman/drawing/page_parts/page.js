@@ -38,7 +38,7 @@ function fillLayers() {
   state.layer = Math.min(state.layer, number - 1);
   layers.replaceChildren();
   for (let layer = 0; layer < number; layer++) {
-    layers.append(new Option(`${layer} of 0 to ${number - 1}`, layer, false, layer === state.layer));
+    layers.append(new Option(`${layer} (0-${number - 1})`, layer, false, layer === state.layer));
   }
 }
 
@@ -67,20 +67,24 @@ function column(tokens, x, anchor, looking) {
 
 function lines(chosen) {
   const weights = data[state.kind][state.layer];
-  for (const head of chosen) {
+  // Beside each other, so that lines of several heads between two tokens do not cover each other.
+  const gap = Math.min(4, (ROW - 8) / Math.max(1, chosen.length - 1));
+  chosen.forEach((head, place) => {
+    const shift = gap * (place - (chosen.length - 1) / 2);
     weights[head].forEach((row, query) => {
       if (state.query !== null && query !== state.query) return;
       row.forEach((weight, key) => {
         if (weight < data.least) return;
         element("line", {
-          x1: LEFT + 6, y1: TOP + ROW * (query + 0.5), x2: RIGHT - 6, y2: TOP + ROW * (key + 0.5),
+          x1: LEFT + 6, y1: TOP + ROW * (query + 0.5) + shift,
+          x2: RIGHT - 6, y2: TOP + ROW * (key + 0.5) + shift,
           stroke: data.colours[head], "stroke-width": (0.5 + 6 * weight).toFixed(2),
           "stroke-opacity": Math.min(1, 0.15 + weight).toFixed(3),
           "data-head": head, "data-query": query, "data-key": key, "data-weight": weight,
         }, drawing);
       });
     });
-  }
+  });
 }
 
 function cells(chosen) {
@@ -174,6 +178,15 @@ document.getElementById("all").addEventListener("click", () => tick(() => true))
 document.getElementById("one").addEventListener("click", () => {
   const first = chosenHeads()[0] || 0;
   tick((head) => head === first);
+});
+const aligning = document.getElementById("aligning");
+aligning.hidden = !data.alignment_heads.length;
+aligning.addEventListener("click", () => {
+  const [[layer]] = data.alignment_heads;
+  document.getElementById("kind-cross").checked = true;
+  Object.assign(state, { kind: "cross", layer, query: null });
+  fillLayers();
+  tick((head) => data.alignment_heads.some((one) => one[0] === layer && one[1] === head));
 });
 
 document.getElementById("text").textContent = data.text;

@@ -127,6 +127,10 @@ class AttentionAnswer(Struct):
     encoder: list[list[list[list[float]]]]
     decoder: list[list[list[list[float]]]]
     cross: list[list[list[list[float]]]]
+    alignment_heads: Annotated[
+        list[list[int]],
+        Meta(description="layers and heads of the cross-attention that aligns words best"),
+    ]
 
 
 class CodesAnswer(Struct):

@@ -8,14 +8,11 @@ from typing import Any
 from starlette.responses import HTMLResponse, Response
 
 from dragoman.drawing.page import inline_hashes, write_page
-from dragoman.kernel.attention_maps import Attention, Kind
+from dragoman.kernel.attention_maps import Attention
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.requests import GatewayRequest
-
-KIND: Kind = "cross"
-"""Shown first: the attention from the translation to the text."""
 
 
 class AttentionPage:
@@ -52,11 +49,12 @@ class AttentionPage:
             seen = scored.attention
         assert seen is not None  # it was requested, and the client has checked the answer
         weights = seen.encoder, seen.decoder, seen.cross
-        attention = Attention(seen.source, seen.read, seen.said, *weights)
+        tokens = seen.source, seen.read, seen.said
+        attention = Attention(*tokens, *weights, alignment_heads=seen.alignment_heads)
         if not attention.source:
             raise InvalidInput("text: give a sentence with words to look at")
         # In a thread, since the page may have a million weights.
-        page = await asyncio.to_thread(write_page, attention, text, target, KIND)
+        page = await asyncio.to_thread(write_page, attention, text, target)
         return HTMLResponse(page, headers=self._headers)
 
 

@@ -237,7 +237,10 @@ class Assessor:
         assert found.heads is not None  # they were requested
         piece = self._tokenizer.piece
         read = shifted(said, piece(self._manifest.special_ids.begin))
-        return Attention(tuple(map(piece, pair.src_ids)), read, tuple(said), *found.heads)
+        source = tuple(map(piece, pair.src_ids))
+        alignment = self._manifest.alignment
+        heads = alignment.heads if alignment else ()
+        return Attention(source, read, tuple(said), *found.heads, alignment_heads=heads)
 
     def _check_heads(self, candidates: Sequence[Candidate]) -> None:
         """Refuse attention if the answer would be too large.

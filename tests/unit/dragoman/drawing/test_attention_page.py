@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,11 @@ def attention(seed: int = 0) -> Attention:
 
     causal = np.tril(weights(3, 3, 3)) + 1e-9
     causal = np.tril(causal / np.tril(causal).sum(-1, keepdims=True)).astype(np.float32)
-    return Attention(SOURCE, ("<s>", *SAID[:-1]), SAID, weights(2, 5, 5), causal, weights(3, 3, 5))
+    return Attention(
+        *(SOURCE, ("<s>", *SAID[:-1]), SAID),
+        *(weights(2, 5, 5), causal, weights(3, 3, 5)),
+        alignment_heads=((1, 3), (2, 0), (1, 0)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 def page(browser: Page, tmp_path: Path) -> Page:
     """With the page as it opens."""
     path = tmp_path / "attention.html"
-    path.write_text(write_page(attention(), NASTY, SAID[1], layer=0), encoding="utf-8")
+    path.write_text(write_page(attention(), NASTY, SAID[1], "encoder", layer=0), encoding="utf-8")
     browser.complaints.clear()
     browser.requests.clear()
     browser.blocked.clear()
@@ -70,6 +75,13 @@ def expected(
     places = zip(*(weights >= LEAST).nonzero(), strict=True)
     found = {tuple(map(int, place)) for place in places}
     return {one for one in found if one[0] in heads and query in (None, one[1])}
+
+
+def where(page: Page) -> tuple[str, str]:
+    """The chosen kind, and the label of the layer."""
+    kind = page.evaluate("document.querySelector('#kinds input:checked').value")
+    layer = page.evaluate("document.querySelector('#layer').selectedOptions[0].textContent")
+    return kind, layer
 
 
 def choose(page: Page, element: str, change: str) -> None:
@@ -102,6 +114,35 @@ def test_layer_kind_and_heads_change_what_is_drawn(page: Page) -> None:
     assert seen[-1] == expected("decoder", 1, every)
     assert len({frozenset(one) for one in seen}) == len(seen)
     assert page.complaints == []
+
+
+def test_it_opens_on_the_alignment_heads_and_returns_to_them(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "aligned.html"
+    path.write_text(write_page(attention(), NASTY, SAID[1]), encoding="utf-8")
+    page.open(path)
+    aligned = expected("cross", 1, {0, 3})
+    assert where(page) == ("cross", "1 (0-2)")
+    assert drawn(page) == aligned
+    choose(page, "#kind-encoder", "one.checked = true")
+    page.evaluate("document.getElementById('all').click()")
+    assert drawn(page) == expected("encoder", 1, {0, 1, 2, 3})
+    page.click("#aligning")
+    assert where(page) == ("cross", "1 (0-2)")
+    assert drawn(page) == aligned
+    none = replace(attention(), alignment_heads=())
+    path.write_text(write_page(none, NASTY, SAID[1]), encoding="utf-8")
+    page.open(path)
+    assert where(page) == ("cross", "2 (0-2)")
+    assert drawn(page) == expected("cross", 2, {0, 1, 2, 3})
+    assert page.evaluate("document.getElementById('aligning').hidden")
+
+
+def test_lines_of_several_heads_do_not_cover_each_other(page: Page) -> None:
+    lines = page.evaluate(
+        "[...document.querySelectorAll('#drawing line')].map(one =>"
+        " ['x1', 'y1', 'x2', 'y2'].map(name => one.getAttribute(name)).join())"
+    )
+    assert len(set(lines)) == len(lines)
 
 
 def test_the_lines_have_the_weights_that_were_given(page: Page) -> None:
