@@ -56,8 +56,9 @@ class Merging:
     async def translate(self, text: str, options: Mapping[str, Any]) -> Translation:
         """Translate a text that can be merged.
 
-        A merged request has the usual deadline and priority. It is cancelled when nobody waits for
-        any of its texts any more. If it is refused, each text is sent alone.
+        A merged request has no deadline or priority of its own, only the client's timeout. It is
+        cancelled when nobody waits for any of its texts any more. If it is refused, each text is
+        sent alone.
 
         Args:
             text: the text to translate.

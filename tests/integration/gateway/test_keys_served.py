@@ -14,6 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deepl import (
+    AuthorizationException,
+    DeepLClient,
+    QuotaExceededException,
+    TooManyRequestsException,
+    http_client,
+)
 from dragoman_gateway.core.store import FILE_NAME
 
 from dragoman.cli import main
@@ -85,6 +92,26 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
     (listed,) = keys(tmp_path, "list")["keys"]
     assert listed["used"] == {"characters": 3 * size, "requests": 3}
     assert listed["last_used_day"] is not None
+
+
+def test_deepls_client_raises_its_own_exceptions(
+    start_gateway: StartGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_client, "max_network_retries", 0)
+    cases = (
+        (("--characters-per-month", str(len(SENTENCE))), QuotaExceededException),
+        (("--requests-per-minute", "1"), TooManyRequestsException),
+    )
+    made = [(keys(tmp_path, "add", *limit)["key"], error) for limit, error in cases]
+    with start_gateway(folder=tmp_path) as gateway:
+        for key, error in made:
+            with closing(DeepLClient(key, server_url=gateway.url)) as client:
+                assert client.translate_text(SENTENCE, target_lang="EN-GB")
+                with pytest.raises(error):
+                    client.translate_text(SENTENCE, target_lang="EN-GB")
+        client = DeepLClient("wrong", server_url=gateway.url)
+        with closing(client), pytest.raises(AuthorizationException):
+            client.translate_text(SENTENCE, target_lang="EN-GB")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
