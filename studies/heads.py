@@ -8,7 +8,7 @@ For each head, the first tables show the average distribution of its attention o
 a held-out text, in every direction of the model. The last table shows for each probe
 (`studies/head_probes.py`) which encoder head is best at attending to the right word rather than the
 other one. It is chosen on one half of the sentences and evaluated on the other half, since one of
-two dozen heads does well on a few sentences without a reason.
+two dozen heads does well on a few sentences by luck.
 """
 
 from __future__ import annotations

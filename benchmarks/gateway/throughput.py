@@ -30,7 +30,7 @@ from benchmarks.report import markdown_table, search_name, spread
 
 _WARM_UP_S = 0.7
 _BATCH_WINDOWS = 4
-"""Length of a run of batches, in those of single sentences."""
+"""How many times as long a run of batches is as a run of single sentences."""
 _MODULE = "benchmarks.gateway.throughput"
 _TRITON = "Triton"
 _Request = Callable[[Sequence[str], int], Any]

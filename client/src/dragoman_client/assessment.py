@@ -202,14 +202,12 @@ def _strings(found: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _heads(found: dict[str, Any], layers: int, heads: int) -> tuple[tuple[int, int], ...]:
-    """Pairs of layer and head; none from servers before version 0.2."""
-    try:
-        pairs = tuple((layer, head) for layer, head in found.get("alignment_heads", ()))
-        if all(layer in range(layers) and head in range(heads) for layer, head in pairs):
-            return pairs
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"alignment_heads: not pairs of one of {layers} layers and {heads} heads")
+    """Pairs of layer and head; none from servers of version 0.1."""
+    pairs = found.get("alignment_heads", [])
+    possible = [[layer, head] for layer in range(layers) for head in range(heads)]
+    if not isinstance(pairs, list) or any(pair not in possible for pair in pairs):
+        raise ValueError(f"alignment_heads: not pairs of one of {layers} layers and {heads} heads")
+    return tuple((layer, head) for layer, head in pairs)
 
 
 def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weights:
