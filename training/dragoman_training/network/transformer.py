@@ -81,8 +81,8 @@ class Dropout(nn.Module):
         """Zero a share of x and scale up the rest; in evaluation, return x itself."""
         if not self.training or self.dropped_bytes == 0:
             return x
-        if torch.compiler.is_compiling():
-            # In-place sampling breaks the graph; compiled code fuses PyTorch's own dropout.
+        if torch.compiler.is_compiling() or x.device.type != "cpu":
+            # In-place sampling breaks a compiled graph; on a GPU, PyTorch's own is one kernel.
             return F.dropout(x, self.dropped_bytes / 256)
         words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
         words.random_(-(2**63), None)  # both bounds open: every one of the 64 bits is random

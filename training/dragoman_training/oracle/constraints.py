@@ -47,8 +47,9 @@ def constrain(log_probs: Tensor, ids: tuple[int, ...], options: Options) -> Tens
         scores.fill_(-math.inf)
         scores[token] = log_probs[token]
         return scores
-    for token in set(ids):
-        scores[token] *= options.repetition_penalty
+    if options.repetition_penalty != 1.0:
+        for token in set(ids):
+            scores[token] *= options.repetition_penalty
     if n := options.no_repeat_ngram_size:
         for *beginning, token in (ids[i : i + n] for i in range(len(ids) - n + 1)):
             if tuple(beginning) == ids[len(ids) - n + 1 :]:

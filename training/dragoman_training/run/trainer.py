@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -199,11 +200,11 @@ class Trainer:
         settings = self._config.training
         self._model.train()
         started_s = time.monotonic() - self._progress.elapsed_s
-        for parts in self._steps():
+        for parts, following in self._steps():
             if self._progress.step >= settings.steps or self._best.are_past(self._progress):
                 break
             step = self._progress.step + 1
-            losses, tokens = self._step(parts, step)
+            losses, tokens = self._step(parts, following, step)
             self._progress = replace(
                 self._progress,
                 step=step,
@@ -222,7 +223,8 @@ class Trainer:
             if step % settings.checkpoint_every_steps == 0 or last or past:
                 self._save()
 
-    def _steps(self) -> Iterator[Sequence[Part]]:
+    def _steps(self) -> Iterator[tuple[Sequence[Part], Sequence[Part]]]:
+        """The parts of each step, and those of the step after it in the same epoch."""
         settings, data = self._config.training, self._config.data
         self._progress = replace(
             self._progress, part_tokens=self._part_tokens, text=self._train.digest
@@ -232,17 +234,20 @@ class Trainer:
                 *(settings.batch_tokens, self._part_tokens, settings.seed, self._progress.epoch),
                 *(data.joined_share, self._progress.drawn),
             )
-            yield from planned[self._progress.batches_of_epoch :]
+            rest = planned[self._progress.batches_of_epoch :]
+            yield from zip_longest(rest, rest[1:], fillvalue=())
             self._progress = self._of_next_epoch(self._progress)
 
-    def _step(self, parts: Sequence[Part], step: int) -> tuple[Losses, int]:
+    def _step(
+        self, parts: Sequence[Part], following: Sequence[Part], step: int
+    ) -> tuple[Losses, int]:
         """Train on all parts; the result does not depend on which process computes which part."""
         settings, weights = self._config.training, list(self._model.parameters())
         self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
         tokens = sum(part.tgt_tokens for part in parts)
         scale = self._progress.loss_scale
         factor = scale.value if settings.precision == "fp16" else 1.0
-        losses = self._gradients.add_up(parts, step, tokens / factor)
+        losses = self._gradients.add_up(parts, step, tokens / factor, following)
         for weight in weights:
             if factor != 1.0 and weight.grad is not None:
                 weight.grad /= factor

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dragoman.kernel.errors import UsageError
 from dragoman_training.config import OptimisationConfig
@@ -65,14 +66,18 @@ class Gradients:
         self._model, self._batch, self._config = model, batch, config
         self._processes, self._guided = processes, guided
         self.most_tokens = most_tokens
+        self._collated: list[tuple[Part, Batch]] = []
 
-    def add_up(self, parts: Sequence[Part], step: int, divisor: float) -> Losses:
+    def add_up(
+        self, parts: Sequence[Part], step: int, divisor: float, following: Sequence[Part] = ()
+    ) -> Losses:
         """Compute the gradients of all parts' loss, and leave them in the model.
 
         Args:
             parts: of the step, the same in every process.
             step: its number; with the part's index, it seeds dropout.
             divisor: the loss is divided by it before the backward pass.
+            following: parts of the next step, which are collated while a GPU computes.
 
         Returns:
             The losses of all parts, not divided.
@@ -81,41 +86,53 @@ class Gradients:
             UsageError: a single example does not fit memory.
         """
         own = self._processes.share(list(enumerate(parts)))
-        while (value := self._of_parts(own, step, divisor)) is None:
+        while (total := self._of_parts(own, step, divisor)) is None:
             if self._processes.device.type == "cuda":
                 torch.cuda.empty_cache()
-        return Losses(*self._processes.sum_gradients(self._model.parameters(), value))
+        self._collated = [(part, self._batch(part)) for part in self._processes.share(following)]
+        losses = total.tolist()  # waits for the GPU
+        return Losses(*self._processes.sum_gradients(self._model.parameters(), losses))
 
     def _of_parts(
         self, own: Sequence[tuple[int, Part]], step: int, divisor: float
-    ) -> Losses | None:
-        """The losses of this process's parts; None if memory was too small.
+    ) -> Tensor | None:
+        """The `Losses` of this process's parts; None if memory was too small.
 
         After None, the gradients may be partial, so all parts must be computed again.
         """
         self._model.zero_grad(set_to_none=True)
-        total = Losses()
+        total = torch.zeros(len(Losses._fields), device=self._processes.device)
         for number, part in own:
             torch.manual_seed(_seed(self._config.seed, step, number))
-            for piece in pieces(self._batch(part), self.most_tokens):
+            for piece in pieces(self._batch_of(part), self.most_tokens):
                 losses = self._of_piece(piece, divisor)
                 if losses is None:
                     self._lower(piece, step)
                     return None
-                total = total.plus(losses)
+                total += losses
         return total
 
-    def _of_piece(self, piece: Batch, divisor: float) -> Losses | None:
-        """The losses of a piece, whose gradients are added; None if memory was too small."""
+    def _batch_of(self, part: Part) -> Batch:
+        for known, batch in self._collated:
+            if known is part:
+                return batch
+        return self._batch(part)
+
+    def _of_piece(self, piece: Batch, divisor: float) -> Tensor | None:
+        """The `Losses` of a piece, whose gradients are added; None if memory was too small."""
         config, guided = self._config, self._guided
         try:
-            loss = summed_loss(self._model, piece, config.label_smoothing, config.precision)
-            if guided is None or piece.linked is None:
+            loss = summed_loss(
+                *(self._model, piece, config.label_smoothing, config.precision, config.compile)
+            )
+            of_links, linked_tokens = torch.zeros_like(loss), 0.0
+            if guided is not None and piece.linked is not None:
+                of_links = guided.loss(piece.linked)
+                linked_tokens = piece.linked.any(dim=-1).sum().item()
+                ((loss + guided.weight * of_links) / divisor).backward()  # type: ignore[no-untyped-call]
+            else:
                 (loss / divisor).backward()  # type: ignore[no-untyped-call]
-                return Losses(loss.item())
-            of_links = guided.loss(piece.linked)
-            ((loss + guided.weight * of_links) / divisor).backward()  # type: ignore[no-untyped-call]
-            return Losses(loss.item(), of_links.item(), piece.linked.any(dim=-1).sum().item())
+            return torch.stack([loss, of_links, loss.new_tensor(linked_tokens)]).detach()
         except torch.OutOfMemoryError:
             return None  # the memory that the exception kept alive is free by now
         finally:

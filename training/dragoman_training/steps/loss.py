@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from dragoman_training.network.precision import lower_dtype
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.text.examples import Batch
 
-ROWS_A_CHUNK = 512
+ROWS_A_CHUNK, _ROWS_ON_GPU = 512, 8192
 """Positions projected at once; only their logits are in memory, not the whole batch's."""
 
 
@@ -28,10 +30,13 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         target: Tensor,
         smoothing: float,
+        compiled: bool,
     ) -> Tensor:
         device_type = hidden.device.type
         autocast = torch.is_autocast_enabled(device_type)
         dtype = torch.get_autocast_dtype(device_type) if autocast else hidden.dtype
+        rows_a_chunk = ROWS_A_CHUNK if device_type == "cpu" else _ROWS_ON_GPU
+        of_chunk = _compiled_chunk() if compiled else _of_chunk
         with torch.autocast(device_type, enabled=False):
             hidden_low, weight_low = hidden.to(dtype), weight.to(dtype)
             hidden_grad = torch.empty_like(hidden_low)
@@ -39,37 +44,56 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             bias_grad = None if bias is None else torch.zeros_like(bias)
             uniform = _uniform(weight, bias)
             loss = hidden.new_zeros((), dtype=torch.float32)
-            for start in range(0, len(target), ROWS_A_CHUNK):
-                rows = slice(start, start + ROWS_A_CHUNK)
+            for start in range(0, len(target), rows_a_chunk):
+                rows = slice(start, start + rows_a_chunk)
+                product = hidden_low[rows] @ weight_low.T  # [n, V]
                 gold = target[rows, None]
-                logits = (hidden_low[rows] @ weight_low.T).float()  # [n, V]
-                if bias is not None:
-                    logits += bias
-                peak = logits.amax(dim=-1, keepdim=True)
-                logits.sub_(peak)
-                gold_logit, mean_logit = logits.gather(1, gold), (logits @ uniform)[:, None]
-                grad = logits.exp_()
-                total = grad.sum(dim=-1, keepdim=True)
-                expected = (1 - smoothing) * gold_logit + smoothing * mean_logit
-                loss += (total.log() - expected).sum()
-                # d loss / d logits = softmax - smoothed target
-                grad.div_(total).sub_(smoothing * uniform)
-                grad.scatter_add_(1, gold, torch.full_like(total, smoothing - 1))
-                grad_low = grad.to(dtype)
-                hidden_grad[rows] = grad_low @ weight_low
-                weight_grad += grad_low.T @ hidden_low[rows]
-                if bias_grad is not None:
-                    bias_grad += grad.sum(dim=0)
+                of_rows, grad, of_bias = of_chunk(product, bias, gold, uniform, smoothing)
+                loss += of_rows
+                hidden_grad[rows] = grad @ weight_low
+                weight_grad += grad.T @ hidden_low[rows]
+                if bias_grad is not None and of_bias is not None:
+                    bias_grad += of_bias
         ctx.save_for_backward(hidden_grad, weight_grad, bias_grad)
         ctx.hidden_dtype = hidden.dtype
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         hidden_grad, weight_grad, bias_grad = ctx.saved_tensors
         bias_grad = None if bias_grad is None else bias_grad * grads[0]
         hidden_grad = hidden_grad.to(ctx.hidden_dtype) * grads[0]
-        return hidden_grad, weight_grad * grads[0], bias_grad, None, None
+        return hidden_grad, weight_grad * grads[0], bias_grad, None, None, None
+
+
+def _of_chunk(
+    product: Tensor, bias: Tensor | None, gold: Tensor, uniform: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The summed loss of some rows, and its gradients with respect to their logits and the bias."""
+    # In place: on a CPU, memory for another tensor of logits costs as much as the arithmetic.
+    logits = product.float()
+    if bias is not None:
+        logits += bias
+    peak = logits.amax(dim=-1, keepdim=True)
+    logits.sub_(peak)
+    mean_logit = logits.mean(dim=-1) if bias is None else logits @ uniform
+    expected = (1 - smoothing) * logits.gather(1, gold) + smoothing * mean_logit[:, None]
+    grad = logits.exp_()
+    total = grad.sum(dim=-1, keepdim=True)
+    loss = (total.log() - expected).sum()
+    # d loss / d logits = softmax - smoothed target
+    grad.div_(total).sub_(smoothing * uniform)
+    if torch.compiler.is_compiling():  # one pass instead of a scatter in memory
+        is_gold = torch.arange(grad.size(1), device=grad.device) == gold
+        grad = grad - is_gold * (1 - smoothing)
+    else:
+        grad.scatter_add_(1, gold, torch.full_like(total, smoothing - 1))
+    return loss, grad.to(product.dtype), None if bias is None else grad.sum(dim=0)
+
+
+@cache
+def _compiled_chunk() -> Callable[..., tuple[Tensor, Tensor, Tensor | None]]:
+    return torch.compile(_of_chunk, dynamic=True)
 
 
 def _uniform(weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -89,6 +113,7 @@ def projected_cross_entropy(
     target: Tensor,
     smoothing: float,
     bias: Tensor | None = None,
+    compiled: bool = False,
 ) -> Tensor:
     """Sum over positions of the label-smoothed cross-entropy of `hidden @ weight.T + bias`.
 
@@ -101,24 +126,35 @@ def projected_cross_entropy(
         target: int64 [N].
         smoothing: probability that is spread uniformly over the allowed entries.
         bias: [V]; `NEVER` for a forbidden entry.
+        compiled: fuse the arithmetic on logits with PyTorch's compiler.
 
     Returns:
         float32 scalar, in nats.
 
     Source: Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4.
     """
-    arguments = (hidden, weight, bias, target, smoothing)
+    arguments = (hidden, weight, bias, target, smoothing, compiled)
     loss: Tensor = _ProjectedCrossEntropy.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss
 
 
-def summed_loss(model: Transformer, batch: Batch, smoothing: float, precision: Precision) -> Tensor:
+def summed_loss(
+    model: Transformer,
+    batch: Batch,
+    smoothing: float,
+    precision: Precision,
+    compiled: bool = False,
+) -> Tensor:
     """Sum of the loss over a batch's target tokens, on the model's device."""
     device = model.embedding.weight.device
-    src, tgt_out = batch.src_ids.to(device), batch.tgt_out_ids.to(device)
+    counted = (batch.tgt_out_ids != PAD_ID).flatten().nonzero()[:, 0]
+    target = batch.tgt_out_ids.flatten()[counted].to(device, non_blocking=True)
+    # Chosen by index: a mask on the GPU would make the CPU wait for their number.
+    rows = counted.to(device, non_blocking=True)
+    src = batch.src_ids.to(device, non_blocking=True)
+    tgt_in = batch.tgt_in_ids.to(device, non_blocking=True)
     dtype = lower_dtype(precision, device)
     with torch.autocast(device.type, dtype, enabled=dtype is not None):
-        hidden = model(src, src != PAD_ID, batch.tgt_in_ids.to(device))
-        counted = tgt_out != PAD_ID
+        hidden = model(src, src != PAD_ID, tgt_in).flatten(0, 1)[rows]
         weight, bias = model.output
-        return projected_cross_entropy(hidden[counted], weight, tgt_out[counted], smoothing, bias)
+        return projected_cross_entropy(hidden, weight, target, smoothing, bias, compiled)

@@ -33,34 +33,43 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update the matrices by their gradients."""
+        """Update the matrices by their gradients, matrices of one shape together."""
         for group in self.param_groups:
+            alike: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
                 if matrix.grad is not None:
-                    self._change(matrix, matrix.grad, group["lr"])
+                    alike.setdefault(matrix.shape, []).append(matrix)
+            for matrices in alike.values():
+                self._change(matrices, group["lr"])
 
-    def _change(self, matrix: Tensor, gradient: Tensor, learning_rate: float) -> None:
-        state = self.state[matrix]
+    def _change(self, matrices: Sequence[Tensor], learning_rate: float) -> None:
+        size = _ADAM_SIZE * math.sqrt(max(matrices[0].shape))
+        updates = orthogonalised(torch.stack(list(map(self._momentum, matrices))))
+        for matrix, update in zip(matrices, updates, strict=True):
+            matrix.add_(update, alpha=-learning_rate * size)
+
+    def _momentum(self, matrix: Tensor) -> Tensor:
+        """Nesterov's, of the gradient."""
+        state, gradient = self.state[matrix], matrix.grad
+        assert gradient is not None
         if not state:
             state["momentum_buffer"] = torch.zeros_like(matrix)
         mean = state["momentum_buffer"].lerp_(gradient, 1.0 - _MOMENTUM)
-        update = orthogonalised(gradient.lerp(mean, _MOMENTUM))
-        size = _ADAM_SIZE * math.sqrt(max(matrix.shape))
-        matrix.add_(update, alpha=-learning_rate * size)
+        return gradient.lerp(mean, _MOMENTUM)
 
 
-def orthogonalised(matrix: Tensor) -> Tensor:
-    """A matrix [M, N] with all singular values moved to between about 0.7 and 1.2.
+def orthogonalised(matrices: Tensor) -> Tensor:
+    """Matrices [B, M, N] with all singular values moved to between about 0.7 and 1.2.
 
     Computed in bf16 if the device supports it, else in fp32: Newton-Schulz iterations of fifth
     order.
     """
-    dtype = torch.bfloat16 if computes_bf16(matrix.device) else torch.float32
-    wide = matrix.size(0) <= matrix.size(1)
-    x = (matrix if wide else matrix.T).to(dtype)
-    x = x / x.norm().clamp(min=1e-7)
+    dtype = torch.bfloat16 if computes_bf16(matrices.device) else torch.float32
+    wide = matrices.size(-2) <= matrices.size(-1)
+    x = (matrices if wide else matrices.mT).to(dtype)
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     a, b, c = _COEFFICIENTS
     for _ in range(_ITERATIONS):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x if wide else x.T
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x if wide else x.mT

@@ -69,6 +69,15 @@ class EncodedText:
         found: list[int] = self.ids[self.ends[place] : self.ends[place + 1]].tolist()
         return found
 
+    def sides_ids(
+        self, pairs: npt.NDArray[np.int64], side: int
+    ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.int64]]:
+        """Token ids of one side of pairs, concatenated, and their number for each pair."""
+        places = self._places(pairs) * self.sides + side
+        begins: npt.NDArray[np.int64] = self.ends[places]
+        lengths: npt.NDArray[np.int64] = self.ends[places + 1] - begins
+        return self.ids[ranges(begins, lengths)], lengths
+
     def lengths(self, pairs: npt.NDArray[np.int64], side: int) -> npt.NDArray[np.int32]:
         """Numbers of tokens of one side of pairs."""
         places = self._places(pairs) * self.sides + side
@@ -77,6 +86,13 @@ class EncodedText:
 
     def _places(self, pairs: Any) -> Any:
         return pairs if self.order is None else self.order[pairs]
+
+
+def ranges(begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The indices of several ranges, one after the other."""
+    before = np.cumsum(lengths) - lengths
+    indices: npt.NDArray[np.int64] = np.arange(lengths.sum()) + np.repeat(begins - before, lengths)
+    return indices
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
-from dragoman_training.text.encoding import Drawing, EncodedText, TokenFiles, encode
+from dragoman_training.text.encoding import Drawing, EncodedText, TokenFiles, encode, ranges
 from dragoman_training.text.parallel_text import ParallelText
 
 Numbers = npt.NDArray[np.int64]
@@ -62,23 +62,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class _Example:
-    """A sentence pair in one direction, or several joined."""
-
-    tags: Sequence[int]
-    source: list[int]
-    target: list[int]
-    links: Numbers
-    """[N, 2]: positions of aligned tokens in source and target."""
-
-    def joined(self, other: _Example) -> _Example:
-        """This example followed by another one of the same direction."""
-        behind = np.add(other.links, (len(self.source), len(self.target)))
-        links = np.concatenate([self.links, behind])
-        return _Example(self.tags, self.source + other.source, self.target + other.target, links)
-
-
-@dataclass(frozen=True)
 class _Corpus:
     """A corpus's pairs; each pair is an example in each direction, direction after direction."""
 
@@ -101,15 +84,26 @@ class _Corpus:
     def end(self) -> int:
         return self.begin + len(self.sources[0]) * len(self.directions)
 
-    def among(self, examples: Numbers) -> list[tuple[int, Numbers, Numbers]]:
-        """Those of some examples that are in this corpus: by direction, their indices and pairs."""
-        own = np.flatnonzero((examples >= self.begin) & (examples < self.end))
-        pairs, ways = np.divmod(examples[own] - self.begin, len(self.directions))
-        return [
-            (way, own[chosen], pairs[chosen])
-            for way in range(len(self.directions))
-            if (chosen := ways == way).any()
-        ]
+
+class _Group(NamedTuple):
+    """Those of some examples that are in one direction of one corpus, in one segmentation."""
+
+    corpus: _Corpus
+    way: int
+    """Index of the direction among the corpus's own."""
+    drawing: int
+    rows: Numbers
+    """Their indices among the examples."""
+    pairs: Numbers
+    """Their indices among the corpus's pairs."""
+
+    def source(self) -> tuple[EncodedText, int]:
+        """The text and the side of the sources."""
+        return self.corpus.sources[self.drawing], self.corpus.directions[self.way][0]
+
+    def target(self) -> tuple[EncodedText, int]:
+        """The text and the side of the targets."""
+        return self.corpus.targets[self.drawing], self.corpus.directions[self.way][1]
 
 
 class Examples:
@@ -274,9 +268,8 @@ class Examples:
         second = np.full(len(first), -1)
         chosen = random.random(len(first)) < share
         directions = np.zeros(len(first), np.int32)
-        for corpus in self._corpora:
-            for way, rows, _ in corpus.among(first % len(self)):
-                directions[rows] = corpus.numbers[way]
+        for group in self._groups(first):
+            directions[group.rows] = group.corpus.numbers[group.way]
         for direction in np.unique(directions):
             of_direction = np.flatnonzero(directions == direction)
             rows = of_direction[chosen[of_direction]]
@@ -286,41 +279,53 @@ class Examples:
     def _lengths(self, examples: Numbers) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Tokens of sources and targets; 0 for a number of no example."""
         src, tgt = np.zeros((2, len(examples)), np.int32)
-        for corpus in self._corpora:
-            for drawing in range(len(corpus.sources)):
-                for way, rows, pairs in corpus.among(examples - drawing * len(self)):
-                    src_side, tgt_side = corpus.directions[way]
-                    src[rows] = corpus.sources[drawing].lengths(pairs, src_side)
-                    tgt[rows] = corpus.targets[drawing].lengths(pairs, tgt_side)
+        for group in self._groups(examples):
+            for lengths, (text, side) in ((src, group.source()), (tgt, group.target())):
+                lengths[group.rows] = text.lengths(group.pairs, side)
         return src, tgt
 
-    def _example(self, number: int) -> _Example:
-        drawing, number = divmod(number, len(self))
-        corpus = self._corpora[bisect_right(self._begins, number) - 1]
-        pair, way = divmod(number - corpus.begin, len(corpus.directions))
-        src, tgt = corpus.directions[way]
-        sources, targets = corpus.sources[drawing], corpus.targets[drawing]
-        links = np.zeros((0, 2), np.int64)
-        if (where := corpus.links[way]) is not None:
-            side, turned = where
-            links = np.array(sources.side_ids(pair, side), np.int64).reshape(-1, 2)
-            links = links[:, ::-1] if turned else links
-        own = (sources.side_ids(pair, src), targets.side_ids(pair, tgt))
-        return _Example(corpus.tags[way], *own, links)
+    def _groups(self, examples: Numbers) -> Iterator[_Group]:
+        """Examples by corpus, direction and segmentation; -1 is no example."""
+        rows = np.flatnonzero(examples >= 0)
+        drawings, numbers = np.divmod(examples[rows], max(len(self), 1))
+        corpora = np.searchsorted(self._begins, numbers, side="right") - 1
+        keys = drawings * len(self._corpora) + corpora
+        by_key = np.argsort(keys, kind="stable")
+        bounds = np.flatnonzero(np.diff(keys[by_key], prepend=-1))
+        for chosen in np.split(by_key, bounds[1:]) if len(rows) else ():
+            drawing, index = divmod(int(keys[chosen[0]]), len(self._corpora))
+            corpus = self._corpora[index]
+            pairs, ways = np.divmod(numbers[chosen] - corpus.begin, len(corpus.directions))
+            for way in np.unique(ways):
+                own = ways == way
+                yield _Group(corpus, int(way), drawing, rows[chosen[own]], pairs[own])
 
     def batch(self, part: Part) -> Batch:
         """Collate the examples of a part."""
-        examples = []
-        for i, j in zip(part.first.tolist(), part.second.tolist(), strict=True):
-            example = self._example(i)
-            examples.append(example.joined(self._example(j)) if j >= 0 else example)
-        src_ids = pad([[*one.tags, *one.source, END_ID] for one in examples])
-        tgt_in_ids = pad([[BEGIN_ID, *one.target] for one in examples])
+        chosen = (part.first, part.second)
+        lengths = [self._lengths(examples) for examples in chosen]
+        src_lengths, tgt_lengths = (one + other for one, other in zip(*lengths, strict=True))
+        rows = np.arange(len(part.first))
+        source = _padded(self._tags + src_lengths + 1)
+        target = _padded(tgt_lengths + 1)
+        source[rows, self._tags + src_lengths] = END_ID
+        target[rows, tgt_lengths] = END_ID
+        linked = np.zeros((len(rows), target.shape[1], source.shape[1]), np.bool_)
+        src_begin, tgt_begin = np.full_like(src_lengths, self._tags), np.zeros_like(tgt_lengths)
+        for examples, (src_taken, tgt_taken) in zip(chosen, lengths, strict=True):
+            for group in self._groups(examples):
+                source[group.rows, : self._tags] = group.corpus.tags[group.way]
+                _place(source, group.rows, src_begin, group.pairs, *group.source())
+                _place(target, group.rows, tgt_begin, group.pairs, *group.target())
+                _link(linked, group, src_begin, tgt_begin)
+            src_begin, tgt_begin = src_begin + src_taken, tgt_begin + tgt_taken
+        begins = np.full((len(rows), 1), BEGIN_ID)
+        read = np.where(target == END_ID, PAD_ID, target)[:, :-1]
         return Batch(
-            src_ids,
-            tgt_in_ids,
-            tgt_out_ids=pad([[*one.target, END_ID] for one in examples]),
-            linked=_linked(examples, tgt_in_ids.size(1), src_ids.size(1)),
+            torch.from_numpy(source),
+            torch.from_numpy(np.concatenate([begins, read], axis=1)),
+            torch.from_numpy(target),
+            torch.from_numpy(linked) if linked.any() else None,
         )
 
 
@@ -332,14 +337,39 @@ def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None
     return None
 
 
-def _linked(examples: Sequence[_Example], tgt_length: int, src_length: int) -> Tensor | None:
-    """`Batch.linked`; shifted for the start symbol of targets and the tags of sources."""
-    if not any(len(one.links) for one in examples):
-        return None
-    linked = np.zeros((len(examples), tgt_length, src_length), np.bool_)
-    for row, one in zip(linked, examples, strict=True):
-        row[one.links[:, 1] + 1, one.links[:, 0] + len(one.tags)] = True
-    return torch.from_numpy(linked)
+def _padded(lengths: npt.NDArray[np.int32]) -> Numbers:
+    """Rows of padding, as wide as the longest of these lengths."""
+    return np.full((len(lengths), int(lengths.max())), PAD_ID, np.int64)
+
+
+def _place(
+    padded: Numbers,
+    rows: Numbers,
+    begins: npt.NDArray[np.int32],
+    pairs: Numbers,
+    text: EncodedText,
+    side: int,
+) -> None:
+    """Write one side of pairs into their rows; `begins` has each row's first column."""
+    ids, lengths = text.sides_ids(pairs, side)
+    padded.reshape(-1)[ranges(rows * padded.shape[1] + begins[rows], lengths)] = ids
+
+
+def _link(
+    linked: npt.NDArray[np.bool_],
+    group: _Group,
+    src_begin: npt.NDArray[np.int32],
+    tgt_begin: npt.NDArray[np.int32],
+) -> None:
+    """Mark the links of pairs in `Batch.linked`, where targets follow a start symbol."""
+    if (where := group.corpus.links[group.way]) is None:
+        return
+    side, turned = where
+    found, lengths = group.corpus.sources[group.drawing].sides_ids(group.pairs, side)
+    links = found.reshape(-1, 2).astype(np.int64)
+    rows = np.repeat(group.rows, lengths // 2)
+    src, tgt = links[:, int(turned)], links[:, 1 - int(turned)]
+    linked[rows, 1 + tgt_begin[rows] + tgt, src_begin[rows] + src] = True
 
 
 def _shown(sizes: Sequence[int], weights: Sequence[float], temperature: float | None) -> list[int]:
@@ -364,11 +394,12 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def _cut(lengths: npt.NDArray[np.int32], batch_tokens: int) -> list[int]:
-    """Bounds of batches over lengths of one side in increasing order."""
-    cuts, longest = [0], 0
-    for row, length in enumerate(lengths.tolist()):
-        longest = max(longest, length)
-        if (row - cuts[-1] + 1) * longest > batch_tokens and row > cuts[-1]:
-            cuts.append(row)
-            longest = length
-    return [*cuts, len(lengths)]
+    """Bounds of batches over lengths of one side, roughly in increasing order."""
+    cuts = [0]
+    while cuts[-1] < len(lengths):
+        begin = cuts[-1]
+        most = max(batch_tokens // max(int(lengths[begin]), 1), 1)
+        longest = np.maximum.accumulate(lengths[begin : begin + most].astype(np.int64))
+        fits = longest * np.arange(1, len(longest) + 1) <= batch_tokens
+        cuts.append(begin + max(int(fits.argmin()) if not fits.all() else len(fits), 1))
+    return cuts

@@ -578,8 +578,10 @@ def test_gradients_that_are_no_numbers_spoil_no_checkpoint(
     run, whole = tmp_path / "run", Gradients.add_up
     words = (f"training.precision={precision}", "training.checkpoint_every_steps=1")
 
-    def add_up(self: Gradients, parts: Sequence[Part], step: int, divisor: float) -> Losses:
-        value = whole(self, parts, step, divisor)
+    def add_up(
+        self: Gradients, parts: Sequence[Part], step: int, *rest: float | Sequence[Part]
+    ) -> Losses:
+        value = whole(self, parts, step, *rest)  # type: ignore[arg-type]
         if step == 3:
             first = next(self._model.parameters())
             first.grad = torch.full_like(first, math.inf)

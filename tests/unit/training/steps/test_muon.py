@@ -10,7 +10,7 @@ from dragoman_training.steps.muon import Muon, orthogonalised
 def test_a_matrix_becomes_nearly_orthogonal(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
     matrix = torch.randn(shape)
-    found = orthogonalised(matrix).float()
+    (found,) = orthogonalised(matrix[None]).float()
     assert found.shape == shape
     values = torch.linalg.svdvals(found)
     assert values.min() > 0.5
@@ -44,9 +44,9 @@ def test_steps_are_those_of_pytorchs_muon(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_in_fp32_it_is_the_same_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    matrix, found = torch.randn(32, 64), []
+    matrices, found = torch.randn(2, 32, 64), []
     for able in (True, False):
         monkeypatch.setattr(muon, "computes_bf16", lambda device, able=able: able)
-        found.append(orthogonalised(matrix))
+        found.append(orthogonalised(matrices))
     assert [one.dtype for one in found] == [torch.bfloat16, torch.float32]
     torch.testing.assert_close(found[0].float(), found[1], atol=0.02, rtol=0.1)
