@@ -5,7 +5,8 @@
 It reports the machine, runs the tests marked `gpu`, and compares tokens of real sentences with the
 oracle. Then it measures tokens per second of the base size, with the engine over ONNX Runtime CUDA
 and over TensorRT, if available, and with PyTorch and the reference search. The results go to
-docs/benchmarks-gpu.json, and a page made from them to docs/benchmarks-gpu.md.
+docs/benchmarks-gpu.json, and a page made from them to docs/benchmarks-gpu.md, also after a failed
+test or Ctrl-C.
 
 `--device cpu` does a rehearsal with small numbers, which writes nothing.
 """
@@ -35,7 +36,7 @@ from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 
 from benchmarks.engine.step import SHIPPED, step_weights
-from benchmarks.gpu.gpu_contenders import LENGTH_PENALTY, Contender, Decode, contenders
+from benchmarks.gpu.gpu_contenders import LENGTH_PENALTY, NAMES, Contender, Decode, contenders
 from benchmarks.gpu.gpu_report import Report, Speed, TokenCheck, in_markdown
 from benchmarks.peers.base_model import (
     BASE,
@@ -47,7 +48,7 @@ from benchmarks.peers.base_model import (
 from benchmarks.peers.contenders import TARGET_LANGUAGE
 from benchmarks.peers.test_set import read_test_set
 from benchmarks.peers.worker_protocol import TokenIds
-from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest
 
 JSON_FILE, TABLE_FILE = Path("docs/benchmarks-gpu.json"), Path("docs/benchmarks-gpu.md")
@@ -79,18 +80,14 @@ def environment(device: str) -> dict[str, str]:
     return found
 
 
-def run_tests() -> str:
-    """The last line of pytest's report on the tests that need a GPU.
-
-    Raises:
-        CheckFailed: a test failed.
-    """
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/gpu"]
+def run_tests(report: Report, folder: str = "tests/gpu") -> None:
+    """Report the last line of pytest on the tests that need a GPU, and whether one failed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", folder]
     done = subprocess.run(command, capture_output=True, text=True)
-    print(done.stdout, flush=True)
+    print(done.stdout, done.stderr, flush=True)
+    report.tests = (done.stdout.strip().splitlines() or ["pytest printed nothing"])[-1]
     if done.returncode not in (0, 5):  # 5: no tests were found
-        raise CheckFailed("tests failed")
-    return done.stdout.strip().splitlines()[-1]
+        report.failures.append(f"tests: {report.tests}")
 
 
 def check_tokens(
@@ -204,21 +201,13 @@ def memory_gb_per_s() -> float:
     return 40 * source.nbytes / (time.perf_counter() - begin) / 1e9
 
 
-def check(arguments: argparse.Namespace) -> Report:
-    """Run all checks.
-
-    Raises:
-        UsageError: there is no GPU.
-        CheckFailed: a test failed.
-    """
+def check(arguments: argparse.Namespace, report: Report) -> None:
+    """Run all checks, and add their results one by one."""
     device, gb_per_s = arguments.device, None
-    if device == "cuda" and (obstacle := gpu_obstacle()):
-        raise UsageError(f"{obstacle}: this check needs one, with onnxruntime-gpu")
-    report = Report(environment(device))
     if device == "cuda":
         gb_per_s = memory_gb_per_s()
         report.environment["memory"] = f"{gb_per_s:.0f} GB/s"
-        report.tests = run_tests()
+        run_tests(report)
     batches = BATCHES if device == "cuda" else BATCHES[:2]
     with tempfile.TemporaryDirectory() as scratch:
         bundle = Path(shutil.copytree(SHIPPED, Path(scratch) / "shipped"))
@@ -229,12 +218,14 @@ def check(arguments: argparse.Namespace) -> Report:
         tokenizer = manifest.open_tokenizer(bundle)
         sources = [tokenizer.encode_source(text, TARGET_LANGUAGE) for text in test.texts]
         inputs = TokenIds(sources, [manifest.limits.target_tokens(len(ids)) for ids in sources])
-        found, report.missing = contenders(bundle, device, _ROWS, _calibration(arguments, bundle))
+        found, report.missing = contenders(
+            bundle, device, _ROWS, _calibration(arguments, bundle), arguments.leave_out
+        )
         check_tokens(found, inputs, test.references, bundle, report)
         base = write_random_bundle(Path(scratch))
-        found, _ = contenders(base, device, max(batches) * max(WIDTHS), random_sources(32).sources)
+        rows, texts = max(batches) * max(WIDTHS), random_sources(32).sources
+        found, _ = contenders(base, device, rows, texts, arguments.leave_out)
         measure_speed(found, batches, gb_per_s, report)
-    return report
 
 
 def _calibration(arguments: argparse.Namespace, bundle: Path) -> list[list[int]]:
@@ -251,9 +242,22 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path, required=True, help="holds tatoeba-en-de/test.en")
     parser.add_argument("--sentences", type=int, default=200, help="default: 200")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument(
+        "--leave-out",
+        action="append",
+        choices=NAMES,
+        default=[],
+        help="do not measure this contender; can be repeated",
+    )
     arguments = parser.parse_args()
     try:
-        report = check(arguments)
+        if arguments.device == "cuda" and (obstacle := gpu_obstacle()):
+            raise UsageError(f"{obstacle}: this check needs one, with onnxruntime-gpu")
+        report = Report(environment(arguments.device))
+        try:
+            check(arguments, report)
+        except KeyboardInterrupt:
+            report.failures.append("stopped before the end")
     except DragomanError as error:
         print(f"gpu-check: {error}", file=sys.stderr)
         return error.exit_code

@@ -29,13 +29,16 @@ from dragoman_serving.engine.settings import (
     QuantizedPrecision,
 )
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.oracle.search import beam_search, greedy_search
+from dragoman_training.oracle.search import beam_search
 from dragoman_training.run import checkpoint
+from dragoman_training.text.examples import pad
 
 from benchmarks.peers.worker_protocol import TokenIds
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
 
+NAMES = ("PyTorch eager", "PyTorch compiled", "ONNX Runtime", "TensorRT")
 PRECISIONS = get_args(FloatPrecision)
 LENGTH_PENALTY = 0.6
 _TORCH_TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -55,7 +58,11 @@ class Contender:
 
 
 def contenders(
-    bundle: Path, device: str, rows: int, sources: Sequence[Sequence[int]]
+    bundle: Path,
+    device: str,
+    rows: int,
+    sources: Sequence[Sequence[int]],
+    left_out: Sequence[str] = (),
 ) -> tuple[list[Contender], dict[str, str]]:
     """All contenders that are available here, and why the others are not.
 
@@ -64,23 +71,23 @@ def contenders(
         device: `cuda`, or `cpu` for a rehearsal.
         rows: maximum number of rows at once.
         sources: texts for the calibration of 8-bit products.
+        left_out: those of `NAMES` that are not wanted.
     """
     manifest = Manifest.load(bundle)
     found: list[Contender] = []
-    missing: dict[str, str] = {}
+    missing = dict.fromkeys(left_out, "left out")
     for precision in PRECISIONS:
-        for compiled in (False, True):
-            name = f"PyTorch {'compiled' if compiled else 'eager'}"
-            begin = _torch_decoder(bundle, precision, device, compiled)
+        for name in [name for name in NAMES[:2] if name not in missing]:
+            begin = _torch_decoder(bundle, precision, device, compiled=name == "PyTorch compiled")
             found.append(Contender(name, False, precision, begin))
     on_gpu = device == "cuda"
-    runtimes = {
-        "ONNX Runtime": (
-            runtime_obstacle("onnxruntime_cuda", bundle, manifest, "fp16") if on_gpu else None
-        ),
-        "TensorRT": _build_plans(bundle, rows, sources) if on_gpu else "a rehearsal on a CPU",
-    }
-    for name, obstacle in runtimes.items():
+    for name in [name for name in NAMES[2:] if name not in missing]:
+        if name == "TensorRT":
+            obstacle = _build_plans(bundle, rows, sources) if on_gpu else "a rehearsal on a CPU"
+        else:
+            obstacle = (
+                runtime_obstacle("onnxruntime_cuda", bundle, manifest, "fp16") if on_gpu else None
+            )
         if obstacle is not None:
             missing[name] = obstacle
             continue
@@ -169,10 +176,28 @@ def _torch_decoder(
 
 
 def _search(model: Transformer, device: str, inputs: TokenIds, width: int) -> list[tuple[int, ...]]:
-    """The oracle's search, on whole prefixes."""
+    """Greedy search of all sentences as one batch, or the oracle's beam search; on prefixes."""
     with torch.device(device):
         if width == 1:
-            found = greedy_search(model, inputs.sources, inputs.max_tokens)
-        else:
-            found = beam_search(model, inputs.sources, inputs.max_tokens, width, LENGTH_PENALTY)
+            return _greedy(model, inputs)
+        found = beam_search(model, inputs.sources, inputs.max_tokens, width, LENGTH_PENALTY)
     return [hypothesis.ids for hypothesis in found]
+
+
+@torch.no_grad()
+def _greedy(model: Transformer, inputs: TokenIds) -> list[tuple[int, ...]]:
+    # The oracle chooses sentence by sentence, so that the CPU would be measured, not the GPU.
+    src_ids = pad(inputs.sources).to(model.embedding.weight.device)  # [B, S]
+    keep = src_ids != PAD_ID
+    memory = model.encode(src_ids, keep)
+    limits = torch.tensor(inputs.max_tokens)
+    tgt_ids = torch.full((len(src_ids), 1), BEGIN_ID)  # [B, T]
+    ended = torch.zeros(len(src_ids), dtype=torch.bool)
+    while not ended.all():
+        logits = model.project(model.decode(tgt_ids, memory, keep)[:, -1])
+        chosen = logits.argmax(dim=-1).masked_fill(ended, PAD_ID)
+        tgt_ids = torch.cat([tgt_ids, chosen[:, None]], dim=1)
+        ended |= (chosen == END_ID) | (tgt_ids.size(1) > limits)
+    rows = zip(tgt_ids[:, 1:].tolist(), inputs.max_tokens, strict=True)
+    marks = (PAD_ID, END_ID)
+    return [tuple(token for token in ids[:limit] if token not in marks) for ids, limit in rows]

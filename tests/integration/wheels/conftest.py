@@ -89,11 +89,10 @@ def _variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
-@pytest.fixture(scope="package")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of the files that wheels are built from; removed after the tests."""
-    folder = tmp_path_factory.mktemp("wheels")
-    project = folder / "project"
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the files that wheels are built from."""
+    project = tmp_path_factory.mktemp("wheels") / "project"
     project.mkdir()
     ignored = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info", "build")
     for name in PARTS:
@@ -101,17 +100,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             shutil.copytree(REPOSITORY / name, project / name, ignore=ignored)
         else:
             shutil.copy(REPOSITORY / name, project / name)
-    yield project
-    shutil.rmtree(folder)
+    return project
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def wheels(project: Path) -> Path:
     """For this machine, made by Zig."""
     return _make_wheels(project, os.uname().machine)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def aarch64_wheel(project: Path, wheels: Path) -> Path:
     """The server's wheel, cross-compiled."""
     (wheel,) = _make_wheels(project, "aarch64").glob("dragoman-*_aarch64.whl")
@@ -125,16 +123,14 @@ def _make_wheels(project: Path, machine: str) -> Path:
     return (project / "dist").rename(project.parent / machine)
 
 
-@contextmanager
-def installing(folder: Path, wheels: Path, extras: str, python: str) -> Iterator[Installed]:
-    """Install the wheels, the server's with these extras; at the end remove the folder."""
+def install(folder: Path, wheels: Path, extras: str, python: str) -> Installed:
+    """Install the wheels; the server's with these extras."""
     subprocess.run([python, "-m", "venv", "v"], cwd=folder, check=True)
     (server,) = wheels.glob("dragoman-*.whl")
     others = [str(path) for path in wheels.iterdir() if path != server]
     pip = [str(folder / "v" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, *others, f"{server}[{extras}]"], cwd=folder, check=True)
-    yield Installed(folder)
-    shutil.rmtree(folder)
+    return Installed(folder)
 
 
 def _runs(python: str) -> bool:

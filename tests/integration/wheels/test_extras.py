@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.wheels.conftest import Installed, installing
+from tests.integration.wheels.conftest import Installed, install
 from tests.toy import reverse_pairs, write_pairs
 
 pytestmark = pytest.mark.thorough
@@ -24,13 +23,10 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module")
-def installed(
-    python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installed]:
+def installed(python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("every-extra")
     write_pairs(folder / "text", reverse_pairs(1000, seed=1), ("xx", "yy"))
-    with installing(folder, wheels, "serve,export,load-test", python) as installed:
-        yield installed
+    return install(folder, wheels, "serve,export,load-test", python)
 
 
 def test_a_model_is_trained_exported_served_and_measured(installed: Installed) -> None:

@@ -9,17 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.wheels.conftest import Installed, installing
+from tests.integration.wheels.conftest import Installed, install
 
 SENTENCE = {"text_input": "Good morning.", "target_language": "de"}
 
 
 @pytest.fixture(scope="module")
-def installed(
-    python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installed]:
-    with installing(tmp_path_factory.mktemp("empty"), wheels, "serve", python) as installed:
-        yield installed
+def installed(python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(tmp_path_factory.mktemp("empty"), wheels, "serve", python)
 
 
 @pytest.fixture(scope="module")
