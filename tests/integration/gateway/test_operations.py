@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -15,10 +16,11 @@ from typing import Any
 
 import pytest
 from dragoman_gateway.web.connections import HEAD_BYTES
+from dragoman_serving.launch.ports import free_ports
 
 from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
-from tests.integration.test_restart import serving
+from tests.integration.test_restart import serving, starting
 
 SECRET = "xylophone"
 PORTS = (("grpc", "triton"), ("http", "triton_http"))
@@ -135,6 +137,31 @@ def test_it_is_ready_again_when_triton_is_back(tmp_path: Path, start_gateway: St
                 while gateway.get("/readyz").status != 200 and time.monotonic() < deadline:
                     time.sleep(0.1)
                 assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
+
+
+def test_it_gets_ready_when_the_models_have_loaded(
+    tmp_path: Path, start_gateway: StartGateway
+) -> None:
+    """Started before its server; the engine is paused while it loads its model."""
+    ports = dict(zip(("grpc", "http", "metrics"), free_ports(3), strict=True))
+    urls = {"triton": f"grpc://127.0.0.1:{ports['grpc']}"}
+    urls["triton_http"] = f"http://127.0.0.1:{ports['http']}"
+    words = [f"--{name}-port={port}" for name, port in ports.items()]
+    with start_gateway(**urls) as gateway, starting(tmp_path, *words, "--no-gateway") as server:
+        assert gateway.get("/readyz").status == 503
+        server.wait_for(lambda: {"engine", "triton"} <= server.pids().keys())
+        engine = server.pids()["engine"]
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            for _ in range(10):
+                answer = gateway.get("/readyz")
+                assert (answer.status, "retry-after" in answer.headers) == (503, True)
+                assert (gateway.get("/livez").status, translate(gateway)) == (200, 503)
+            assert not server.is_ready
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        server.wait_for(lambda: gateway.get("/readyz").status == 200)
+        assert translate(gateway) == 200
 
 
 @pytest.mark.parametrize(
