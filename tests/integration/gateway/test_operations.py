@@ -191,6 +191,46 @@ def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, stat
     assert time.monotonic() - begin_s < 20
 
 
+FORM = b"Content-Type: multipart/form-data; boundary=x\r\n"
+PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "headers", "begin", "piece", "status"),
+    [
+        (b"POST /api/v1/translate", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+        (b"POST /v2/translate", b"Transfer-Encoding: chunked\r\n", b"", b"1\r\n{\r\n", b"408"),
+        (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"1;", b"a", b"408"),
+        (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"0\r\n", b"a: b\r\n", b"408"),
+        (b"POST /translate_file", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+        (b"POST /v2/document", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+        (b"POST /api/v1/documents", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+        (b"GET /livez", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+        (b"POST /nowhere", b"Content-Length: 99999\r\n", b"", b"{", b"404"),  # before its body
+    ],
+)
+def test_a_body_that_drips_for_ever_ends(
+    slow: RunningGateway, line: bytes, headers: bytes, begin: bytes, piece: bytes, status: bytes
+) -> None:
+    """A few bytes come every 50 ms, below the rate of `--upload-timeout-s`."""
+    head = line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n" + begin
+    answer = b""
+    with socket.create_connection(("127.0.0.1", slow.port), 0.05) as connection:
+        begin_s = time.monotonic()
+        connection.sendall(head)
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - begin_s < 20:
+                with contextlib.suppress(TimeoutError):
+                    received = connection.recv(65536)
+                    if not received:
+                        break
+                    answer += received
+                connection.sendall(piece)
+            else:
+                pytest.fail("the connection is held")
+    assert answer.startswith(b"HTTP/1.1 " + status), answer
+
+
 @pytest.mark.parametrize(
     ("before", "more_bytes", "statuses"),
     [
