@@ -163,7 +163,7 @@ def test_watchers_are_bounded_and_share_what_is_asked(
     monkeypatch.setattr(app.gateway.translations._requests, "info", info)
 
     async def work() -> None:
-        service, request = service_of(app), messages.HealthCheckRequest()
+        service, request = service_of(app), messages.HealthCheckRequest().SerializeToString()
         watched = [service._watch(request, Context()) for _ in range(20)]
         for one in watched:
             assert (await anext(one)).status == 1
