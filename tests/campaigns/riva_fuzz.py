@@ -102,29 +102,29 @@ class _Attack:
         return Ended.ANSWERED
 
     def _damaged(self, chance: Random) -> Ended:
-        self._call(_TRANSLATE, _message(chance), _metadata(chance))
+        self._call(_TRANSLATE, message(chance), _metadata(chance))
         return Ended.ANSWERED
 
     def _other(self, chance: Random) -> Ended:
-        message = chance.choice((_message(chance), chance.randbytes(chance.randrange(60))))
-        self._call(chance.choice(_OTHER_METHODS), message, _metadata(chance))
+        sent = chance.choice((message(chance), chance.randbytes(chance.randrange(60))))
+        self._call(chance.choice(_OTHER_METHODS), sent, _metadata(chance))
         return Ended.ANSWERED
 
     def _watch(self, chance: Random) -> Ended:
         """Read the first answer of a stream, and leave."""
-        answers = self._channel.unary_stream(_WATCH)(_message(chance), timeout=_ANSWER_S)
+        answers = self._channel.unary_stream(_WATCH)(message(chance), timeout=_ANSWER_S)
         next(answers)
         answers.cancel()
         return Ended.LEFT
 
     def _cancelled(self, chance: Random) -> Ended:
-        future = self._channel.unary_unary(_TRANSLATE).future(_message(chance), timeout=_ANSWER_S)
+        future = self._channel.unary_unary(_TRANSLATE).future(message(chance), timeout=_ANSWER_S)
         time.sleep(chance.random() * 0.01)
         future.cancel()
         return Ended.LEFT
 
     def _frames(self, chance: Random) -> Ended:
-        sent = grpc_damage.connection(chance, _message(chance), _TRANSLATE)
+        sent = grpc_damage.connection(chance, message(chance), _TRANSLATE)
         received = http2.exchange(self._port, sent, _FRAMES_S)
         return Ended.ANSWERED if received else Ended.LEFT
 
@@ -133,7 +133,7 @@ class _Attack:
         return bytes(call(message, timeout=_ANSWER_S, metadata=metadata))
 
 
-def _message(chance: Random) -> bytes:
+def message(chance: Random) -> bytes:
     """A request to translate with damaged fields, or with damaged bytes."""
     request = messages.TranslateTextRequest(
         texts=chance.choices(_TEXTS, k=chance.choice((*[1] * 8, 0, 2, 50))),
