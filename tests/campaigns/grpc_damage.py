@@ -124,10 +124,9 @@ def _content(chance: Random, datatype: str) -> bytes:
     return found[: chance.randrange(len(found) + 1)] if chance.random() < 0.05 else found
 
 
-def connection(chance: Random, body: bytes) -> bytes:
-    """All bytes of a damaged connection that starts like a call of `ModelInfer`."""
-    path = (SERVICE + "ModelInfer").encode()
-    headers = block(call_headers(path, [chance.choice(_ODD_HEADERS)]))
+def connection(chance: Random, body: bytes, method: str = SERVICE + "ModelInfer") -> bytes:
+    """All bytes of a damaged connection that starts like a call of a method."""
+    headers = block(call_headers(method.encode(), [chance.choice(_ODD_HEADERS)]))
     data = b"\0" + struct.pack(">I", len(body)) + body
     frames = [
         frame(Type.SETTINGS, 0, 0, _settings(chance)),

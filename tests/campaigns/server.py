@@ -63,7 +63,8 @@ class CampaignServer:
                 translations are not compared with the shipped model's.
         """
         self._models = models
-        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port = steady_ports(4)
+        ports = steady_ports(5)
+        self.http_port, self.grpc_port, self.metrics_port, self.gateway_port, self.riva_port = ports
         self._has_gateway = gateway
         self._state = tempfile.TemporaryDirectory()
         self.stop_s = 0.0
@@ -201,7 +202,7 @@ class CampaignServer:
         command += ["--on-failure", "restart"]
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
         if self._has_gateway:
-            ports["gateway"] = self.gateway_port
+            ports |= {"gateway": self.gateway_port, "gateway-riva": self.riva_port}
             command += ["--gateway-folder", self._state.name]
         else:
             command.append("--no-gateway")

@@ -48,14 +48,28 @@ class Server:
                 cwd=REPOSITORY,
                 stderr=file if stderr is None else stderr,
             )
-        self.wait_for(lambda: READY.search(self.log))
-        found = READY.search(self.log)
-        assert found
-        self.http, self.grpc = found.groups()
 
     @property
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
+
+    @property
+    def is_ready(self) -> bool:
+        return READY.search(self.log) is not None
+
+    @property
+    def http(self) -> str:
+        return self._urls[0]
+
+    @property
+    def grpc(self) -> str:
+        return self._urls[1]
+
+    @property
+    def _urls(self) -> tuple[str, str]:
+        found = READY.search(self.log)
+        assert found
+        return found[1], found[2]
 
     @property
     def gateway(self) -> str:
@@ -115,15 +129,24 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(
+def starting(
     folder: Path, *words: str, most_files: int | None = None, stderr: int | None = None
 ) -> Iterator[Server]:
+    """A server that may not be ready yet."""
     server = Server(folder / "log", *words, most_files=most_files, stderr=stderr)
     try:
         yield server
     finally:
         server.process.kill()
         server.process.wait()
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *words: str, **how: int | None) -> Iterator[Server]:
+    """A server that is ready."""
+    with starting(folder, *words, **how) as server:
+        server.wait_for(lambda: server.is_ready)
+        yield server
 
 
 @contextlib.contextmanager

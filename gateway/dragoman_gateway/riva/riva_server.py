@@ -12,10 +12,14 @@ from dragoman_gateway.core.record import RequestRecord
 from dragoman_gateway.riva.riva_service import NAME, RivaService
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.request_spans import RequestSpans
+from dragoman_gateway.web.requests import LEAST_BYTES_PER_S
 
 _CALLS = 1000
 """Maximum number of concurrent calls; others get RESOURCE_EXHAUSTED."""
 _IDLE_MS = 60_000
+_AGE_S = 300.0
+"""Time after which a connection is asked to end, when its calls have ended; gRPC's clients open a
+new one. gRPC has no timeout for a request that arrives in small parts."""
 
 
 class RivaServer:
@@ -43,6 +47,8 @@ class RivaServer:
     async def open(self) -> None:
         """Open the port."""
         settings = self._gateway.settings
+        upload_s = settings.upload_timeout_s + settings.body_bytes / LEAST_BYTES_PER_S
+        grace_s = upload_s + settings.timeout_s
         self._server = grpc.aio.server(
             maximum_concurrent_rpcs=_CALLS,
             options=[
@@ -51,6 +57,8 @@ class RivaServer:
                 ("grpc.keepalive_time_ms", _IDLE_MS),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.max_connection_age_ms", int(_AGE_S * 1000)),
+                ("grpc.max_connection_age_grace_ms", int(grace_s * 1000)),
             ],
         )
         self._server.add_generic_rpc_handlers(self._service.handlers)

@@ -79,11 +79,10 @@ class RivaService:
             ),
             **{name: grpc.stream_stream_rpc_method_handler(_refuse_speech) for name in _UNSERVED},
         }
-        read_health = messages.HealthCheckRequest.FromString
         write_health = messages.HealthCheckResponse.SerializeToString
         health = {
-            "Check": grpc.unary_unary_rpc_method_handler(self._check, read_health, write_health),
-            "Watch": grpc.unary_stream_rpc_method_handler(self._watch, read_health, write_health),
+            "Check": grpc.unary_unary_rpc_method_handler(self._check, None, write_health),
+            "Watch": grpc.unary_stream_rpc_method_handler(self._watch, None, write_health),
         }
         return [
             grpc.method_handlers_generic_handler(messages.TRANSLATION_SERVICE, translation),
@@ -181,13 +180,15 @@ class RivaService:
         caller = await self._gateway.access.caller(secret, NAME, _address(context.peer()))
         return caller.obeying(metadata.get("cache-control", ""))
 
-    async def _check(self, request: Any, context: Any) -> Any:
+    async def _check(self, received: bytes, context: Any) -> Any:
+        request = await _health_request(received, context)
         if request.service not in ("", messages.TRANSLATION_SERVICE):
             message = f"there is no service {request.service[:100]!r}"
             await context.abort(grpc.StatusCode.NOT_FOUND, message)
         return messages.HealthCheckResponse(status=await self._health())
 
-    async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
+    async def _watch(self, received: bytes, context: Any) -> AsyncIterator[Any]:
+        request = await _health_request(received, context)
         if self._watchers >= _MOST_WATCHERS:
             message = f"{_MOST_WATCHERS} clients watch already: call Check"
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
@@ -217,7 +218,14 @@ def _parsed(request_type: Any, received: bytes) -> Any:
         return request_type.FromString(received)
     except DecodeError as error:
         name = request_type.DESCRIPTOR.name
-        raise InvalidInput(f"the request is not a {name} of Riva") from error
+        raise InvalidInput(f"the request is not a valid {name}") from error
+
+
+async def _health_request(received: bytes, context: Any) -> Any:
+    try:
+        return _parsed(messages.HealthCheckRequest, received)
+    except InvalidInput as error:
+        await _abort(context, error)
 
 
 def _models(languages: Languages) -> dict[str, tuple[list[str], list[str]]]:
@@ -237,7 +245,10 @@ def _check_model(model: str, languages: Languages) -> None:
 def _check_variation(written: str) -> None:
     """Validate the field; it has no effect, since the engine's own limit is always larger."""
     if written and not (
-        written.isascii() and written.isdigit() and int(written) <= _MOST_VARIATION
+        written.isascii()
+        and written.isdigit()
+        and len(written) < 20
+        and int(written) <= _MOST_VARIATION
     ):
         raise InvalidInput(
             f"max_len_variation {written[:20]!r}: give a whole number up to {_MOST_VARIATION}"

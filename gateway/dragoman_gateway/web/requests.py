@@ -26,7 +26,7 @@ from dragoman_gateway.core.errors import (
 _Shape = TypeVar("_Shape")
 _Result = TypeVar("_Result")
 _AGAIN_S = 1.0
-_LEAST_BYTES_PER_S = 64 << 10
+LEAST_BYTES_PER_S = 64 << 10
 """At this speed, a body of any length arrives in time."""
 _MOST_FIELDS = 10_000
 """Maximum number of fields in a form."""
@@ -202,11 +202,11 @@ class BoundedBody:
         except TimeoutError:
             raise SlowUpload(
                 f"the body did not arrive within {self._timeout_s:g} s, and after that at "
-                f"{_LEAST_BYTES_PER_S >> 10} KiB a second"
+                f"{LEAST_BYTES_PER_S >> 10} KiB a second"
             ) from None
         size = len(message.get("body", b""))
         self._size += size
-        self._deadline_s += size / _LEAST_BYTES_PER_S
+        self._deadline_s += size / LEAST_BYTES_PER_S
         if self._size > self._most_bytes:
             raise self._too_large or TooLarge(
                 f"the body has more than {self._most_bytes:,} bytes: send less"

@@ -8,6 +8,7 @@ import json
 import signal
 import sqlite3
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +27,7 @@ from dragoman_gateway.core.store import FILE_NAME
 from dragoman.cli import main
 from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.redis_server import running_redis
 
 TRANSLATE = "/api/v1/translate"
 SENTENCE = "Der Zug nach Xylophonstadt kommt um neun Uhr."
@@ -92,6 +94,32 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
     (listed,) = keys(tmp_path, "list")["keys"]
     assert listed["used"] == {"characters": 3 * size, "requests": 3}
     assert listed["last_used_day"] is not None
+
+
+@pytest.mark.thorough
+def test_two_gateways_on_one_redis_keep_one_quota(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    """Needs a Redis, of the machine or from Debian; the keys are copied as docs/keys.md says."""
+    first, second, size = tmp_path / "first", tmp_path / "second", len(SENTENCE)
+    key = keys(first, "add", "--characters-per-month", str(10 * size))["key"]
+    rare = keys(first, "add", "--requests-per-minute", "1")["key"]
+    second.mkdir(mode=0o700)
+    keys(first, "backup", str(second / FILE_NAME))
+    with contextlib.ExitStack() as running:
+        url = running.enter_context(running_redis(tmp_path / "redis")).url
+        variable = {"DRAGOMAN_GATEWAY_LIMITS_URL": url}
+        both = [
+            running.enter_context(start_gateway(folder=folder, environment=variable))
+            for folder in (first, second)
+        ]
+        pool = running.enter_context(ThreadPoolExecutor(4))
+        found = [*pool.map(lambda number: ask(both[number % 2], key), range(30))]
+        assert Counter(found) == {200: 10, 429: 20}
+        for gateway in both:
+            used = gateway.get("/api/v1/usage", headers={"Authorization": f"Bearer {key}"}).json
+            assert used["characters"] == 10 * size
+        assert [ask(gateway, rare) for gateway in both] == [200, 429]
 
 
 def test_deepls_client_raises_its_own_exceptions(

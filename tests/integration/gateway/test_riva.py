@@ -144,10 +144,11 @@ def test_wrong_requests_are_named(client: NeuralMachineTranslationClient) -> Non
     ):
         code, details = status_of(lambda given=arguments: client.translate(*given))
         assert (code, details.startswith(message)) == (invalid, True), details
-    code, details = status_of(
-        lambda: client.translate(["A."], "", "en", "de", max_len_variation="many")
-    )
-    assert (code, "max_len_variation 'many'" in details) == (invalid, True)
+    for wrong in ("many", "9" * 10_000):
+        code, details = status_of(
+            lambda given=wrong: client.translate(["A."], "", "en", "de", max_len_variation=given)
+        )
+        assert (code, f"max_len_variation '{wrong[:20]}'" in details) == (invalid, True)
     code, _ = status_of(lambda: client.translate(["A. " * 50_000], "", "en", "de"))
     assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert client.translate(["Hello."], "", "en", "de").translations[0].text == "Hallo."
@@ -155,8 +156,12 @@ def test_wrong_requests_are_named(client: NeuralMachineTranslationClient) -> Non
 
 def test_rubbish_and_unknown_calls_do_not_end_it(riva: RunningGateway) -> None:
     with grpc.insecure_channel(riva.riva) as channel:
-        for path in ("TranslateText", "Nothing"):
-            call = channel.unary_unary(f"/nvidia.riva.nmt.RivaTranslation/{path}")
+        for path in (
+            "nvidia.riva.nmt.RivaTranslation/TranslateText",
+            "nvidia.riva.nmt.RivaTranslation/Nothing",
+            "grpc.health.v1.Health/Check",
+        ):
+            call = channel.unary_unary(f"/{path}")
             assert status_of(lambda made=call: made(b"\xff\xff\xff"))[0] in (
                 grpc.StatusCode.INVALID_ARGUMENT,
                 grpc.StatusCode.UNIMPLEMENTED,

@@ -17,7 +17,7 @@ from dragoman_gateway.core.store import open_database, transaction
 
 from tests.browser import Page, browsing, find_chromium
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
-from tests.npm_packages import AXE
+from tests.npm_packages import AXE, skip_without
 
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
@@ -33,7 +33,7 @@ CONTROL, SHIFT = 2, 8
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     chromium = find_chromium()
     if chromium is None:
-        pytest.skip("no Chromium: python -m tests.npm_packages fetches one")
+        skip_without("Chromium")
     with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
         yield page
 
@@ -610,7 +610,7 @@ def test_offline_goes_on_by_itself(page: Page) -> None:
 
 def test_axe_finds_nothing_serious(page: Page) -> None:
     if not AXE.exists():
-        pytest.skip("no axe-core: python -m tests.npm_packages fetches it")
+        skip_without("axe-core")
     page.evaluate(AXE.read_text("utf-8"))
     choose(page, "source", "en")
     enter(page, "The quaggle frobnicated the zorp of Blorptown.<br>")

@@ -19,7 +19,15 @@ from dragoman_serving.translation.translator import Translator
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from tests.campaigns import __main__ as campaign
-from tests.campaigns import faults, gateway_damage, grpc_damage, http2, models, replacements
+from tests.campaigns import (
+    faults,
+    gateway_damage,
+    grpc_damage,
+    http2,
+    models,
+    replacements,
+    riva_fuzz,
+)
 from tests.campaigns.http_damage import KINDS
 from tests.campaigns.http_fuzz import is_complete
 from tests.campaigns.inputs import statistic
@@ -210,7 +218,11 @@ def test_an_http_answer_is_complete_at_its_stated_end() -> None:
 
 
 def test_damaged_messages_are_made_from_the_seed() -> None:
-    for make in (grpc_damage.message, lambda chance: grpc_damage.connection(chance, b"body")):
+    for make in (
+        grpc_damage.message,
+        riva_fuzz.message,
+        lambda chance: grpc_damage.connection(chance, b"body"),
+    ):
         made = [make(Random(number)) for number in range(300)]
         assert made == [make(Random(number)) for number in range(300)]
         assert len(set(made)) > 100

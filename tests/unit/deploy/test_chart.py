@@ -27,7 +27,7 @@ from dragoman.commands.serve_settings import SETTINGS
 from tests import debian
 from tests.conftest import REPOSITORY
 from tests.kubernetes_tools import CHART, only, rendered, run
-from tests.npm_packages import FOLDER
+from tests.npm_packages import FOLDER, skip_without
 from tests.unit.deploy.test_deploy import metrics_in
 
 BUNDLE = "models.serve={/bundles/en-de}"
@@ -129,7 +129,7 @@ def test_kubernetes_takes_every_object(minor: int) -> None:
 def custom_faults(found: list[dict[str, Any]]) -> list[str]:
     """The errors that the schemas of further resources report."""
     if not (FOLDER / "node_modules" / "@kubernetes-models").exists():
-        pytest.skip("no schemas: python -m tests.npm_packages fetches them")
+        skip_without("schemas of Kubernetes resources")
     script = REPOSITORY / "tests" / "data" / "kubernetes" / "check_custom_resources.mjs"
     node = Path(ROOT_DIR) / "bin" / "node"
     checked = subprocess.run(

@@ -13,6 +13,7 @@ import pytest
 from dragoman.drawing.page import LEAST, write_page
 from dragoman.kernel.attention_maps import KINDS, Attention
 from tests.browser import Page, browsing, find_chromium
+from tests.npm_packages import skip_without
 
 NASTY = "<script>document.title='run'</script>"
 SOURCE = ("<2de>", "▁The", NASTY, "&amp;", "</s>")
@@ -40,7 +41,7 @@ def attention(seed: int = 0) -> Attention:
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     chromium = find_chromium()
     if chromium is None:
-        pytest.skip("no Chromium: python -m tests.npm_packages fetches one")
+        skip_without("Chromium")
     with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
         yield page
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dragoman_client import LanguagePair, ServerInfo, TokenScores, Translation
 from dragoman_gateway.core.cache import Cache, CacheKeys, fingerprint
+from dragoman_options.table import OPTIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ SMALL = st.text("a|:,\"'{}[]=\\ä", max_size=4)
 REQUESTS = st.tuples(
     st.binary(max_size=2),
     st.dictionaries(
-        st.sampled_from(["beam_width", "seed", "suppress", "repair"]),
+        st.sampled_from(sorted(OPTIONS)),
         st.one_of(st.integers(0, 2), SMALL, st.booleans(), st.tuples(SMALL, SMALL)),
         max_size=2,
     ),

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shutil
 import socket
-import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,59 +19,15 @@ from dragoman_gateway.core.store import Store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests import debian
+from tests.redis_server import PASSWORD, Redis, running_redis
 
 pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
-PASSWORD = "pa55word-of-redis"
-
-
-class Redis:
-    """A Redis server on a free port."""
-
-    def __init__(self, command: list[str], environment: dict[str, str], folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._command = [
-            *(*command, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder)),
-            *("--save", "", "--appendonly", "no", "--requirepass", PASSWORD),
-        ]
-        self._environment = environment
-        self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}/0"
-        self.start()
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, env=self._environment, stdout=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            time.sleep(0.02)
-        pytest.fail("Redis did not start")
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    folder = tmp_path_factory.mktemp("redis")
-    command, environment = ["redis-server"], dict(os.environ)
-    if shutil.which("redis-server") is None:
-        packages = ("redis-tools", "libjemalloc2", "liblua5.1-0", "lua-cjson", "lua-bitop")
-        root = debian.unpack(folder / "system", *packages, "liblzf1")
-        libraries = [str(path.parent) for path in root.rglob("*.so*")]
-        environment["LD_LIBRARY_PATH"] = ":".join(sorted({*libraries}))
-        (server,) = root.rglob("redis-check-rdb")  # the server, by another name
-        command = [str(server.rename(server.with_name("redis-server")))]
-    server_process = Redis(command, environment, folder)
-    yield server_process
-    server_process.stop()
+    with running_redis(tmp_path_factory.mktemp("redis")) as one:
+        yield one
 
 
 @contextlib.asynccontextmanager

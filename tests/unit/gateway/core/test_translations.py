@@ -16,7 +16,9 @@ from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, Unava
 from dragoman_gateway.core.glossaries import Dictionary
 from dragoman_gateway.core.term_index import Terms
 from dragoman_gateway.core.translations import Translations
-from hypothesis import given, settings
+from dragoman_options.option import Option
+from dragoman_options.table import OPTIONS, SAMPLING, check, splits
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.gateway.core.model_server import ModelServer, asked_of, translations_of
@@ -77,10 +79,14 @@ def test_only_sentences_that_are_missing_are_sent() -> None:
     run(work)
 
 
-@pytest.mark.parametrize("how", ["store", "caller", "bytes", "sampling"])
+@pytest.mark.parametrize("how", ["store", "caller", "bytes", "sampling", "markup"])
 def test_nothing_is_kept_where_it_is_not_to_be(how: str) -> None:
     async def work(server: ModelServer, of: Translations) -> None:
-        options = {**TO_GERMAN, **({"temperature": 1.0} if how == "sampling" else {})}
+        more: dict[str, Any] = {
+            "sampling": {"temperature": 1.0},
+            "markup": {"markup": {"codes": [[0, 5, None]]}},
+        }
+        options = {**TO_GERMAN, **more.get(how, {})}
         caller = Caller("a", caches=how != "caller")
         for _ in range(2):
             await of.translate_admitted(caller, ["Hello."], options, store=how != "store")
@@ -99,23 +105,60 @@ def test_samples_with_a_seed_are_kept_whole() -> None:
     run(work)
 
 
+def values_of(option: Option) -> st.SearchStrategy[Any]:
+    """Valid values of an option for the text "Hello there."."""
+    words = st.text("ab,\"'|", min_size=1, max_size=3)
+    if option.choices:
+        return st.sampled_from(option.choices)
+    if option.range is not None:
+        least, most = option.range.least, option.range.most
+        most = least + 50 if isinstance(most, str) else most
+        if option.kind == "whole number":
+            return st.integers(int(least), int(most))
+        return st.floats(least, most, exclude_min=option.range.above)
+    return {
+        "text": words,
+        "texts": st.lists(words, min_size=1, max_size=1),
+        "terms": st.dictionaries(st.sampled_from(["Hello", "there"]), words),
+        "switch": st.booleans(),
+    }[option.kind]
+
+
+def apart(options: dict[str, Any]) -> tuple[Any, ...]:
+    """What keeps the entries of requests apart."""
+    checked = check(options)
+    return checked | {"split_sentences": None}, splits(checked)
+
+
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"beam_width": 2}, {"beam_width": 3}),
-        ({}, {"return_confidence": True}),
-        ({"prefix": "a"}, {"prefix": "b"}),
-        ({"glossary": {"hello": "a"}}, {"glossary": {"hello": "b"}}),
-        ({"source_language": "en"}, {"source_language": "de", "target_language": "en"}),
-        ({"seed": 1}, {"seed": 2}),
-    ],
+    "name", sorted(OPTIONS.keys() - {"source_language", "target_language", "markup"})
 )
-def test_what_changes_an_answer_keeps_entries_apart(
-    one: dict[str, Any], other: dict[str, Any]
-) -> None:
+@given(data=st.data())
+@settings(max_examples=30)
+def test_every_option_of_the_table_keeps_entries_apart(name: str, data: st.DataObject) -> None:
+    option = OPTIONS[name]
+    others: dict[str, Any] = {}
+    if option.only_with == "num_return_sequences":
+        others["num_return_sequences"] = 2
+    if name in SAMPLING:
+        others["seed"] = 1  # otherwise nothing is kept
+    values = st.one_of(st.none(), values_of(option))
+    one, other = ({**others, name: data.draw(values)} for _ in range(2))
+    assume(apart(one) != apart(other))
+
     async def work(server: ModelServer, of: Translations) -> None:
         for options in (one, other, one, other):
-            await ask(of, "Hello there.", **options)
+            await of.translate_admitted(ANONYMOUS, ["Hello there."], TO_GERMAN | options)
+        # Every entry contains the identity of the bundle.
+        assert len(server.asked) == (1 if name == "return_bundle" else 2)
+
+    run(work)
+
+
+def test_directions_keep_entries_apart() -> None:
+    async def work(server: ModelServer, of: Translations) -> None:
+        for source, target in (("en", "de"), ("de", "en")) * 2:
+            await ask(of, "Hello there.", source_language=source, target_language=target)
         assert len(server.asked) == 2
 
     run(work)

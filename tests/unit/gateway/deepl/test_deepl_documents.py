@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, get_args
 
 import pytest
+from dragoman_client import InvalidRequest
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.job import Job
+from dragoman_gateway.core.job_files import State
+from dragoman_gateway.deepl import deepl_documents, deepl_storing
 
 from tests.deepl_openapi import faults
 from tests.unit.gateway.asgi import Answer, Application
@@ -46,6 +53,54 @@ def test_a_document_comes_back_once(app: Application) -> None:
     assert "filename*=utf-8''a.txt" in result.headers["content-disposition"]
     assert checked(app, "POST", f"{path}/result", key).status == 404
     assert checked(app, "POST", path, key).status == 404
+
+
+def status_of(app: Application, handle: dict[str, str]) -> Any:
+    """The status of a document, and the HTTP status of its result."""
+    path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+    status = checked(app, "POST", path, key).json
+    return status, checked(app, "POST", f"{path}/result", key).status
+
+
+def test_documents_in_progress(stuck: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deepl_storing, "_STATUS_WAIT_S", 0.1)
+    handles = [upload(stuck).json for _ in range(3)]  # two are translated at the same time
+    found = [status_of(stuck, handle) for handle in handles]
+    states = ("translating", "translating", "queued")
+    assert found == [
+        ({"document_id": handle["document_id"], "status": state}, 503)
+        for handle, state in zip(handles, states, strict=True)
+    ]
+
+
+def test_a_document_that_fails_says_why() -> None:
+    def fail(text: str) -> str:
+        raise InvalidRequest("the option is refused")
+
+    with Application(fail) as app:
+        status, result = status_of(app, upload(app).json)
+    assert (status.pop("status"), result) == ("error", 404)
+    assert status.keys() == {"document_id", "error_message"}
+    assert "refused" in status["error_message"]
+
+
+@pytest.mark.parametrize("state", get_args(State))
+def test_every_status_is_one_of_deepls(state: State) -> None:
+    """The remaining time and the error are in the document's format too."""
+    now = datetime.now(UTC)
+    job = Job("a" * 32, "a.txt", state, 10, 0.5, now, now, 3.2, InvalidInput("no"))
+    status = deepl_documents.written_status(job)
+    body = json.dumps(status).encode()
+    assert faults("POST", "/v2/document/A", 200, "application/json", body) == []
+    assert (
+        status.keys() - {"document_id", "status"}
+        == {
+            "queued": set(),
+            "translating": {"seconds_remaining"},
+            "done": {"billed_characters"},
+            "error": {"error_message"},
+        }[status["status"]]
+    )
 
 
 def test_a_page_comes_back_as_a_page(app: Application) -> None:

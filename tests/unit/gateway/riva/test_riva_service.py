@@ -1,22 +1,25 @@
-"""Riva calls without a network, with a stand-in for Triton."""
+"""Riva calls, most of them without a network, with a stand-in for Triton."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import grpc
 import pytest
-from dragoman_gateway.riva import messages, riva_service
+from dragoman_gateway.riva import messages, riva_server, riva_service
+from dragoman_gateway.riva.riva_server import RivaServer
 from dragoman_gateway.riva.riva_service import RivaService
 from dragoman_gateway.web.request_spans import RequestSpans
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dragoman.kernel.tracing import TraceOptions, Tracing
+from tests.campaigns import http2
+from tests.campaigns.http2 import END_STREAM, Type
 from tests.unit.gateway.asgi import Application
 
 
@@ -160,7 +163,7 @@ def test_watchers_are_bounded_and_share_what_is_asked(
     monkeypatch.setattr(app.gateway.translations._requests, "info", info)
 
     async def work() -> None:
-        service, request = service_of(app), messages.HealthCheckRequest()
+        service, request = service_of(app), messages.HealthCheckRequest().SerializeToString()
         watched = [service._watch(request, Context()) for _ in range(20)]
         for one in watched:
             assert (await anext(one)).status == 1
@@ -175,3 +178,30 @@ def test_watchers_are_bounded_and_share_what_is_asked(
 
     app._runner.run(work())
     assert len(asked) <= 2
+
+
+def test_a_message_that_drips_for_ever_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends; another client does not notice the age of its own."""
+    monkeypatch.setattr(riva_server, "_AGE_S", 1.0)
+    path = f"/{messages.TRANSLATION_SERVICE}/TranslateText".encode()
+    head = http2.call(path, b"").removesuffix(http2.frame(Type.DATA, END_STREAM, 1, bytes(5)))
+    length = http2.frame(Type.DATA, 0, 1, b"\0" + (1000).to_bytes(4, "big"))
+
+    async def drip(app: Application) -> None:
+        server = RivaServer(app.gateway)
+        await server.open()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        ended = asyncio.create_task(reader.read())
+        writer.write(head + length)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            check = channel.unary_unary(f"/{messages.HEALTH_SERVICE}/Check")
+            while not ended.done():
+                writer.write(http2.frame(Type.DATA, 0, 1, b"x"))
+                await check(b"")
+                await asyncio.sleep(0.05)
+        with suppress(ConnectionError):
+            await ended
+        await server.close(0)
+
+    with Application(timeout_s=1, upload_timeout_s=1, body_bytes=1024) as app:
+        app._runner.run(asyncio.wait_for(drip(app), 20))

@@ -1,0 +1,67 @@
+"""Connections whose client reads the response slowly or not at all, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from dragoman_gateway.web import connections
+from dragoman_gateway.web.connections import BoundedConnection
+from starlette.responses import Response
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+_BODY = bytes(8 << 20)
+"""More than the buffers of a connection."""
+
+
+async def _answer(scope: Any, receive: Any, send: Callable[[Any], Any]) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for begin in range(0, len(_BODY), 1 << 16):
+        part = _BODY[begin : begin + (1 << 16)]
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body"})
+
+
+def _refuse(*_: object) -> Response:
+    pytest.fail("the request was refused")
+
+
+async def received(pause_s: float) -> int:
+    """The bytes that a client gets that pauses before it reads, and in the middle of reading."""
+    config = Config(_answer, lifespan="off", log_config=None)
+    config.load()
+    state, loop = ServerState(), asyncio.get_running_loop()
+
+    def connection() -> BoundedConnection:
+        return BoundedConnection(config, state, {}, refusal=_refuse, most=10, head_s=10)
+
+    server = await loop.create_server(connection, "127.0.0.1", 0)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        await loop.sock_connect(client, server.sockets[0].getsockname())
+        await loop.sock_sendall(client, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        size = 0
+        for most in (len(_BODY) // 2, 2 * len(_BODY)):
+            await asyncio.sleep(pause_s)
+            try:
+                while size < most and (part := await loop.sock_recv(client, 1 << 16)):
+                    size += len(part)
+            except ConnectionError:
+                break
+    server.close()
+    return size
+
+
+def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALLED_S", 1.0)
+    assert asyncio.run(received(2.0)) < len(_BODY)
+
+
+def test_a_client_that_pauses_shortly_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALLED_S", 10.0)
+    assert asyncio.run(received(0.5)) > len(_BODY)
