@@ -17,7 +17,7 @@ from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.futures import outcome_error, when_all_done
 from dragoman_serving.engine.settings import BatchLimits, EngineSettings
 from dragoman_serving.models.changes import BundleWatch
-from dragoman_serving.models.footprint import Footprint, bounded, measure
+from dragoman_serving.models.footprint import Footprint, bounded, measure, most_of_bundles
 from dragoman_serving.models.keeper import Keeper, Lease
 from dragoman_serving.models.loading import Layout, choose_layout
 from dragoman_serving.models.routes import Bundle, Route, Routes, check_names, read_bundles
@@ -27,8 +27,6 @@ from dragoman_serving.translation.translator import Load, Translator
 
 log = logging.getLogger(__name__)
 
-_RESERVED_BYTES = 48 << 20
-"""Memory for waiting requests and their answers, which belong to no bundle."""
 _FIRST = {"max_tokens": 1, "repair": False}
 """Options of the warm-up translation, which must be short because other bundles are in use."""
 _RESIDENT_PAGES = 1
@@ -260,19 +258,19 @@ def resident_bytes() -> int:
 
 
 def _most_of_bundles(memory_bytes: int) -> int:
-    """The memory limit of the process, without what the engine itself takes.
+    """The memory limit of all bundles of this process.
 
     Raises:
         UsageError: nothing is left for bundles.
     """
-    own_bytes = resident_bytes() + _RESERVED_BYTES
-    left_bytes = memory_bytes - own_bytes
-    if left_bytes <= 0:
+    most_bytes = most_of_bundles(memory_bytes, resident_bytes())
+    if most_bytes <= 0:
+        own_mb = (memory_bytes - most_bytes) / 1e6
         raise UsageError(
-            f"--memory {memory_bytes}: the engine itself takes {own_bytes} bytes; give more"
+            f"--memory {memory_bytes / 1e6:g}MB: the engine itself takes {own_mb:.0f} MB: give more"
         )
     log.info(
         "models take at most %.0f MB, the engine with them at most %.0f MB",
-        *(left_bytes / 1e6, memory_bytes / 1e6),
+        *(most_bytes / 1e6, memory_bytes / 1e6),
     )
-    return left_bytes
+    return most_bytes

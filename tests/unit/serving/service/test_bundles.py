@@ -191,7 +191,8 @@ def test_only_the_first_and_what_is_preloaded_is_loaded_at_the_start(folders: li
     with serving(folders, preload=("fr-de",)) as connect:
         why = connect().introduce(hello(Path("nowhere")))
         assert why == (
-            "--preload fr-de: neither a direction nor a model; models: first, french, second"
+            "--preload fr-de: neither a model nor a direction; "
+            "known: first, french, second, en-de, de-en, en-fr, fr-en"
         )
 
 
@@ -289,7 +290,7 @@ def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
         assert taken_bytes <= (bundles.keeper.most_bytes or 0)
     assert sum(one.record.evictions for one in bundles.keeper.residents) >= 3
     bundles.close()
-    with pytest.raises(UsageError, match="--memory 1000: the engine itself takes"):
+    with pytest.raises(UsageError, match=r"--memory 0\.001MB: the engine itself takes"):
         Bundles(folders, EngineSettings(), ModelsToServe(memory_bytes=1000), lambda _: None)
     too_little = ModelsToServe(memory_bytes=resident_bytes() + 50 * MB)
     with pytest.raises(DragomanError, match=r"takes up to .* serve with more --memory"):
