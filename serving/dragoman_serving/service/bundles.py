@@ -28,7 +28,7 @@ from dragoman_serving.translation.translator import Load, Translator
 log = logging.getLogger(__name__)
 
 _FIRST = {"max_tokens": 1, "repair": False}
-"""Options of the warm-up translation, which must be short because other bundles are in use."""
+"""Options of a bundle's first translation, which must be short because other bundles are in use."""
 _RESIDENT_PAGES = 1
 """Index of `resident` in /proc/self/statm.
 
@@ -60,8 +60,8 @@ class Bundles:
         """
         self._settings, self._on_failure = settings, on_failure
         self._statistics = Statistics()
-        self._described: set[str] = set()
-        """Identities of bundles whose descriptions were logged."""
+        self._proven: set[str] = set()
+        """Identities of bundles that have translated once."""
         self._checked: dict[str, list[tuple[int, ...]]] = {}
         """States of the files of checked bundles, by identity."""
         self._most_bytes = None
@@ -186,20 +186,24 @@ class Bundles:
         return measure(bundle.folder, bundle.manifest, self._settings_of(bundle))
 
     def _load(self, bundle: Bundle) -> Translator:
-        """Load a bundle, and translate once to warm it up."""
+        """Load a bundle, and translate once if it never has, which proves that it works.
+
+        When it is loaded again, that would only take time from other bundles' requests.
+        """
         self._check(bundle)
         translator = Translator(
             *(bundle.folder, self._settings_of(bundle), self._on_failure, self._statistics),
             manifest=bundle.manifest,
         )
+        if bundle.manifest.identity in self._proven:
+            return translator
         try:
             translator.translate(["1"], _FIRST)
         except BaseException:
             translator.close()
             raise
-        if bundle.manifest.identity not in self._described:
-            self._described.add(bundle.manifest.identity)
-            log.info("model %s: %s", bundle.name, translator.description)
+        self._proven.add(bundle.manifest.identity)
+        log.info("model %s: %s", bundle.name, translator.description)
         return translator
 
     def _check(self, bundle: Bundle) -> None:
