@@ -111,15 +111,15 @@ def check_memory(memory_bytes: int, bundles: Sequence[Bundle], settings: EngineS
         UsageError: it has not, or a bundle does not run in compiled code.
     """
     most_bytes = most_of_bundles(memory_bytes)
-    own_bytes = memory_bytes - most_bytes
-    for bundle in bundles:
-        least_bytes = _least(bundle, settings, most_bytes)
-        if least_bytes > most_bytes:
-            raise UsageError(
-                f"--memory {memory_bytes / 1e6:g}MB: the engine takes {own_bytes / 1e6:.0f} MB, "
-                f"and the model {bundle.name!r} up to {least_bytes / 1e6:.0f} MB: give at least "
-                f"{-(-(own_bytes + least_bytes) // 10**6)}MB"
-            )
+    least = {bundle.name: _least(bundle, settings, most_bytes) for bundle in bundles}
+    largest = max(least, key=lambda name: least[name])
+    if least[largest] > most_bytes:
+        own_bytes = memory_bytes - most_bytes
+        raise UsageError(
+            f"--memory {memory_bytes / 1e6:g}MB: the engine takes {own_bytes / 1e6:.0f} MB, and "
+            f"the model {largest!r} up to {least[largest] / 1e6:.0f} MB: give at least "
+            f"{-(-(own_bytes + least[largest]) // 10**6)}MB"
+        )
 
 
 def _least(bundle: Bundle, settings: EngineSettings, from_bytes: int) -> int:

@@ -198,7 +198,7 @@ class Routes:
             (one.source, one.target) == (source, target) for one in self.pairs if not one.via
         ):
             direct = ("-".join((one.source, one.target)) for one in self.pairs if not one.via)
-            known = ", ".join((*self._by_name, *direct))
+            known = ", ".join(dict.fromkeys((*self._by_name, *direct)))
             raise UsageError(f"--preload {name}: neither a model nor a direction; known: {known}")
         return self.choose(source, target).bundles[0]
 

@@ -18,6 +18,7 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME
+from tests.conftest import REPOSITORY
 
 
 @pytest.fixture(scope="module")
@@ -144,13 +145,16 @@ def test_a_flag_without_its_value_is_one_line(
 
 
 def test_the_memory_that_is_named_as_the_least_is_enough(random_bundle: Path) -> None:
-    def options(memory_bytes: int) -> ServeOptions:
-        to_serve = ModelsToServe((str(random_bundle),), memory_bytes=memory_bytes)
+    def options(memory_bytes: int, *others: Path) -> ServeOptions:
+        bundles = tuple(map(str, (random_bundle, *others)))
+        to_serve = ModelsToServe(bundles, memory_bytes=memory_bytes)
         return ServeOptions(None, http_port=0, grpc_port=0, metrics_port=0, to_serve=to_serve)
 
     found = re.search(r"give at least (\d+)MB$", refusal(options(1)))
     assert found is not None
     least_bytes = int(found[1]) * 10**6
     assert refusal(options(least_bytes - 10**6))
+    shipped = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+    assert "the model 'en-de-fr' up to " in refusal(options(1, shipped))  # the largest one
     with TritonServer(options(least_bytes)) as server, Translator(server.grpc_url) as client:
         assert client.info().languages == ("en", "de")
