@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
+from typing import NoReturn
 
 from dragoman import __version__
 from dragoman.kernel.errors import DragomanError, UsageError
@@ -92,11 +93,19 @@ def main(words: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the list of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        """See `argparse`."""
+        self.exit(2, f"{self.prog}: {message}: see {self.prog} --help\n")
+
+
 def _read(
     words: Sequence[str], command: str
 ) -> tuple[argparse.Namespace, Callable[[argparse.Namespace], int]]:
     """The parsed arguments, and the function that runs the command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dragoman",
         usage="dragoman [-h] [--version] [--quiet] COMMAND ...",
         description=None if command else _overview(),

@@ -119,6 +119,7 @@ def _options(
         if repository is None and resolved.values[name]:
             raise UsageError(f"--{name}: is for models of a repository; give --repository")
     settings = resolved.values
+    memory = settings["memory"]
     return ServeOptions(
         repository=repository,
         address=settings["address"],
@@ -136,7 +137,7 @@ def _options(
         to_serve=ModelsToServe(
             bundles=tuple(map(str, bundles)),
             preload=tuple(settings["preload"]),
-            memory_bytes=settings["memory"] and read_bytes("--memory", settings["memory"]),
+            memory_bytes=None if memory is None else read_bytes("--memory", memory),
             pivot=settings["pivot"],
         ),
         tracing=tracing,

@@ -169,7 +169,7 @@ SETTINGS = (
     ),
     Setting(
         "follow_bundle",
-        "restart when the bundle gets TensorRT engines that fit this machine",
+        "restart when the bundle of a repository gets TensorRT engines that fit this machine",
         bool,
         False,
     ),

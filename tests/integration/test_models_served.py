@@ -88,7 +88,11 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
         (["no/such/model"], "no/such/model: no such folder, and a hub's names have the form"),
         (["{0}", "{0}"], "two models are named "),
         (["{0}", "--pivot", "xx"], "--pivot xx: no model has this language; known: "),
-        (["{0}", "--preload", "xx-yy"], "--preload xx-yy: neither a direction nor a model; models"),
+        (
+            ["{0}", "--preload", "xx-yy"],
+            "--preload xx-yy: neither a model nor a direction; known: ",
+        ),
+        (["{0}", "--memory", "1MB"], "--memory 1MB: the engine takes "),
         (["{0}", "--load", "any"], "--load: is for models of a repository; give --repository"),
         (["{0}", "--repository", "any"], "--repository any: give it or models, not both"),
         (["any/model", "--offline"], "any/model: needs a download, which HF_HUB_OFFLINE or"),

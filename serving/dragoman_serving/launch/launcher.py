@@ -233,7 +233,8 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         if options.repository is None:
             return BundleList(options.to_serve, options.parameters)
         return Repository(
-            options.repository, options.more_models, options.config, options.parameters
+            *(options.repository, options.more_models, options.config, options.parameters),
+            options.to_serve,
         )
 
     @property

@@ -12,8 +12,16 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Manifest
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.models.footprint import check_memory
 from dragoman_serving.models.loading import Layout, choose_layout
-from dragoman_serving.models.routes import IN_REPOSITORY, Routes, check_names, read_bundles
+from dragoman_serving.models.routes import (
+    IN_REPOSITORY,
+    Bundle,
+    Routes,
+    check_names,
+    read_bundles,
+)
 from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.model_config import BACKEND, config_text
 from dragoman_serving.service.models_to_serve import ModelsToServe
@@ -40,6 +48,7 @@ class Repository:
         more_models: Sequence[str] = (),
         config: str | None = None,
         parameters: Mapping[str, str] = _NO_PARAMETERS,
+        to_serve: ModelsToServe | None = None,
     ) -> None:
         """Check the repository for errors that Triton would only report in its log.
 
@@ -48,6 +57,7 @@ class Repository:
             more_models: models to load besides those that translate.
             config: name of the configurations to use, for models that have it.
             parameters: parameters that override those in the models' configurations.
+            to_serve: the engine's settings for models, with which its bundle is served.
 
         Raises:
             UsageError: a model is missing, its configuration or bundle is damaged, or its settings
@@ -75,6 +85,9 @@ class Repository:
         self.backends = frozenset(self._backend(name, config) for name in self.models)
         self._seen = self._stamp()
         self.layout = self._choose_layout()
+        if self.layout is not None:
+            bundles = read_bundles([self._bundle])
+            _check(to_serve or ModelsToServe(), bundles, self._engine_settings())
 
     def layout_has_changed(self) -> bool:
         """Whether the bundle can run with another layout now, such as newly built TensorRT plans.
@@ -92,13 +105,16 @@ class Repository:
 
     def _choose_layout(self) -> Layout | None:
         manifest = Manifest.load(self._bundle)
-        config = read_config(self.path / MODEL / "config.pbtxt")
-        if config.backend != BACKEND:
+        if read_config(self.path / MODEL / "config.pbtxt").backend != BACKEND:
             return None
+        return choose_layout(self._engine_settings(), self._bundle, manifest)
+
+    def _engine_settings(self) -> EngineSettings:
+        config = read_config(self.path / MODEL / "config.pbtxt")
         parameters = {name: entry.string_value for name, entry in config.parameters.items()}
         parameters |= self._parameters
         request_rules(parameters)
-        return choose_layout(engine_settings(parameters), self._bundle, manifest)
+        return engine_settings(parameters)
 
     def _backend(self, model: str, config: str | None) -> str:
         """The backend of a model, from the configuration that Triton will use."""
@@ -149,12 +165,23 @@ class BundleList:
         settings = engine_settings(parameters)
         layouts = [choose_layout(settings, one.folder, one.manifest) for one in bundles]
         self.layout: Layout | None = layouts[0]
-        check_names(Routes(bundles, to_serve.pivot), to_serve.pivot, to_serve.preload)
+        _check(to_serve, bundles, settings)
 
     @staticmethod
     def layout_has_changed() -> bool:
         """Always false: the engine process itself watches its bundles."""
         return False
+
+
+def _check(to_serve: ModelsToServe, bundles: Sequence[Bundle], settings: EngineSettings) -> None:
+    """Check that bundles can be served as requested.
+
+    Raises:
+        UsageError: a language or a model does not exist, or the memory is too small for a bundle.
+    """
+    check_names(Routes(bundles, to_serve.pivot), to_serve.pivot, to_serve.preload)
+    if to_serve.memory_bytes is not None:
+        check_memory(to_serve.memory_bytes, bundles, settings)
 
 
 def shipped_repository() -> Path:

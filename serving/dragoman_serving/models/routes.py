@@ -197,8 +197,9 @@ class Routes:
         if not any(
             (one.source, one.target) == (source, target) for one in self.pairs if not one.via
         ):
-            known = ", ".join(self._by_name)
-            raise UsageError(f"--preload {name}: neither a direction nor a model; models: {known}")
+            direct = ("-".join((one.source, one.target)) for one in self.pairs if not one.via)
+            known = ", ".join(dict.fromkeys((*self._by_name, *direct)))
+            raise UsageError(f"--preload {name}: neither a model nor a direction; known: {known}")
         return self.choose(source, target).bundles[0]
 
     def _named(self, name: str) -> Routes:

@@ -17,7 +17,7 @@ from dragoman_serving.engine.errors import EngineFailure
 from dragoman_serving.engine.futures import outcome_error, when_all_done
 from dragoman_serving.engine.settings import BatchLimits, EngineSettings
 from dragoman_serving.models.changes import BundleWatch
-from dragoman_serving.models.footprint import Footprint, bounded, measure
+from dragoman_serving.models.footprint import Footprint, bounded, measure, most_of_bundles
 from dragoman_serving.models.keeper import Keeper, Lease
 from dragoman_serving.models.loading import Layout, choose_layout
 from dragoman_serving.models.routes import Bundle, Route, Routes, check_names, read_bundles
@@ -27,10 +27,8 @@ from dragoman_serving.translation.translator import Load, Translator
 
 log = logging.getLogger(__name__)
 
-_RESERVED_BYTES = 48 << 20
-"""Memory for waiting requests and their answers, which belong to no bundle."""
 _FIRST = {"max_tokens": 1, "repair": False}
-"""Options of the warm-up translation, which must be short because other bundles are in use."""
+"""Options of a bundle's first translation, which must be short because other bundles are in use."""
 _RESIDENT_PAGES = 1
 """Index of `resident` in /proc/self/statm.
 
@@ -62,8 +60,8 @@ class Bundles:
         """
         self._settings, self._on_failure = settings, on_failure
         self._statistics = Statistics()
-        self._described: set[str] = set()
-        """Identities of bundles whose descriptions were logged."""
+        self._proven: set[str] = set()
+        """Identities of bundles that have translated once."""
         self._checked: dict[str, list[tuple[int, ...]]] = {}
         """States of the files of checked bundles, by identity."""
         self._most_bytes = None
@@ -188,20 +186,24 @@ class Bundles:
         return measure(bundle.folder, bundle.manifest, self._settings_of(bundle))
 
     def _load(self, bundle: Bundle) -> Translator:
-        """Load a bundle, and translate once to warm it up."""
+        """Load a bundle, and translate once if it never has, which proves that it works.
+
+        When it is loaded again, that would only take time from other bundles' requests.
+        """
         self._check(bundle)
         translator = Translator(
             *(bundle.folder, self._settings_of(bundle), self._on_failure, self._statistics),
             manifest=bundle.manifest,
         )
+        if bundle.manifest.identity in self._proven:
+            return translator
         try:
             translator.translate(["1"], _FIRST)
         except BaseException:
             translator.close()
             raise
-        if bundle.manifest.identity not in self._described:
-            self._described.add(bundle.manifest.identity)
-            log.info("model %s: %s", bundle.name, translator.description)
+        self._proven.add(bundle.manifest.identity)
+        log.info("model %s: %s", bundle.name, translator.description)
         return translator
 
     def _check(self, bundle: Bundle) -> None:
@@ -260,19 +262,19 @@ def resident_bytes() -> int:
 
 
 def _most_of_bundles(memory_bytes: int) -> int:
-    """The memory limit of the process, without what the engine itself takes.
+    """The memory limit of all bundles of this process.
 
     Raises:
         UsageError: nothing is left for bundles.
     """
-    own_bytes = resident_bytes() + _RESERVED_BYTES
-    left_bytes = memory_bytes - own_bytes
-    if left_bytes <= 0:
+    most_bytes = most_of_bundles(memory_bytes, resident_bytes())
+    if most_bytes <= 0:
+        own_mb = (memory_bytes - most_bytes) / 1e6
         raise UsageError(
-            f"--memory {memory_bytes}: the engine itself takes {own_bytes} bytes; give more"
+            f"--memory {memory_bytes / 1e6:g}MB: the engine itself takes {own_mb:.0f} MB: give more"
         )
     log.info(
         "models take at most %.0f MB, the engine with them at most %.0f MB",
-        *(left_bytes / 1e6, memory_bytes / 1e6),
+        *(most_bytes / 1e6, memory_bytes / 1e6),
     )
-    return left_bytes
+    return most_bytes

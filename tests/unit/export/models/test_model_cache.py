@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,10 +20,14 @@ from dragoman_export.models import conversion
 from dragoman_export.models.conversion import GRAPHS, PYTORCH, Converter, check
 from dragoman_export.models.model_cache import CachedModel, ModelCache
 from dragoman_export.models.model_source import find_sources, one_source
+from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.service.bundles import Bundles
+from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_training.marian.languages import Languages
 from dragoman_training.run.checkpoint_folder import read_arrays
 
 from dragoman.cli import main
+from dragoman.commands.hub_models import hub_progress
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest, digests
 from studies.made_up_text import write_sentences
@@ -122,6 +129,50 @@ def test_adding_follows_the_hubs_commit(cache: ModelCache, hub: MarianHub) -> No
     assert main(["models", "add", MODEL]) == 0
     assert the_one(cache).record.commit == COMMIT[::-1]
     assert (the_one(cache).bundle / "manifest.json").stat().st_mtime_ns > before
+
+
+def test_a_server_switches_to_a_model_that_is_added_again(
+    cache: ModelCache, hub: MarianHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman_serving.models.changes.LOOK_S", 0.02)
+    write_marian(tmp_path / "newer", MarianModel(pieces="bpe"))
+    served = Bundles([the_one(cache).bundle], EngineSettings(), ModelsToServe(), lambda _: None)
+    (former,) = served.routes.bundles
+    hub.folder, hub.commit = tmp_path / "newer", COMMIT[::-1]
+    assert main(["models", "add", MODEL]) == 0
+    expected = Manifest.read(the_one(cache).bundle).identity
+    assert expected != former.manifest.identity
+    deadline_s = time.monotonic() + 60
+    while (current := served.routes.bundles[0].manifest.identity) != expected:
+        assert current == former.manifest.identity
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    lease = served.keeper.take(former.name)
+    assert lease is not None
+    assert lease.loaded.manifest.identity == expected
+    lease.release()
+    served.close()
+
+
+@pytest.mark.parametrize(("quiet", "terminal"), [(False, True), (True, True), (False, False)])
+def test_a_download_has_a_progress_bar_on_a_terminal(
+    quiet: bool, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stderr = io.StringIO()
+    monkeypatch.setattr(stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with hub_progress(quiet) as told:
+        told(WEIGHTS, 500_000, 2_000_000)
+        told(WEIGHTS, 1_000_000, 2_000_000)
+    printed = stderr.getvalue()
+    if terminal and not quiet:
+        assert WEIGHTS in printed
+        assert "50%" in printed
+        assert "1.0/2.0 MB" in printed
+    else:
+        assert printed == ""
 
 
 def test_a_folder_is_converted_again_when_it_changes(

@@ -1,20 +1,24 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import socket
 from pathlib import Path
 
 import pytest
+from dragoman_client import Translator
 from dragoman_export.publishing import publish
 from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.ports import free_ports
 from dragoman_serving.launch.serve_options import ServeOptions
+from dragoman_serving.service.models_to_serve import ModelsToServe
 
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME
+from tests.conftest import REPOSITORY
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +98,63 @@ def test_a_bound_that_cannot_be_kept_is_refused(
 ) -> None:
     assert main(["serve", f"--{flag}={number}"]) == 2
     assert f"--{flag} {number}: give {unit} above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--memory", "1MB"], "--memory 1MB: the engine takes 113 MB, and the model "),
+        (["--memory", "0.5 GiB", "--precision", "fp32"], "--memory limits only the native runtime"),
+        (["--memory", "-5"], "--memory -5: give bytes, such as 4GB or 512MiB"),
+        (["--memory", ""], "--memory : give bytes, such as 4GB or 512MiB"),
+        (["--memory", "much"], "--memory much: give bytes, such as 4GB or 512MiB"),
+        (["--pivot", "it"], "--pivot it: no model has this language; known: en, de"),
+        (["--pivot", ""], "--pivot : no model has this language; known: en, de"),
+        (["--preload", "de-it"], "--preload de-it: neither a model nor a direction; known: "),
+        (["--preload", "en-de", "it"], "--preload it: neither a model nor a direction; known: "),
+    ],
+)
+@pytest.mark.parametrize("kind", ["repository", "bundle"])
+def test_wrong_settings_for_models_are_one_line(
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    words: list[str],
+    message: str,
+) -> None:
+    folder = request.getfixturevalue("random_bundle" if kind == "bundle" else "repository")
+    served = [str(folder)] if kind == "bundle" else ["--repository", str(folder)]
+    assert main(["serve", *served, "--no-gateway", *words]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.startswith("dragoman serve: ")
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("flag", ["--memory", "--pivot", "--preload"])
+def test_a_flag_without_its_value_is_one_line(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["serve", flag])
+    assert caught.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"dragoman serve: argument {flag}: expected ")
+    assert printed.endswith(": see dragoman serve --help\n")
+    assert printed.count("\n") == 1
+
+
+def test_the_memory_that_is_named_as_the_least_is_enough(random_bundle: Path) -> None:
+    def options(memory_bytes: int, *others: Path) -> ServeOptions:
+        bundles = tuple(map(str, (random_bundle, *others)))
+        to_serve = ModelsToServe(bundles, memory_bytes=memory_bytes)
+        return ServeOptions(None, http_port=0, grpc_port=0, metrics_port=0, to_serve=to_serve)
+
+    found = re.search(r"give at least (\d+)MB$", refusal(options(1)))
+    assert found is not None
+    least_bytes = int(found[1]) * 10**6
+    assert refusal(options(least_bytes - 10**6))
+    shipped = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
+    assert "the model 'en-de-fr' up to " in refusal(options(1, shipped))  # the largest one
+    with TritonServer(options(least_bytes)) as server, Translator(server.grpc_url) as client:
+        assert client.info().languages == ("en", "de")

@@ -169,6 +169,16 @@ def test_a_detected_language_goes_through_a_pivot_too(routes: Routes) -> None:
         pivoted.choose_for([GERMAN, FRENCH], "auto", "pt")
 
 
+def test_what_can_be_preloaded_is_listed_once() -> None:
+    routes = Routes([bundle("en-de", "en>de", "de>en"), bundle("other", "en>fr")], "en")
+    assert routes.find("de-en").name == "en-de"
+    with pytest.raises(UsageError) as caught:
+        routes.find("de-fr")  # only through the pivot
+    known = "en-de, other, de-en, en-fr"
+    message = f"--preload de-fr: neither a model nor a direction; known: {known}"
+    assert str(caught.value) == message
+
+
 def test_names_are_those_of_folders_or_links(tmp_path: Path, random_bundle: Path) -> None:
     (tmp_path / "en-de").symlink_to(random_bundle)
     found = read_bundle(tmp_path / "en-de")

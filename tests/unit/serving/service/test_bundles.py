@@ -25,6 +25,7 @@ from dragoman_serving.service.bundles import Bundles, resident_bytes
 from dragoman_serving.service.frames import Answer, ErrorCode, Failure
 from dragoman_serving.service.model_frames import pack_request, request_of
 from dragoman_serving.service.models_to_serve import ModelsToServe
+from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.errors import DragomanError, UsageError
@@ -191,7 +192,8 @@ def test_only_the_first_and_what_is_preloaded_is_loaded_at_the_start(folders: li
     with serving(folders, preload=("fr-de",)) as connect:
         why = connect().introduce(hello(Path("nowhere")))
         assert why == (
-            "--preload fr-de: neither a direction nor a model; models: first, french, second"
+            "--preload fr-de: neither a model nor a direction; "
+            "known: first, french, second, en-de, de-en, en-fr, fr-en"
         )
 
 
@@ -245,11 +247,17 @@ def test_requests_of_a_bundle_that_is_loading_wait_under_their_deadlines(
         assert texts_of(answer) == alone(folders[1], TEXTS, target_language="fr")
 
 
-def test_what_was_checked_is_not_hashed_again_unless_it_has_changed(
+def test_what_was_checked_is_not_checked_again_unless_it_has_changed(
     folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders[:2]]
     hashed: list[Path] = []
+    proven: list[str] = []
+
+    class Noted(Translator):
+        def translate(self, *arguments: Any, **named: Any) -> list[Translation]:
+            proven.append(self.manifest.identity)
+            return super().translate(*arguments, **named)
 
     def noted(manifest: Manifest, bundle: Path) -> None:
         hashed.append(bundle)
@@ -257,6 +265,7 @@ def test_what_was_checked_is_not_hashed_again_unless_it_has_changed(
 
     check_files = Manifest.check_files
     monkeypatch.setattr(Manifest, "check_files", noted)
+    monkeypatch.setattr(bundles_module, "Translator", Noted)
     most_bytes = bound_for(copies, 1, resident_bytes() + 50 * MB)
     to_serve = ModelsToServe(memory_bytes=most_bytes)
     bundles = Bundles(copies, EngineSettings(), to_serve, lambda _: None)
@@ -267,6 +276,7 @@ def test_what_was_checked_is_not_hashed_again_unless_it_has_changed(
     for name in ("french", "first", "french"):
         use(name)
     assert hashed == copies
+    assert proven == [Manifest.read(folder).identity for folder in copies]
     (copies[0] / "model.safetensors").write_bytes(b"another")
     with pytest.raises(DragomanError, match="SHA-256 differs"):
         use("first")
@@ -289,7 +299,7 @@ def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
         assert taken_bytes <= (bundles.keeper.most_bytes or 0)
     assert sum(one.record.evictions for one in bundles.keeper.residents) >= 3
     bundles.close()
-    with pytest.raises(UsageError, match="--memory 1000: the engine itself takes"):
+    with pytest.raises(UsageError, match=r"--memory 0\.001MB: the engine itself takes"):
         Bundles(folders, EngineSettings(), ModelsToServe(memory_bytes=1000), lambda _: None)
     too_little = ModelsToServe(memory_bytes=resident_bytes() + 50 * MB)
     with pytest.raises(DragomanError, match=r"takes up to .* serve with more --memory"):
