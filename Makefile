@@ -19,7 +19,7 @@ PROJECTS := pyproject.toml setup.py client/pyproject.toml $(wildcard build_backe
 COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
 
-.PHONY: help serve train-env demo wheels test test-all campaign gpu-check zig-check lint format lock sbom \
+.PHONY: help serve train-env demo wheels test test-all containers campaign gpu-check zig-check lint format lock sbom \
 	docs attention-figures clean
 
 help:  ## List the targets
@@ -45,6 +45,9 @@ test: lint  ## Lint, type-check and run every test, in WORKERS processes
 test-all: $(DEV)/.done  ## Run long tests, and the short campaign of attacks, faults and overload; needs apt
 	$(DEV)/bin/pytest -m thorough
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
+
+containers: $(DEV)/.done  ## Build the images; run Compose and the chart's pods with podman; as root, needs apt
+	$(DEV)/bin/pytest -m containers tests/containers $(ARGS)
 
 campaign: $(DEV)/.done  ## Run the whole campaign (40 minutes); ARGS="--seed 2 --json FILE http faults"
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
