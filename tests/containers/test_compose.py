@@ -92,7 +92,7 @@ def test_a_killed_engine_comes_back(podman: Podman, started: Composed, key: str)
 
 
 def test_the_gateway_stops_without_loss(podman: Podman, started: Composed, key: str) -> None:
-    """A request of several seconds is answered although its gateway is told to stop."""
+    """A request of several seconds is answered although its gateway is stopped meanwhile."""
     texts = [f"This is sentence number {number}." for number in range(400)]
     body = {"text": texts, "target_language": "de", "beam_width": 8}
     answers = []
