@@ -1,4 +1,4 @@
-"""The context of a trace goes with every request of a span that is sampled."""
+"""The trace context of a sampled span and the request's id go with every request."""
 
 import asyncio
 import subprocess
@@ -6,6 +6,8 @@ import sys
 
 import pytest
 from dragoman_client import AsyncTranslator, Translator
+from dragoman_client.testing import FakeServer
+from dragoman_client.trace_context import REQUEST_ID
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from stand_ins import HEADERS
@@ -76,3 +78,23 @@ def test_a_program_without_spans_does_not_load_opentelemetry() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("protocol", ["grpc_url", "http_url"])
+def test_requests_have_the_id_of_their_task(protocol: str) -> None:
+    async def ask(translator: AsyncTranslator, request_id: str) -> None:
+        REQUEST_ID.set(request_id)
+        await translator.translate("a")
+        await translator.score("a", "b")
+        async for _ in translator.translate_stream("a"):
+            pass
+
+    async def ask_all(url: str) -> None:
+        async with AsyncTranslator(url) as translator:
+            await asyncio.gather(*(ask(translator, name) for name in ("one", "two", "")))
+
+    with FakeServer() as server:
+        asyncio.run(ask_all(getattr(server, protocol)))
+        sent = sorted((one.request_id, one.model) for one in server.requests)
+    models = ("score", "translate", "translate_stream")
+    assert sent == [(name, model) for name in ("", "one", "two") for model in models]

@@ -29,7 +29,7 @@ SUBJECTS = {
     "markup": "markup",
     "overload": "overload",
     "fairness": "fairness",
-    "balancing": "balancing",
+    "cluster": "cluster",
     "models": "models",
 }
 """Module of each subject, in the order in which they run."""

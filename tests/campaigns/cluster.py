@@ -1,309 +1,205 @@
-"""Two servers under one DNS name, the chart's Envoy in front of them, and a gateway in front of
-that.
+"""Three servers and two gateways behind the chart's Envoy, at a fifth of their capacity.
 
-Each server has its own loopback address, with the same ports, like pods. A DNS server replaces the
-cluster's: a pod that is about to end is removed from DNS first.
+All are restarted one after another, one is ended, killed and hung, and the servers are scaled from
+three to one to three. A restart and the scaling work as in Kubernetes: a new pod is ready before an
+old one is removed from DNS, and the old one gets SIGTERM some seconds later.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
+import itertools
+import math
 import signal
-import socket
-import struct
-import subprocess
-import sys
-import tempfile
-import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-import yaml
-from dragoman_serving.launch.ports import Ports
-from dragoman_serving.launch.processes import alive, children
+from tests.campaigns.outcome import Bound, Outcome, percentile
+from tests.campaigns.plan import Plan
+from tests.campaigns.running_cluster import Cluster, running
+from tests.campaigns.traffic import CUT, WITHOUT_RETRIES, WRONG, Sent, Traffic
 
-from tests.campaigns.sentence import good_answer
-from tests.campaigns.server import steady_ports
-from tests.conftest import REPOSITORY
-from tests.integration.gateway.conftest import run_gateway
-from tests.kubernetes_tools import only, rendered
-
-ADDRESSES = ("127.0.0.2", "127.0.0.3")
-_START_S = 120.0
-_LOOK_S = 0.05
-_ENVOY = Path(sys.executable).with_name("envoy")
-_CARES = "type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig"
-
-
-class Member:
-    """One `dragoman serve`, as in its own pod."""
-
-    def __init__(self, address: str, ports: Ports) -> None:
-        """Start it; `wait_until_ready` waits."""
-        self.address, self._ports = address, ports
-        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
-        words = ["--no-gateway", "--address", address, "--grpc-connection-age", "5"]
-        for name in ("http", "grpc", "metrics"):
-            words += [f"--{name}-port", str(getattr(ports, name))]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman", "serve", *words],
-            cwd=REPOSITORY,
-            stdout=self._log,
-            stderr=self._log,
-        )
-
-    def wait_until_ready(self) -> None:
-        """Wait until it translates."""
-        deadline_s = time.monotonic() + _START_S
-        while not good_answer(self._ports.http, host=self.address):
-            if self._process.poll() is not None or time.monotonic() > deadline_s:
-                raise TimeoutError(f"no server: {Path(self._log.name).read_text()[-2000:]}")
-            time.sleep(_LOOK_S)
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal as Kubernetes does: SIGTERM to the launcher, others to all processes."""
-        if self._process.poll() is not None:
-            return
-        pids = [self._process.pid, *children(self._process.pid)]
-        for pid in pids[:1] if number == signal.SIGTERM else pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        if number == signal.SIGKILL:
-            _wait_for(lambda: not any(map(alive, pids[1:])))
-
-    def wait(self) -> None:
-        """Wait until it has ended."""
-        self._process.wait(_START_S)
-
-    def end(self) -> None:
-        """Kill it, whatever it is doing."""
-        self.signal(signal.SIGKILL)
-        self.wait()
-        self._log.close()
-
-
-class Names(contextlib.AbstractContextManager["Names"]):
-    """A DNS server that gives the same addresses to every name.
-
-    Source: RFC 1035, section 4.
-    """
-
-    def __init__(self) -> None:
-        """Listen on a free port."""
-        self.addresses: tuple[str, ...] = ()
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
-        threading.Thread(target=self._answer, daemon=True).start()
-
-    def __exit__(self, *_: object) -> None:
-        """Stop listening."""
-        with contextlib.suppress(OSError):  # it is not connected; this only wakes the thread
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-    def _answer(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                query, peer = self._socket.recvfrom(512)
-                if not query:
-                    return
-                self._socket.sendto(self._response(query), peer)
-
-    def _response(self, query: bytes) -> bytes:
-        question_end = query.index(b"\0", 12) + 5
-        (kind,) = struct.unpack_from(">H", query, question_end - 4)
-        found = self.addresses if kind == 1 else ()
-        head = query[:2] + struct.pack(">HHHHH", 0x8180, 1, len(found), 0, 0)
-        # Each answer refers to the question by a pointer; an IPv4 address (IN), TTL 0 s.
-        records = (
-            struct.pack(">HHHIH", 0xC00C, 1, 1, 0, 4) + socket.inet_aton(one) for one in found
-        )
-        return head + query[12:question_end] + b"".join(records)
+_SERVERS, _GATEWAYS = 3, 2
+_LOAD = 0.2
+"""Share of the capacity at which requests are sent."""
+_HANG_S = 15.0
+"""How long a server hangs: longer than Envoy's pings need to notice it. Then it is killed, as by a
+liveness probe; only that ends requests over HTTP."""
+_SLOW_START_S = 12.0
+"""After a start, a server gets few requests for 10 s."""
+_UNEVEN = 0.15
+"""Allowed excess of a server's requests over the mean."""
 
 
 @dataclass(frozen=True)
-class Balancer:
-    """A running Envoy, with the ports of its listeners."""
+class Phase:
+    """Times of the events, and how many requests Envoy has retried meanwhile.
 
-    grpc_port: int
-    http_port: int
-    admin_port: int
-
-    @property
-    def grpc_url(self) -> str:
-        """Port for clients over gRPC."""
-        return f"grpc://127.0.0.1:{self.grpc_port}"
-
-    @property
-    def http_url(self) -> str:
-        """Port for clients over HTTP."""
-        return f"http://127.0.0.1:{self.http_port}"
-
-    def requests(self) -> dict[str, int]:
-        """Number of requests that each server got, by its address, over all protocols."""
-        found = dict.fromkeys(ADDRESSES, 0)
-        for address, host in self._hosts():
-            if address in found:
-                stats = {one["name"]: int(one.get("value", 0)) for one in host["stats"]}
-                found[address] += stats["rq_total"]
-        return found
-
-    def counter(self, name: str) -> int:
-        """A counter of its clusters, summed, such as `upstream_rq_retry`."""
-        pattern = rf"^cluster\.triton_\w+\.{name}$"
-        stats = self._admin(f"/stats?format=json&filter={pattern}")["stats"]
-        return sum(one["value"] for one in stats)
-
-    def healthy(self) -> set[str]:
-        """Addresses of the servers that get requests over every protocol."""
-        sick: set[str] = set()
-        seen: dict[str, int] = {}
-        for address, host in self._hosts():
-            seen[address] = seen.get(address, 0) + 1
-            if host["health_status"].get("failed_active_health_check"):
-                sick.add(address)
-        return {one for one in ADDRESSES if seen.get(one) == 2} - sick
-
-    def _hosts(self) -> Iterator[tuple[str, Any]]:
-        """Address and state of each server, once for each protocol."""
-        for cluster in self._admin("/clusters?format=json")["cluster_statuses"]:
-            for host in cluster.get("host_statuses", ()):
-                yield host["address"]["socket_address"]["address"], host
-
-    def _admin(self, path: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin_port}{path}", timeout=10) as got:
-            return json.load(got)
-
-
-@dataclass
-class Cluster:
-    """The running cluster; `members` are by address."""
-
-    ports: Ports
-    names: Names
-    balancer: Balancer
-    gateway: str
-    members: dict[str, Member] = field(default_factory=dict)
-
-    def start(self, address: str) -> None:
-        """Start a server, wait until it is ready, and add it to DNS, as Kubernetes does."""
-        self.members[address] = Member(address, self.ports)
-        self.members[address].wait_until_ready()
-        self.names.addresses = (*self.names.addresses, address)
-        _wait_for(lambda: address in self.balancer.healthy())
-
-    def leave(self, address: str) -> None:
-        """Remove a server from DNS; it keeps running."""
-        self.names.addresses = tuple(one for one in self.names.addresses if one != address)
-
-    def restart(self, address: str) -> None:
-        """Stop the remaining processes of a server, and start it again."""
-        self.leave(address)
-        self.members.pop(address).end()
-        self.start(address)
-
-
-@contextlib.contextmanager
-def running() -> Iterator[Cluster]:
-    """Start the cluster, and wait until both servers get requests."""
-    ports = Ports(*steady_ports(3))
-    with (
-        Names() as names,
-        running_balancer(names.port, ports) as balancer,
-        # Without a cache, so that every request reaches a server.
-        run_gateway(balancer.grpc_url, balancer.http_url, cache_bytes=0) as gateway,
-    ):
-        cluster = Cluster(ports, names, balancer, gateway.url)
-        try:
-            for address in ADDRESSES:
-                cluster.start(address)
-            yield cluster
-        finally:
-            for member in cluster.members.values():
-                member.end()
-
-
-@contextlib.contextmanager
-def running_balancer(dns_port: int, ports: Ports) -> Iterator[Balancer]:
-    """The chart's Envoy, with other ports and another DNS server."""
-    grpc_port, http_port, metrics_port, admin_port = steady_ports(4)
-    text = only(rendered(), "ConfigMap", "dragoman-balancer")["data"]["envoy.yaml"]
-    own = {"grpc": grpc_port, "http": http_port, "metrics": metrics_port}
-    configuration = with_ports(yaml.safe_load(text), own, admin_port, dns_port, ports)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "envoy.yaml"
-        path.write_text(yaml.safe_dump(configuration))
-        words = ["--config-path", str(path), "--log-level", "warn", "--concurrency", "1"]
-        words += ["--use-dynamic-base-id"]
-        log = Path(folder) / "log"
-        with log.open("wb") as file:
-            process = subprocess.Popen([str(_ENVOY), *words], stdout=file, stderr=file)
-        balancer = Balancer(grpc_port, http_port, admin_port)
-        try:
-            _wait_for(lambda: _answers(admin_port) or process.poll() is not None)
-            if process.poll() is not None:
-                raise OSError(f"no Envoy: {log.read_text()[-2000:]}")
-            yield balancer
-        finally:
-            process.terminate()
-            process.wait(_START_S)
-
-
-def with_ports(
-    configuration: dict[str, Any],
-    own: dict[str, int],
-    admin_port: int,
-    dns_port: int,
-    ports: Ports,
-) -> dict[str, Any]:
-    """The configuration of the chart, for this machine.
-
-    Args:
-        configuration: of Envoy.
-        own: the port of each listener, by its name.
-        admin_port: of the admin interface.
-        dns_port: of the DNS server.
-        ports: of the servers.
+    Attributes:
+        broken_s: when a server or gateway was killed or stopped; None: none was.
     """
-    resolver = {"socket_address": {"address": "127.0.0.1", "port_value": dns_port}}
-    configuration["admin"]["address"]["socket_address"]["port_value"] = admin_port
-    for listener in configuration["static_resources"]["listeners"]:
-        listener["address"]["socket_address"]["port_value"] = own[listener["name"]]
-    for cluster in configuration["static_resources"]["clusters"]:
-        (group,) = cluster["load_assignment"]["endpoints"]
-        (one,) = group["lb_endpoints"]
-        address = one["endpoint"]["address"]["socket_address"]
-        if cluster["type"] == "STATIC":
-            address["port_value"] = admin_port
-            continue
-        protocol = cluster["name"].removeprefix("triton_")
-        address["port_value"] = getattr(ports, protocol)
-        one["endpoint"]["health_check_config"]["port_value"] = ports.http
-        cluster["typed_dns_resolver_config"] = {
-            "name": "envoy.network.dns_resolver.cares",
-            "typed_config": {"@type": _CARES, "resolvers": [resolver]},
-        }
-    return configuration
+
+    name: str
+    begin_s: float
+    end_s: float
+    retried: int
+    broken_s: float | None
 
 
-def _answers(admin_port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/ready", timeout=1):
-            return True
-    except OSError:
-        return False
+def run(plan: Plan) -> Outcome:
+    """Harm the parts of the cluster in every way while the others serve."""
+    outcome = Outcome("cluster")
+    seconds = float(plan.of(15, 4))
+    with running(_SERVERS, _GATEWAYS) as cluster:
+        urls = cluster.direct.grpc_url, cluster.direct.http_url
+        with Traffic(cluster.front.http_url, *urls) as traffic:
+            capacity = _capacity(traffic, seconds)
+            traffic.rate = _LOAD * capacity
+            outcome.figures["capacity, requests/s"] = capacity
+            events = {**_EVENTS, **({} if plan.short else _MORE_EVENTS), **_LAST_EVENT}
+            phases = [_phase(cluster, name, event, seconds) for name, event in events.items()]
+            time.sleep(max(0.0, _SLOW_START_S - seconds))  # the last phase ends with a pause
+            if plan.short:
+                traffic.rate = None  # enough requests for a judgement in a short time
+            _judge_spread(outcome, cluster, traffic, plan.of(3000, 900))
+    outcome.requests = len(traffic.sent)
+    for phase in phases:
+        _judge(outcome, phase, traffic.between(phase.begin_s, phase.end_s))
+    return outcome
 
 
-def _wait_for(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + _START_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            raise TimeoutError("the cluster does not get ready")
-        time.sleep(_LOOK_S)
+def _capacity(traffic: Traffic, seconds: float) -> float:
+    """Answers per second to clients that do not pause."""
+    time.sleep(1)  # the first requests open connections
+    begin_s = time.monotonic()
+    time.sleep(seconds)
+    ended = [one.sent_s + one.took_s for one in list(traffic.sent)]
+    return sum(one >= begin_s for one in ended) / (time.monotonic() - begin_s)
+
+
+def _none(_: Cluster, seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _restart_all(cluster: Cluster, _: float) -> None:
+    """A rolling restart of the servers and, at the same time, of the gateways."""
+    for server, gateway in itertools.zip_longest(list(cluster.servers), list(cluster.gateways)):
+        old = [one for one in (server, gateway) if one is not None]
+        cluster.start_servers(1)
+        if gateway is not None:
+            cluster.start_gateways(1)
+        cluster.leave(*old)
+        for one in old:
+            cluster.stop(one)
+
+
+def _scale(cluster: Cluster, seconds: float) -> None:
+    """Three servers to one, to three."""
+    removed = list(cluster.servers)[1:]
+    cluster.leave(*removed)
+    for one in removed:
+        cluster.stop(one)
+    time.sleep(seconds)
+    cluster.start_servers(len(removed))
+    time.sleep(seconds)
+
+
+def _kill(cluster: Cluster, seconds: float) -> float:
+    server, broken_s = next(iter(cluster.servers.values())), time.monotonic()
+    server.signal(signal.SIGKILL)
+    return _replaced(cluster, server.address, seconds, broken_s)
+
+
+def _hang(cluster: Cluster, _: float) -> float:
+    server, broken_s = next(iter(cluster.servers.values())), time.monotonic()
+    server.signal(signal.SIGSTOP)
+    time.sleep(_HANG_S)
+    server.signal(signal.SIGKILL)
+    return _replaced(cluster, server.address, 0.0, broken_s)
+
+
+def _terminate(cluster: Cluster, seconds: float) -> None:
+    """SIGTERM at once, while it is still in DNS."""
+    server = next(iter(cluster.servers.values()))
+    server.signal(signal.SIGTERM)
+    server.wait()
+    _replaced(cluster, server.address, seconds, 0.0)
+
+
+def _kill_gateway(cluster: Cluster, seconds: float) -> float:
+    address, broken_s = next(iter(cluster.gateways)), time.monotonic()
+    cluster.gateways[address].gateway.stop(signal.SIGKILL)
+    return _replaced(cluster, address, seconds, broken_s)
+
+
+def _replaced(cluster: Cluster, address: str, seconds: float, broken_s: float) -> float:
+    time.sleep(seconds)
+    cluster.replace(address)
+    return broken_s
+
+
+_Event = Callable[[Cluster, float], float | None]
+"""Gets the seconds to wait after each change; returns when it has broken something, if it has."""
+_EVENTS: Mapping[str, _Event] = {
+    "none": _none,
+    "rolling restart": _restart_all,
+    "SIGKILL": _kill,
+    "SIGSTOP": _hang,
+}
+_MORE_EVENTS: Mapping[str, _Event] = {
+    "SIGTERM at once": _terminate,
+    "SIGKILL of a gateway": _kill_gateway,
+}
+"""Only in the full form."""
+_LAST_EVENT: Mapping[str, _Event] = {"three to one to three": _scale}
+
+
+def _phase(cluster: Cluster, name: str, event: _Event, seconds: float) -> Phase:
+    """Let an event happen; the phase ends when everything serves again."""
+    begin_s, retried = time.monotonic(), cluster.retried()
+    broken_s = event(cluster, seconds)
+    return Phase(name, begin_s, time.monotonic(), cluster.retried() - retried, broken_s)
+
+
+def _judge_spread(outcome: Outcome, cluster: Cluster, traffic: Traffic, requests: int) -> None:
+    """How unevenly requests are distributed when every server has been running for a while."""
+    before, first = cluster.requests(), len(traffic.sent)
+    while len(traffic.sent) < first + requests:
+        time.sleep(1)
+    after = cluster.requests()
+    running = (("servers", [*cluster.servers]), ("gateways", [*cluster.gateways]))
+    for (what, addresses), old, new in zip(running, before, after, strict=True):
+        got = Counter({address: new[address] - old[address] for address in addresses})
+        outcome.figures[f"requests of the {what}"] = dict(got)
+        even = got.total() / len(got)
+        uneven = max(got.values()) / even - 1 if even else math.nan
+        outcome.bounds.append(Bound(f"spread over {what}", uneven, _UNEVEN))
+
+
+def _judge(outcome: Outcome, phase: Phase, sent: Sequence[Sent]) -> None:
+    good = [one.took_s for one in sent if not one.fault]
+    faults = [one for one in sent if one.fault]
+    wrong = [one for one in faults if one.fault.startswith(WRONG)]
+    cut = [one for one in faults if one.fault.startswith(CUT)]
+    failed = [one for one in faults if one not in wrong and one not in cut]
+    once = [one for one in failed if one.kind.endswith(WITHOUT_RETRIES)]
+    outcome.wrong += len(wrong)
+    outcome.lost += len(failed) - len(once)
+    outcome.figures[phase.name] = {
+        "took, s": phase.end_s - phase.begin_s,
+        "sent": len(sent),
+        "sent again by Envoy": phase.retried,
+        "failed": len(failed) - len(once),
+        "failed without retries of the client": len(once),
+        "streams cut": len(cut),
+        "p50, s": percentile(good, 0.5),
+        "p99, s": percentile(good, 0.99),
+        "longest, s": max(good, default=0.0),
+        "errors": sorted({f"{one.kind}: {one.fault}" for one in failed + cut}),
+    }
+    at_s = phase.broken_s
+    allowed = [one for one in faults if at_s and one.sent_s <= at_s <= one.sent_s + one.took_s]
+    excess = len(cut) + len(once) - len([one for one in allowed if one in cut or one in once])
+    name = "failed that were not in flight" if at_s else "failed without retries, or cut"
+    outcome.bounds.append(Bound(f"{phase.name}: {name}", excess, 0))

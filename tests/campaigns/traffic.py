@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -17,10 +18,10 @@ _CLIENTS = 2
 """Clients of each kind."""
 WITHOUT_RETRIES = ", no retries"
 """Suffix of kinds whose client does not retry."""
-CUT, WRONG = "cut", "wrong: "
-"""A fault: a stream that ended after a part of its text, or the start of a wrong response."""
-_PAUSE_S = 0.05
+CUT, WRONG = "cut: ", "wrong: "
+"""How a fault begins: a stream that ended after a part of its text, or a wrong response."""
 _TIMEOUT_S = 20.0
+_LOOK_S = 0.1
 _TEXTS = [
     f"I have bought {number} apples for my sister, but she does not like them."
     for number in range(2, 60)
@@ -47,6 +48,8 @@ class Traffic(Background):
 
     Attributes:
         sent: every request that has ended.
+        rate: requests per second of all clients together; None: as many as are answered. A client
+            waits for its answer before it sends the next request.
     """
 
     def __init__(self, gateway: str, grpc: str, http: str) -> None:
@@ -60,6 +63,8 @@ class Traffic(Background):
         super().__init__()
         self._urls = gateway, grpc, http
         self.sent: list[Sent] = []
+        self.rate: float | None = None
+        self._random = random.Random(1)
 
     def between(self, begin_s: float, end_s: float) -> list[Sent]:
         """The requests sent within a time range."""
@@ -76,6 +81,7 @@ class Traffic(Background):
                 for kind, send in kinds.items()
                 for number in range(_CLIENTS)
             ]
+            self._clients = len(loops)
             await asyncio.gather(*loops)
 
     async def _loop(
@@ -86,12 +92,19 @@ class Traffic(Background):
             try:
                 found = await send(text)
                 fault = "" if found == right[text] else f"{WRONG}{found}"
-            except StreamCut:
-                fault = CUT
+            except StreamCut as error:
+                fault = f"{CUT}{error.__cause__}"
             except TranslationError as error:
                 fault = f"{type(error).__name__}: {error}"
             self.sent.append(Sent(kind, begin_s, time.monotonic() - begin_s, fault))
-            await asyncio.sleep(_PAUSE_S)
+            await self._pause(begin_s)
+
+    async def _pause(self, sent_s: float) -> None:
+        """Wait until a client may send its next request, at random times, as users do."""
+        if self.rate is not None:
+            next_s = sent_s + 2 * self._random.random() * self._clients / self.rate
+            while (left_s := next_s - time.monotonic()) > 0 and not self._stopping.is_set():
+                await asyncio.sleep(min(left_s, _LOOK_S))
 
 
 @contextlib.asynccontextmanager

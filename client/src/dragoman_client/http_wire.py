@@ -22,6 +22,7 @@ from dragoman_client.address import Address
 from dragoman_client.errors import ServerError, from_status
 from dragoman_client.request import ALWAYS, Part, microseconds
 from dragoman_client.tensors import Array
+from dragoman_client.trace_context import REQUEST_ID
 
 JSON_HEADERS = {"content-type": "application/json"}
 RETRY_AFTER = "Retry-After"
@@ -43,6 +44,8 @@ def generate_body(inputs: Mapping[str, Array], timeout_s: float) -> bytes:
     """
     values = {name: _plain(tensor.reshape(-1).tolist()) for name, tensor in inputs.items()}
     values["timeout"] = microseconds(timeout_s)
+    if request_id := REQUEST_ID.get():
+        values["id"] = request_id
     return json.dumps(values, ensure_ascii=False).encode()
 
 

@@ -1,4 +1,4 @@
-"""The trace context that the client sends with every request.
+"""The trace context and the id that the client sends with every request.
 
 Source: https://www.w3.org/TR/trace-context/
 """
@@ -6,6 +6,10 @@ Source: https://www.w3.org/TR/trace-context/
 from __future__ import annotations
 
 import sys
+from contextvars import ContextVar
+
+REQUEST_ID: ContextVar[str] = ContextVar("dragoman_request_id", default="")
+"""Id of the current task's requests to Triton, for its logs and spans; empty: none."""
 
 
 def trace_headers() -> dict[str, str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from dragoman_client import Translation
+from dragoman_client.trace_context import REQUEST_ID
 from dragoman_options.table import requested_outputs, sampled
 
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
@@ -72,19 +73,24 @@ class Merging:
         return await line.translate(text)
 
 
+class _Text(NamedTuple):
+    text: str
+    request_id: str
+
+
 class _Line:
     """The texts with one set of options."""
 
     def __init__(self, send: Send, options: Mapping[str, Any], ended: Callable[[], object]) -> None:
         self._send, self._options, self._ended = send, options, ended
-        self._waiting: dict[asyncio.Future[Translation], str] = {}
+        self._waiting: dict[asyncio.Future[Translation], _Text] = {}
         self._calls: set[asyncio.Task[Any]] = set()
 
     async def translate(self, text: str) -> Translation:
         if not self._calls and not self._waiting:
             return await self._alone(text)
         future: asyncio.Future[Translation] = asyncio.get_running_loop().create_future()
-        self._waiting[future] = text
+        self._waiting[future] = _Text(text, REQUEST_ID.get())
         self._send_next()
         try:
             return await future
@@ -127,9 +133,11 @@ class _Line:
             future.add_done_callback(left.leave)
         await self._answer(batch)
 
-    async def _answer(self, batch: Mapping[asyncio.Future[Translation], str]) -> None:
+    async def _answer(self, batch: Mapping[asyncio.Future[Translation], _Text]) -> None:
+        ids = dict.fromkeys(one.request_id for one in batch.values())
+        REQUEST_ID.set(",".join(filter(None, ids)))  # this task's alone
         try:
-            found = await self._send(list(batch.values()), self._options)
+            found = await self._send([one.text for one in batch.values()], self._options)
         except InvalidInput as error:
             if len(batch) == 1:
                 _fail(batch, error)
@@ -158,7 +166,7 @@ class _Waiters:
             self._task.cancel()
 
 
-def _fail(batch: Mapping[asyncio.Future[Translation], str], error: Exception) -> None:
+def _fail(batch: Mapping[asyncio.Future[Translation], _Text], error: Exception) -> None:
     for future in batch:
         if not future.done():
             own = error

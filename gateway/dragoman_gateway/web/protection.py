@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 
+from dragoman_client.trace_context import REQUEST_ID
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.kernel.errors import UsageError
@@ -70,6 +71,7 @@ class Protection:
                 headers[name] = headers[name] + b"," + value if name in headers else value
         request_id = self._begin(scope, headers)
         scope["request_id"] = request_id.decode()
+        REQUEST_ID.set(scope["request_id"])  # of requests to Triton
         origin = headers.get(b"origin")
         if (
             origin is not None

@@ -23,14 +23,19 @@ uint64_t timeout_us(TRITONBACKEND_Request *request)
 
 static TRITONSERVER_Error *write_parameters(Written *to, TRITONBACKEND_Request *request)
 {
-    uint32_t count;
+    const size_t begin = to->count;
+    uint32_t count, written = 0;
     TRY(TRITONBACKEND_RequestParameterCount(request, &count));
-    write_number(to, count, 4);
+    write_number(to, 0, 4);
     for (uint32_t i = 0; i < count; i++) {
         const char *name;
         TRITONSERVER_ParameterType type;
         const void *value;
         TRY(TRITONBACKEND_RequestParameter(request, i, &name, &type, &value));
+        /* The endpoint `generate` adds the request's id, which would make options differ. */
+        if (strcmp(name, "id") == 0)
+            continue;
+        written++;
         write_text(to, name, strlen(name));
         write_number(to, type, 1);
         switch (type) {
@@ -48,6 +53,7 @@ static TRITONSERVER_Error *write_parameters(Written *to, TRITONBACKEND_Request *
             return invalid("a parameter of an unknown type");
         }
     }
+    overwrite_number(to, begin, written);
     return NULL;
 }
 
@@ -122,8 +128,11 @@ static TRITONSERVER_Error *write_fields(Written *to, TRITONBACKEND_Request *requ
 {
     uint64_t timeout_us = 0;
     uint32_t count;
+    const char *id;
     TRY(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &timeout_us));
+    TRY(TRITONBACKEND_RequestId(request, &id));
     write_number(to, timeout_us, 8);
+    write_text(to, id, strlen(id));
     write_trace_context(to, request);
     const size_t begin = to->count;
     write_number(to, 0, 4);

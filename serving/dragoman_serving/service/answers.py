@@ -41,6 +41,8 @@ _OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
 """Optional outputs of assessments, by name."""
 _LONGEST_MESSAGE = 500
 """Characters of an error message, which may quote a long value of the request."""
+_LONGEST_ID = 2000
+"""Characters of a request's id in the log: 64 merged requests of a gateway, with its own ids."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +134,27 @@ def of_beginning(text: str, delta: str, tokens: int, form: Form) -> Answer:
     return Answer(form.number, outputs, last=False)
 
 
-def of_error(error: BaseException, number: int, trace: RequestTrace | None = None) -> Failure:
+def of_error(
+    error: BaseException, number: int, trace: RequestTrace | None = None, request_id: str = ""
+) -> Failure:
     """Returns the last answer to a failed request, and ends its trace.
 
     Triton 24.10 answers every failure of a model with 400 over HTTP's `/generate`. So if the
     request is not at fault, the message begins with the gRPC status, as in `UNAVAILABLE: ...`.
+
+    Args:
+        error: why it failed.
+        number: the request's number.
+        trace: its trace; None: it is not traced.
+        request_id: the client's id of it, for the log; empty: none.
     """
     known = as_dragoman_error(error)
     if known.status == "INTERNAL":
         # The error's message might quote the text.
-        of_trace = f" (trace {trace.trace_id})" if trace is not None else ""
-        log.error("a request failed: %s%s", type(error).__name__, of_trace)
+        names = [f"request {request_id[:_LONGEST_ID]!r}"] if request_id else []
+        names += [f"trace {trace.trace_id}"] if trace is not None else []
+        of_request = f" ({', '.join(names)})" if names else ""
+        log.error("a request failed: %s%s", type(error).__name__, of_request)
     if trace is not None:
         trace.end(error=error)
     message = str(known)
@@ -154,14 +166,14 @@ def of_error(error: BaseException, number: int, trace: RequestTrace | None = Non
 
 
 def of_stream_error(
-    error: BaseException, number: int, trace: RequestTrace | None = None
+    error: BaseException, number: int, trace: RequestTrace | None = None, request_id: str = ""
 ) -> Failure:
     """As `of_error`, for streams, which have no status.
 
     Triton sends an error in a stream only as a message, so every message begins with the status, as
     in `INVALID_ARGUMENT: beam_width is 99: give 1 to 8`.
     """
-    failure = of_error(error, number, trace)
+    failure = of_error(error, number, trace, request_id)
     if failure.code != ErrorCode.INVALID_ARG:
         return failure
     return replace(failure, message=f"INVALID_ARGUMENT: {failure.message}")

@@ -6,15 +6,16 @@ text is its length in 4 bytes, UTF-8, and a zero byte. Tensors have Triton's rep
 | kind    | to     | holds |
 |---------|--------|-------|
 | HELLO   | engine | `PROTOCOL` (4), the model's folder, version (8), configuration in JSON |
-| REQUEST | engine | number (8), timeout in µs (8), trace, options with their bytes (4), texts |
+| REQUEST | engine | number (8), timeout in µs (8), id, trace, options, texts |
 | CANCEL  | engine | number (8) of a cancelled request |
 | READY   | Triton | the model can be used: its inputs and outputs, in JSON |
 | REFUSED | Triton | the reason why the model cannot be used |
 | ANSWER  | Triton | number (8), last one (1), error (1); its code (4) and text, or outputs |
 | FIGURES | Triton | metrics: kind (1), name, description, labels, value as a double (8) each |
 
-The trace is a text: the request's trace context in JSON, empty if Triton does not trace it.
-Options are parameters, requested outputs, and inputs other than texts.
+The id is the client's; empty: it sent none. The trace is a text: the request's trace context in
+JSON, empty if Triton does not trace it. Options have their length in bytes (4), then parameters,
+requested outputs, and inputs other than texts.
 A sequence begins with the number of its items in 4 bytes. A parameter is its name, type (1) and
 value; a requested output is its name; a label is its name and value, both texts; inputs and outputs
 are tensors.
@@ -31,7 +32,7 @@ from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Version of the protocol, which both sides must have; also in relay/frames.h."""
 MOST_BYTES = 64 << 20
 """Limit of a frame: larger than any valid request, and small enough for memory; also in
@@ -172,14 +173,16 @@ class Request:
     options: bytes
     texts: tuple[Tensor, ...]
     trace: str = ""
+    id: str = ""
 
     @classmethod
     def unpack(cls, body: bytes) -> Request:
         """Parses a frame without its head."""
         reading = Reading(body)
-        number, timeout_us, trace = reading.number(_U64), reading.number(_U64), reading.text()
+        number, timeout_us = reading.number(_U64), reading.number(_U64)
+        request_id, trace = reading.text(), reading.text()
         options = reading.bytes(reading.number(_U32))
-        return cls(number, timeout_us, options, reading.tensors(), trace)
+        return cls(number, timeout_us, options, reading.tensors(), trace, request_id)
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class InfoModel(Model):
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())
         except Exception as error:  # one request's error must not reach the others
-            self._send(answers.of_error(error, request.number, trace).pack())
+            self._send(answers.of_error(error, request.number, trace, request.id).pack())
         else:
             if trace is not None:
                 trace.end()

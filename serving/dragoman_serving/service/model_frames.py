@@ -42,7 +42,8 @@ def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
 def pack_request(request: Request) -> bytes:
     """Returns the frame of a request."""
     parts = [_U64.pack(request.number), _U64.pack(request.timeout_us)]
-    parts += [pack_text(request.trace), _U32.pack(len(request.options)), request.options]
+    parts += [pack_text(request.id), pack_text(request.trace)]
+    parts += [_U32.pack(len(request.options)), request.options]
     return pack_frame(Kind.REQUEST, parts + pack_tensors(request.texts))
 
 

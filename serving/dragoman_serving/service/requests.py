@@ -19,7 +19,7 @@ from dragoman_serving.service.model_config import TEXT
 
 _PRIORITY = "queue_priority"
 _TIMEOUT = "timeout"
-_TRITON_PARAMETERS = {"id", "sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
+_TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
 """Request parameters with a meaning to Triton itself."""
 _HIGHEST_PRIORITY = 9
 _MOST_VALUES = 100_000

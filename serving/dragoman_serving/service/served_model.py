@@ -113,9 +113,9 @@ def parameters(hello: Hello) -> dict[str, str]:
 class UnderWay:
     """A running request; `plan` and `bundle` are set when a bundle starts answering it."""
 
-    def __init__(self, form: Form, trace: RequestTrace | None = None) -> None:
+    def __init__(self, form: Form, trace: RequestTrace | None, request_id: str) -> None:
         """Start without a bundle."""
-        self.form, self.trace = form, trace
+        self.form, self.trace, self.request_id = form, trace, request_id
         self.plan: ScoringPlan | None = None
         self.bundle = ""
         """Identity of the bundle."""
@@ -148,7 +148,7 @@ class OneAnswerModel(Model, Generic[_Found]):
         try:
             asked = self._reader.read(request, trace)
             form = Form(request.number, asked.wanted.outputs, asked.shape)
-            under_way = UnderWay(form, trace)
+            under_way = UnderWay(form, trace, request.id)
 
             bundles = self._bundles()
             route = bundles.route(asked)
@@ -157,7 +157,7 @@ class OneAnswerModel(Model, Generic[_Found]):
             else:
                 future = self._start(bundles, route.bundles[0], asked, under_way)
         except Exception as error:  # one request's error must not reach the others
-            self._send(answers.of_error(error, request.number, trace).pack())
+            self._send(answers.of_error(error, request.number, trace, request.id).pack())
             return
         self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._answer, under_way))
@@ -180,16 +180,19 @@ class OneAnswerModel(Model, Generic[_Found]):
         raise InvalidRequest(f"no model translates from {source!r} into {target!r} directly")
 
     def _answer(self, under_way: UnderWay, done: Future[list[_Found]]) -> None:
-        number, trace = under_way.form.number, under_way.trace
         try:
             failure = outcome_error(done)
             if failure is not None or under_way.plan is None:
-                self._send(answers.of_error(failure or CancelledError(), number, trace).pack())
+                self._fail(under_way, failure or CancelledError())
                 return
             answer = self.answer(done.result(), under_way.plan, under_way.form, under_way.bundle)
             self._send(answer.pack())
         except Exception as error:  # the client must get an answer to every error
-            self._send(answers.of_error(error, number, trace).pack())
+            self._fail(under_way, error)
         else:
-            if trace is not None:
-                trace.end(under_way.bundle)
+            if under_way.trace is not None:
+                under_way.trace.end(under_way.bundle)
+
+    def _fail(self, under_way: UnderWay, error: BaseException) -> None:
+        number, trace = under_way.form.number, under_way.trace
+        self._send(answers.of_error(error, number, trace, under_way.request_id).pack())

@@ -31,8 +31,8 @@ from dragoman_serving.translation.translator import Translator
 class _Growing:
     """A translation that is sent as it grows."""
 
-    def __init__(self, form: Form, trace: RequestTrace | None = None) -> None:
-        self.form, self.trace = form, trace
+    def __init__(self, form: Form, trace: RequestTrace | None, request_id: str) -> None:
+        self.form, self.trace, self.request_id = form, trace, request_id
         self.stream: TextStream | None = None
         self.bundle = ""
         """Identity of the bundle."""
@@ -85,10 +85,12 @@ class TranslateStreamModel(Model):
             asked = self._reader.read(request, trace)
             if len(asked.texts) != 1:
                 raise InvalidRequest(f"text_input has {len(asked.texts)} texts: give one")
-            growing = _Growing(Form(request.number, asked.wanted.outputs, asked.shape), trace)
+            form = Form(request.number, asked.wanted.outputs, asked.shape)
+            growing = _Growing(form, trace, request.id)
             future = self._start(asked, growing)
         except Exception as error:  # one request's error must not reach the others
-            self._connection.send(of_stream_error(error, request.number, trace).pack())
+            failure = of_stream_error(error, request.number, trace, request.id)
+            self._connection.send(failure.pack())
             return
         self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._end, growing))
@@ -133,7 +135,8 @@ class TranslateStreamModel(Model):
             self._fail(growing, failure)
 
     def _fail(self, growing: _Growing, error: BaseException) -> None:
-        failure = of_stream_error(error, growing.form.number, growing.trace)
+        number, trace = growing.form.number, growing.trace
+        failure = of_stream_error(error, number, trace, growing.request_id)
         self._connection.send(failure.pack())
 
     def close(self) -> None:

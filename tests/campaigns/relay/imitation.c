@@ -152,6 +152,12 @@ TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
     return NULL;
 }
 
+TRITONSERVER_Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *request, const char **id)
+{
+    *id = request->choice % 2 ? "r" : "";
+    return NULL;
+}
+
 TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *request,
                                                TRITONSERVER_InferenceTrace **trace)
 {
@@ -181,7 +187,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *reques
                                                    const void **value)
 {
     static const int64_t number = 1;
-    *key = "p";
+    *key = request->choice % 7 ? "p" : "id";
     *type = (request->choice + index) % 5; /* 4: unknown */
     *value = *type == TRITONSERVER_PARAMETER_STRING ? (const void *)"v" : &number;
     return NULL;

@@ -77,12 +77,14 @@ class Request:
         inputs: values by name; `text_input` has the texts, an option has one value.
         timeout_s: the timeout that the client sent, or None.
         headers: HTTP headers or gRPC metadata, with names in lower case; empty for a transport.
+        request_id: id of the request; empty: none.
     """
 
     model: str
     inputs: Mapping[str, list[Any]]
     timeout_s: float | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    request_id: str = ""
 
 
 class Answers:

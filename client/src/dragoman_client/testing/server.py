@@ -123,12 +123,13 @@ class HttpHandler(http.server.BaseHTTPRequestHandler):
         model, _, what = self.path.removeprefix("/v2/models/").partition("/")
         if unknown := _unknown(model):
             return self.send(404, {"error": unknown})
-        timeout = values.pop("timeout", None)
+        timeout, request_id = values.pop("timeout", None), values.pop("id", "")
         request = Request(
             model,
             {name: value if isinstance(value, list) else [value] for name, value in values.items()},
             None if timeout is None else timeout / 1e6,
             {name.lower(): value for name, value in self.headers.items()},
+            request_id,
         )
         return self.stream(request) if what == "generate_stream" else self.answer(request)
 
@@ -214,7 +215,8 @@ def _grpc_request(request: Any, context: Any) -> Request:
             inputs[tensor.name] = np.frombuffer(raw, triton_to_np_dtype(tensor.datatype)).tolist()
     parameters = request.parameters
     timeout_s = parameters["timeout"].int64_param / 1e6 if "timeout" in parameters else None
-    return Request(request.model_name, inputs, timeout_s, dict(context.invocation_metadata()))
+    headers = dict(context.invocation_metadata())
+    return Request(request.model_name, inputs, timeout_s, headers, request.id)
 
 
 def _response(request: Any, outputs: Outputs, leading: list[int]) -> Any:

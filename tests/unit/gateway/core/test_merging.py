@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dragoman_client import Translation
+from dragoman_client.trace_context import REQUEST_ID
 from dragoman_gateway.core.errors import InvalidInput, Unavailable
 from dragoman_gateway.core.merging import Merging, can_be_merged
 
@@ -19,6 +20,7 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], Mapping[str, Any]]] = []
+        self.ids: list[str] = []
         self.let_go = asyncio.Event()
         self.cancelled = 0
         self.error: Exception | None = None
@@ -26,6 +28,7 @@ class Server:
 
     async def send(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
         self.asked.append((list(texts), options))
+        self.ids.append(REQUEST_ID.get())
         try:
             await self.let_go.wait()
             await asyncio.sleep(0)
@@ -178,3 +181,22 @@ def test_an_answer_reaches_who_stays() -> None:
 )
 def test_which_can_be_merged(text: str, options: dict[str, Any], can: bool) -> None:
     assert can_be_merged(text, options) == can
+
+
+def test_a_merged_request_has_the_ids_of_all_its_requests() -> None:
+    async def work(server: Server) -> None:
+        async def translate(text: str, request_id: str) -> None:
+            REQUEST_ID.set(request_id)
+            await server.merging.translate(text, {})
+
+        given = [("a", "one"), ("b", "two"), ("c", "two"), ("d", "")]
+        alone = asyncio.create_task(translate("first", "alone"))
+        await until(lambda: bool(server.asked))
+        tasks = [asyncio.create_task(translate(*pair)) for pair in given]
+        await until(lambda: len(server.asked) == 2)
+        server.let_go.set()
+        await asyncio.gather(alone, *tasks)
+        assert server.asked[1][0] == ["a", "b", "c", "d"]
+        assert server.ids == ["alone", "one,two"]
+
+    run(work)

@@ -377,6 +377,18 @@ def test_every_answer_has_an_id_of_its_own(app: Application) -> None:
     assert strange.headers["x-request-id"] != "stranger-0001"
 
 
+def test_requests_to_triton_have_the_id(app: Application) -> None:
+    body = {"text": "Bananas are yellow."}
+    for path in ("/api/v1/translate", "/api/v1/translate/stream", "/translate", "/v2/translate"):
+        given = {
+            "/translate": {"q": "Good night.", "source": "en", "target": "de"},
+            "/v2/translate": {"text": ["Good morning."], "target_lang": "DE"},
+        }.get(path, body)
+        answer = app.post(path, given)
+        assert answer.status == 200
+        assert app.requests[-1].request_id == answer.headers["x-request-id"]
+
+
 @pytest.mark.parametrize("given", ["req-0001", "a" * 128])
 def test_a_proxys_id_is_taken(given: str) -> None:
     with Application(anonymous=True, trusted_proxies=PROXY) as app:

@@ -64,6 +64,7 @@ class _Request(ctypes.Structure):
         ("inputs", ctypes.POINTER(Tensor)),
         ("outputs", ctypes.POINTER(ctypes.c_char_p)),
         ("trace", ctypes.c_char_p),
+        ("id", ctypes.c_char_p),
         ("cancelled", ctypes.c_bool),
         ("released", ctypes.c_int),
     )
@@ -95,6 +96,7 @@ class Request:
         timeout_us: int = 0,
         parameters: dict[str, Any] | None = None,
         trace: bytes | None = None,
+        request_id: bytes = b"",
     ) -> None:
         self.responses: queue.Queue[Response] = queue.Queue()
         self._held: list[Any] = [inputs]
@@ -107,6 +109,7 @@ class Request:
             (Tensor * len(tensors))(*tensors),
             (ctypes.c_char_p * len(outputs))(*(name.encode() for name in outputs)),
             trace,
+            request_id,
         )
 
     def response(self) -> Response:

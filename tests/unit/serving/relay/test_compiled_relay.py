@@ -191,6 +191,7 @@ def test_a_missing_engine_is_an_error(
 
 def test_requests_go_out_whole(triton: Triton, engine: Engine) -> None:
     parameters = {"a": 1, "b": 1.5, "c": "ü", "d": False}
+    of_generate = {"id": "r-1", **parameters}
     inputs = (
         TEXTS,
         Tensor.of("beam_width", DataType.INT32, (1, 1), [4]),
@@ -199,9 +200,10 @@ def test_requests_go_out_whole(triton: Triton, engine: Engine) -> None:
     )
     outputs = ("text_output", "output_tokens")
     context = '{"traceparent": "00-1-2-01"}'
-    triton.execute(Request(inputs, outputs, 5_000_000, parameters, context.encode()))
+    triton.execute(Request(inputs, outputs, 5_000_000, of_generate, context.encode(), b"r-1"))
     taken = engine.take()
     assert (taken.timeout_us, taken.texts, taken.trace) == (5_000_000, (TEXTS,), context)
+    assert taken.id == "r-1"
     options = RequestOptions.unpack(taken.options)
     assert options == RequestOptions(parameters, outputs, inputs[1:])
     assert list(map(type, options.parameters.values())) == [int, float, str, bool]

@@ -36,6 +36,7 @@ struct TRITONBACKEND_Request {
     Tensor *inputs;
     const char **outputs;
     const char *trace; /* its context; NULL: the request is not traced */
+    const char *id;
     bool cancelled;
     volatile int released;
 };
@@ -208,6 +209,12 @@ TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
     TRITONBACKEND_Request *request, uint64_t *timeout_us)
 {
     *timeout_us = request->timeout_us;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *request, const char **id)
+{
+    *id = request->id;
     return NULL;
 }
 

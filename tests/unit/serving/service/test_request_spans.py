@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from dragoman_options.table import SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.request_trace import RequestTrace
+from dragoman_serving.service import answers
 from dragoman_serving.service.answers import of_error
 from dragoman_serving.service.frames import Answer, DataType, Failure, Tensor
 from dragoman_serving.service.model_frames import pack_request, request_of
+from dragoman_serving.service.requests import RequestReader
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -37,7 +39,12 @@ class Traced:
         self._models, self._exporter = models, exporter
 
     def ask(
-        self, texts: list[str], model: str = TRANSLATE, trace: str = CONTEXT, **options: Any
+        self,
+        texts: list[str],
+        model: str = TRANSLATE,
+        trace: str = CONTEXT,
+        request_id: str = "",
+        **options: Any,
     ) -> Answer | Failure:
         """The last answer."""
         values = [text.encode() for text in texts]
@@ -46,6 +53,7 @@ class Traced:
         request = request_of(1, 0, options, ("text_output", "confidences"), given)
         request.trace = trace
         self._exporter.clear()
+        request.id = request_id
         self._models[model].send(pack_request(request))
         while not (answer := self._models[model].answer()).last:
             pass
@@ -155,12 +163,34 @@ def test_a_request_that_is_not_traced_has_no_span(traced: Traced, trace: str) ->
     assert len(traced.spans) == 4  # only of the second request
 
 
-def test_a_failure_in_the_log_names_its_trace(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_in_the_log_names_its_request_and_trace(caplog: pytest.LogCaptureFixture) -> None:
     exporter = InMemorySpanExporter()
     tracing = Tracing(TraceOptions("http://unused", 0), "engine", SimpleSpanProcessor(exporter))
     context = sampled_context(json.loads(CONTEXT))
     assert context is not None
-    of_error(RuntimeError("a text"), 1, RequestTrace(tracing.tracer, context))
-    assert caplog.messages == [f"a request failed: RuntimeError (trace {TRACE})"]
+    of_error(RuntimeError("a text"), 1, RequestTrace(tracing.tracer, context), "r-1")
+    assert caplog.messages == [f"a request failed: RuntimeError (request 'r-1', trace {TRACE})"]
     (span,) = exporter.get_finished_spans()
     assert values(span) == {"error.type": "INTERNAL"}
+
+
+@pytest.mark.parametrize("model", [TRANSLATE, SCORE, STREAM])
+@pytest.mark.parametrize("broken", ["RequestReader.read", "answers._tensors"])
+def test_a_failure_of_every_model_names_its_request(
+    traced: Traced,
+    model: str,
+    broken: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Before the search begins, and after it has ended."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a text")
+
+    module, _, name = broken.partition(".")
+    monkeypatch.setattr(RequestReader if module == "RequestReader" else answers, name, fail)
+    found = traced.ask(TEXTS[:1], model, trace="", request_id="r-1\n" + "x" * 3000)
+    assert isinstance(found, Failure)
+    shown = "r-1\\n" + "x" * 1996
+    assert caplog.messages == [f"a request failed: RuntimeError (request '{shown}')"]

@@ -82,9 +82,7 @@ def test_each_request_has_its_own_time() -> None:
 
 
 def test_tritons_own_parameters_are_no_options() -> None:
-    request = asked(
-        id="a", sequence_id=1, sequence_start=True, sequence_end=True, priority=2, timeout=3
-    )
+    request = asked(sequence_id=1, sequence_start=True, sequence_end=True, priority=2, timeout=3)
     assert RequestReader(RULES).read(request).wanted.options == {}
 
 
