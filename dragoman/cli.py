@@ -144,8 +144,11 @@ def _unknown_argument(word: str, parser: argparse.ArgumentParser) -> str:
         for action in part._actions
         for name in action.option_strings
     ]
-    close = difflib.get_close_matches(flag, flags, 1)
-    return f"unknown option {flag}: " + (f"did you mean {close[0]}?" if close else "see --help")
+    # `--port` is no typo of `--pivot`: it lacks the first word of `--http-port` and others.
+    longer = [name for name in flags if name.endswith(f"-{flag.lstrip('-')}")]
+    close = longer or difflib.get_close_matches(flag, flags, 1)
+    hint = f"did you mean {' or '.join(close)}?" if close else "see --help"
+    return f"unknown option {flag}: {hint}"
 
 
 def _parts(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

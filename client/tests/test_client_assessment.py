@@ -201,6 +201,7 @@ ATTENTION: dict[str, Any] = {
     "decoder": [[[[1, 0], [0.5, 0.5]]]],
     "cross": [[[[0, 1], [1, 0]]]],
     "alignment_heads": [[0, 0]],
+    "aligns_when_read": True,
 }
 
 
@@ -217,14 +218,17 @@ def test_attention_becomes_weights_by_layer_and_head() -> None:
     assert found.attention.encoder.dtype == np.float32
     assert found.attention.decoder[0, 0].tolist() == [[1, 0], [0.5, 0.5]]
     assert found.attention.alignment_heads == ((0, 0),)
+    assert found.attention.aligns_when_read
     assert json.loads(PlainLinesToJson().write("x", found))["attention"] == ATTENTION
     (plain,) = read_outputs(attention(), 1, 0.0)
     assert plain.attention is None
 
 
 def test_a_server_of_version_0_1_names_no_alignment_heads() -> None:
-    given = {name: value for name, value in ATTENTION.items() if name != "alignment_heads"}
-    assert Attention.parse(json.dumps(given)).alignment_heads == ()
+    new = ("alignment_heads", "aligns_when_read")
+    found = Attention.parse(json.dumps({k: v for k, v in ATTENTION.items() if k not in new}))
+    assert found.alignment_heads == ()
+    assert not found.aligns_when_read
 
 
 def test_attention_is_equal_where_its_weights_are() -> None:
@@ -252,6 +256,7 @@ def test_attention_is_equal_where_its_weights_are() -> None:
         {"alignment_heads": [[0]]},
         {"alignment_heads": [["a", 0]]},
         {"alignment_heads": [[0, 1]]},
+        {"aligns_when_read": 1},
     ],
 )
 def test_attention_that_is_none_is_the_servers_fault(wrong: dict[str, Any]) -> None:

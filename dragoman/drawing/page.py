@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from dragoman.drawing.colours import head_colours
-from dragoman.kernel.attention_maps import Attention, Kind
+from dragoman.kernel.attention_maps import KINDS, Attention, Kind
 
 LEAST = 0.02
 """Smaller weights have no line, so a token has at most 50 lines per head."""
@@ -20,7 +20,6 @@ NAMES: dict[Kind, str] = {
     "decoder": "decoder self-attention",
     "cross": "cross-attention",
 }
-_SIDES = {"encoder": ("source", "source"), "decoder": ("said", "read"), "cross": ("said", "source")}
 _MARKER = re.compile("@@([a-z]+)@@")
 _IN_SCRIPT = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 """JSON escapes of the characters that could end a script, or a line of it."""
@@ -47,14 +46,19 @@ def write_page(
         token: position of the query token that is shown first; None for all.
     """
     layers, number = attention.weights(kind).shape[:2]
-    if kind == "cross" and layer is None and heads is None and attention.alignment_heads:
-        layer = attention.alignment_heads[0][0]
-        heads = [head for of, head in attention.alignment_heads if of == layer]
+    aligning = None
+    if attention.alignment_heads:
+        first = attention.alignment_heads[0][0]
+        of_first = [head for of, head in attention.alignment_heads if of == first]
+        aligning = {"layer": first, "heads": of_first}
+        if kind == "cross" and layer is None and heads is None:
+            layer, heads = first, of_first
     data = json.loads(attention.to_json()) | {
         "text": text,
         "translation": translation,
         "names": NAMES,
-        "sides": _SIDES,
+        "sides": {name: (attention.queries(name), attention.keys(name)) for name in KINDS},
+        "aligning": aligning,
         "colours": head_colours(number),
         "least": LEAST,
         "chosen": {

@@ -42,14 +42,18 @@ class Attention:
     """[L, H, T, S], cross-attention."""
     alignment_heads: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)
     """Layer and head of the cross-attention that aligns words best, if the model names any."""
+    aligns_when_read: bool = field(default=False, kw_only=True)
+    """Whether they align the token that a step reads, not the one that it generates."""
 
     def weights(self, kind: Kind) -> Weights:
         """Returns the weights of one kind, [L, H, queries, keys]."""
         return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
 
     def queries(self, kind: Kind) -> tuple[str, ...]:
-        """Returns the query tokens."""
-        return self.source if kind == "encoder" else self.said
+        """Returns the query tokens: of cross-attention, those that the alignment heads align."""
+        if kind == "encoder":
+            return self.source
+        return self.read if kind == "cross" and self.aligns_when_read else self.said
 
     def keys(self, kind: Kind) -> tuple[str, ...]:
         """Returns the key tokens."""
@@ -62,6 +66,7 @@ class Attention:
         rounded = {kind: self.weights(kind).astype(np.float64).round(_DIGITS) for kind in KINDS}
         found |= {kind: weights.tolist() for kind, weights in rounded.items()}
         found["alignment_heads"] = self.alignment_heads
+        found["aligns_when_read"] = self.aligns_when_read
         return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 

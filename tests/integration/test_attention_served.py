@@ -39,6 +39,7 @@ def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
     assert found.source == right.attention.source
     assert found.read == right.attention.read
     assert found.alignment_heads == right.attention.alignment_heads != ()
+    assert found.aligns_when_read == right.attention.aligns_when_read
     for kind in KINDS:
         np.testing.assert_allclose(getattr(found, kind), right.attention.weights(kind), atol=2e-5)
 

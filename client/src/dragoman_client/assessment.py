@@ -122,6 +122,8 @@ class Attention:
         cross: weights [L, H, T, S] of the cross-attention.
         alignment_heads: layer and head of the cross-attention that aligns words best; empty if the
             model names none.
+        aligns_when_read: whether these heads align the token that a step reads, not the one that
+            it generates.
     """
 
     source: tuple[str, ...]
@@ -131,6 +133,7 @@ class Attention:
     decoder: Weights = dataclasses.field(compare=False, repr=False)
     cross: Weights = dataclasses.field(compare=False, repr=False)
     alignment_heads: tuple[tuple[int, int], ...] = dataclasses.field(default=(), kw_only=True)
+    aligns_when_read: bool = dataclasses.field(default=False, kw_only=True)
 
     def __eq__(self, other: object) -> bool:
         """Whether all tokens and all weights are equal."""
@@ -153,7 +156,11 @@ class Attention:
         lengths = {"encoder": (source, source), "decoder": (said, read), "cross": (said, source)}
         weights = [_weights(found, name, *map(len, sides)) for name, sides in lengths.items()]
         heads = _heads(found, *weights[-1].shape[:2])
-        return cls(source, read, said, *weights, alignment_heads=heads)
+        when_read = found.get("aligns_when_read", False)  # absent in version 0.1
+        if not isinstance(when_read, bool):
+            raise ValueError("aligns_when_read: not true or false")
+        aligning: Any = {"alignment_heads": heads, "aligns_when_read": when_read}
+        return cls(source, read, said, *weights, **aligning)
 
     def as_json(self) -> dict[str, Any]:
         """Returns a value for JSON: lists of tokens, weights as nested lists, and heads."""
@@ -162,7 +169,9 @@ class Attention:
         numbers = {
             name: one.astype(np.float64).round(_DIGITS).tolist() for name, one in weights.items()
         }
-        return texts | numbers | {"alignment_heads": [list(one) for one in self.alignment_heads]}
+        heads = [list(one) for one in self.alignment_heads]
+        alignment = {"alignment_heads": heads, "aligns_when_read": self.aligns_when_read}
+        return texts | numbers | alignment
 
 
 Alignments = WordAlignment | SoftAlignment

@@ -115,7 +115,7 @@ function say(chosen, queries, keys) {
 }
 
 function draw() {
-  const [queries, keys] = data.sides[state.kind].map((side) => data[side]);
+  const [queries, keys] = data.sides[state.kind];
   const chosen = chosenHeads();
   drawing.replaceChildren();
   drawing.setAttribute("viewBox", `0 0 ${WIDTH} ${2 * TOP + ROW * Math.max(queries.length, keys.length)}`);
@@ -180,13 +180,12 @@ document.getElementById("one").addEventListener("click", () => {
   tick((head) => head === first);
 });
 const aligning = document.getElementById("aligning");
-aligning.hidden = !data.alignment_heads.length;
+aligning.hidden = data.aligning === null;
 aligning.addEventListener("click", () => {
-  const [[layer]] = data.alignment_heads;
   document.getElementById("kind-cross").checked = true;
-  Object.assign(state, { kind: "cross", layer, query: null });
+  Object.assign(state, { kind: "cross", layer: data.aligning.layer, query: null });
   fillLayers();
-  tick((head) => data.alignment_heads.some((one) => one[0] === layer && one[1] === head));
+  tick((head) => data.aligning.heads.includes(head));
 });
 
 document.getElementById("text").textContent = data.text;

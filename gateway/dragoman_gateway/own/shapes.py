@@ -131,6 +131,9 @@ class AttentionAnswer(Struct):
         list[list[int]],
         Meta(description="layers and heads of the cross-attention that aligns words best"),
     ]
+    aligns_when_read: Annotated[
+        bool, Meta(description="whether they align the token that a step reads, not generates")
+    ]
 
 
 class CodesAnswer(Struct):

@@ -50,7 +50,12 @@ class AttentionPage:
         assert seen is not None  # it was requested, and the client has checked the answer
         weights = seen.encoder, seen.decoder, seen.cross
         tokens = seen.source, seen.read, seen.said
-        attention = Attention(*tokens, *weights, alignment_heads=seen.alignment_heads)
+        attention = Attention(
+            *tokens,
+            *weights,
+            alignment_heads=seen.alignment_heads,
+            aligns_when_read=seen.aligns_when_read,
+        )
         if not attention.source:
             raise InvalidInput("text: give a sentence with words to look at")
         # In a thread, since the page may have a million weights.

@@ -239,8 +239,14 @@ class Assessor:
         read = shifted(said, piece(self._manifest.special_ids.begin))
         source = tuple(map(piece, pair.src_ids))
         alignment = self._manifest.alignment
-        heads = alignment.heads if alignment else ()
-        return Attention(source, read, tuple(said), *found.heads, alignment_heads=heads)
+        return Attention(
+            source,
+            read,
+            tuple(said),
+            *found.heads,
+            alignment_heads=alignment.heads if alignment else (),
+            aligns_when_read=alignment is not None and alignment.when_read,
+        )
 
     def _check_heads(self, candidates: Sequence[Candidate]) -> None:
         """Refuse attention if the answer would be too large.

@@ -324,6 +324,11 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
             ["export", "onnx", "x", "--out", "y", "--storge", "fp16"],
             "dragoman export: unknown option --storge: did you mean --storage?",
         ),
+        (
+            ["translate", "--language", "de", "x"],
+            "dragoman translate: unknown option --language: "
+            "did you mean --source-language or --target-language?",
+        ),
         (["doctor", "--xyz"], "dragoman doctor: unknown option --xyz: see --help"),
         (
             ["attention", "Good", "morning.", "--out", "x.html"],

@@ -232,3 +232,14 @@ def test_every_kind_has_its_own_tokens(page: Page) -> None:
         for side, tokens in (("query", found.queries(kind)), ("key", found.keys(kind))):
             script = f"[...document.querySelectorAll('.{side} text')].map(one => one.textContent)"
             assert tuple(page.evaluate(script)) == tokens
+
+
+def test_heads_that_align_when_read_link_the_tokens_read(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "read.html"
+    found = replace(attention(), aligns_when_read=True)
+    path.write_text(write_page(found, NASTY, SAID[1]), encoding="utf-8")
+    page.open(path)
+    for kind, tokens in (("cross", found.read), ("decoder", found.said)):
+        choose(page, f"#kind-{kind}", "one.checked = true")
+        script = "[...document.querySelectorAll('.query text')].map(one => one.textContent)"
+        assert tuple(page.evaluate(script)) == tokens

@@ -74,7 +74,7 @@ def test_its_json_has_six_digits(translator: Translator) -> None:
     (found,) = translator.score(["red"], ["blue"], options()).future.result(60)
     assert found.attention is not None
     told = json.loads(found.attention.to_json())
-    assert set(told) == {"source", "read", "said", "alignment_heads", *KINDS}
+    assert set(told) == {"source", "read", "said", "alignment_heads", "aligns_when_read", *KINDS}
     for kind in KINDS:
         np.testing.assert_allclose(told[kind], found.attention.weights(kind), atol=1e-6)
     assert max(map(len, str(told["cross"]).strip("[]").split(", "))) <= len("0.123456]]]]")
