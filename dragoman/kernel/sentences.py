@@ -93,7 +93,7 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
         first sentence is empty if the text begins with kept characters. Concatenated, the pairs
         are the text.
     """
-    if _PLAIN.fullmatch(text) and _says_something(text):
+    if _PLAIN.fullmatch(text) and says_something(text):
         return [(text, "")]
     parts: list[tuple[str, str]] = []
     for paragraph in _unwrapped(text):
@@ -104,7 +104,7 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
         _keep(parts, paragraph[:begin])
         for piece in _segmented(paragraph[begin:], language):
             sentence = piece.strip()
-            if not _says_something(sentence):
+            if not says_something(sentence):
                 _keep(parts, piece)
                 continue
             at = piece.index(sentence)
@@ -182,8 +182,8 @@ def _mark_end(paragraph: str, language: str) -> int:
     return mark.end()
 
 
-def _says_something(sentence: str) -> bool:
-    """Whether there is something to translate."""
+def says_something(sentence: str) -> bool:
+    """Whether a text, without white space around it, has something to translate."""
     if _NUMBER_ALONE.fullmatch(sentence):
         return False
     return any(map(str.isalnum, sentence))

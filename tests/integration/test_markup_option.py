@@ -79,6 +79,17 @@ def test_what_is_kept_is_repeated(shipped: Served) -> None:
         assert marked(found) == ["get_size_of_x"]
 
 
+def test_what_is_kept_may_be_longer_than_a_sentence(shipped: Served) -> None:
+    code = " ".join(f"x{number} = get(bar_{number});" for number in range(40))  # 500 tokens
+    text = f"Write {code} at the end of the file."
+    span = 6, 6 + len(code)
+    found = shipped.grpc.translate(
+        text, target_language="de", markup={"codes": [[0, len(text)], [*span, 0]], "keep": [span]}
+    )
+    assert marked(found) == [found.text, code]
+    assert len(found.text) > len(code) + 10
+
+
 def test_the_last_part_of_a_stream_has_the_codes(shipped: Served) -> None:
     for client in (shipped.grpc, shipped.http):
         *parts, last = client.translate_stream(TEXT, target_language="de", markup=LINK)

@@ -296,10 +296,7 @@ def _alpha(options: OptionArguments, limits: Limits) -> float:
 def _most_sentence_tokens(options: OptionArguments, limits: Limits) -> int | None:
     if not splits(options):
         return None
-    # A kept placeholder, such as a URL, may be longer than the default sentence length.
-    keeps = "keep_placeholders" in options
-    default = limits.most_text_tokens if keeps else limits.sentence_tokens
-    return options.get("max_sentence_tokens") or default
+    return options.get("max_sentence_tokens") or limits.sentence_tokens
 
 
 def _prefixes(options: OptionArguments, texts: int) -> tuple[str, ...]:

@@ -7,9 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dragoman.kernel.cutting import Span, cut_sentence
+from dragoman.kernel.cutting import Span, SubwordTokenizer, cut_sentence
 from dragoman.kernel.language import Detected
-from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks, split_sentences
+from dragoman.kernel.sentences import (
+    BREAKS_TO_SPACES,
+    LineBreaks,
+    says_something,
+    split_sentences,
+)
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
@@ -67,8 +72,11 @@ def pieces_of_text(
     tokenizer: Tokenizer,
     keeps_placeholders: bool = False,
     keep: Sequence[Span] = (),
+    tags_are_codes: bool = False,
 ) -> Iterator[tuple[LineBreaks, str]]:
     """Split a text into sentences, and cut sentences that are too long.
+
+    A placeholder or kept span that alone exceeds the limit is kept between two sentences.
 
     Args:
         text: any text.
@@ -77,6 +85,7 @@ def pieces_of_text(
         tokenizer: counts tokens.
         keeps_placeholders: whether placeholders must not be split.
         keep: spans of the text that must not be split either, in order.
+        tags_are_codes: whether tags are removed from a sentence, so that they do not count.
 
     Returns:
         Pairs of a sentence to translate, which may be empty, and the kept characters after it.
@@ -91,21 +100,67 @@ def pieces_of_text(
         sentences = _joined(sentences, keep)
     at = 0
     for sentence, kept in sentences:
-        if not sentence:
-            yield LineBreaks("", ()), kept
-            at += len(kept)
-            continue
         line = sentence.translate(BREAKS_TO_SPACES)
-        begin = 0
         whole = placeholder_spans(line) if keeps_placeholders else []
         whole += [(a - at, b - at) for a, b in keep if at <= a and b <= at + len(line)]
         at += len(sentence) + len(kept)
-        pieces = cut_sentence(line, most_tokens, language, tokenizer, whole)
-        for number, (piece, space) in enumerate(pieces, start=1):
-            end = begin + len(piece)
-            behind = sentence[end : end + len(space)] + (kept if number == len(pieces) else "")
-            yield LineBreaks.of(sentence[begin:end]), behind
-            begin = end + len(space)
+        counter: SubwordTokenizer = tokenizer
+        if tags_are_codes and TaggedSentence.of(line):
+            counter = _WithoutTags(tokenizer)
+        long = [span for span in whole if len(counter.encode(line[slice(*span)])) > most_tokens]
+        for begin, end, last in _around(line, long):
+            behind = sentence[end:last] + (kept if last == len(line) else "")
+            if begin == end:
+                yield LineBreaks("", ()), behind
+                continue
+            inner = [(a - begin, b - begin) for a, b in whole if begin <= a and b <= end]
+            pieces = cut_sentence(line[begin:end], most_tokens, language, counter, inner)
+            for piece, space in pieces:
+                piece_end = begin + len(piece)
+                begin = piece_end + len(space)
+                after = sentence[piece_end:begin] + (behind if begin == end else "")
+                yield LineBreaks.of(sentence[piece_end - len(piece) : piece_end]), after
+
+
+def _around(line: str, long: Sequence[Span]) -> Iterator[tuple[int, int, int]]:
+    """The parts of a sentence around spans that are too long to be translated with it.
+
+    Yields:
+        Begin and end of a part, which may be empty, and the end of the kept characters after it.
+    """
+    if not long:
+        yield 0, len(line), len(line)
+        return
+    begins = [0, *(end for _, end in long)]
+    for begin, (end, last) in zip(begins, [*long, (len(line), len(line))], strict=True):
+        part = line[begin:end].strip()
+        if not says_something(part):
+            yield begin, begin, last
+            continue
+        first = line.index(part, begin)
+        if first > begin:
+            yield begin, begin, first
+        yield first, first + len(part), last
+
+
+class _WithoutTags:
+    """Counts the tokens of a sentence as it is translated: without its tags."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Store the tokenizer."""
+        self._tokenizer = tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the token ids of a text without its tags."""
+        tags = TaggedSentence.of(text)
+        return self._tokenizer.encode(tags.text if tags else text)
+
+    def token_starts(self, text: str) -> list[int]:
+        """Returns the character index, in the text with its tags, at which each token begins."""
+        tags = TaggedSentence.of(text)
+        if tags is None:
+            return self._tokenizer.token_starts(text)
+        return [tags.source.places[at] for at in self._tokenizer.token_starts(tags.text)]
 
 
 def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:

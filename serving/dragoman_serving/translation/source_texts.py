@@ -208,7 +208,12 @@ class SourceTexts:
         if most_tokens is None:
             return [(LineBreaks(text, ()), "")]
         try:
-            return list(pieces_of_text(text, source, most_tokens, self._tokenizer, keeps, keep))
+            return list(
+                pieces_of_text(
+                    *(text, source, most_tokens, self._tokenizer, keeps, keep),
+                    tags_are_codes=keeps and self._aligns,
+                )
+            )
         except Uncuttable as error:
             raise InvalidRequest(f"text {index}: {error}") from error
 

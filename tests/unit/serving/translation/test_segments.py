@@ -43,3 +43,36 @@ def test_placeholders_are_in_one_piece(tokenizer: Tokenizer, parts: list[str]) -
     found = sentences(text, tokenizer, MOST_TOKENS)
     for placeholder in ("<b a='X. Y'>", "{A. B}"):
         assert sum(one.count(placeholder) for one in found) == text.count(placeholder)
+
+
+def test_tags_that_become_codes_do_not_count(tokenizer: Tokenizer) -> None:
+    text = f"Press <a href='{'x1/' * MOST_TOKENS}'>the <b>green</b> button</a> now."
+
+    def found(tags_are_codes: bool) -> list[tuple[str, str]]:
+        pieces = pieces_of_text(
+            *(text, "en", MOST_TOKENS, tokenizer),
+            keeps_placeholders=True,
+            tags_are_codes=tags_are_codes,
+        )
+        return [(breaks.line, kept) for breaks, kept in pieces]
+
+    assert found(True) == [(text, "")]
+    tag = text[6 : text.index(">") + 1]
+    assert found(False)[:2] == [("Press", f" {tag}"), ("the <b>green</b> button</a> now.", "")]
+
+
+@pytest.mark.parametrize("part", ["Open {} now, please.", "{} is\r\n here.", "It is {}. It {}."])
+def test_what_is_longer_than_a_sentence_is_kept_between_two(
+    tokenizer: Tokenizer, part: str
+) -> None:
+    long = f"https://a.org/{'x1/' * MOST_TOKENS}a"
+    text = part.replace("{}", long)
+    keep = [(at, at + len(long)) for at in range(len(text)) if text.startswith(long, at)]
+    by_form = pieces_of_text(text, "en", MOST_TOKENS, tokenizer, keeps_placeholders=True)
+    pieces = list(by_form)
+    assert pieces == list(pieces_of_text(text, "en", MOST_TOKENS, tokenizer, keep=keep))
+    assert sum(kept.count(long) for _, kept in pieces) == len(keep)
+    whole = "".join(breaks.put_into(breaks.line) + kept for breaks, kept in pieces)
+    assert whole == text
+    words = [breaks.line for breaks, _ in pieces if breaks.line]
+    assert all(any(map(str.isalpha, one)) for one in words)  # a full stop is not translated

@@ -197,6 +197,7 @@ def test_a_model_may_want_shorter_sentences(translator: Translator) -> None:
     limits, tokenizer = Limits(max_sentence_tokens=20), translator._tokenizer
     given: list[tuple[dict[str, Any], int | None]] = [
         ({}, 20),
+        ({"keep_placeholders": True}, 20),
         ({"max_sentence_tokens": 30}, 30),
         ({"split_sentences": False}, None),
     ]
