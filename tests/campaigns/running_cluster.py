@@ -255,9 +255,10 @@ class Cluster:
             address, stack = next(self._unused), contextlib.ExitStack()
             with stack:
                 balancer = stack.enter_context(running_balancer(self.names.port, self.ports))
-                urls = balancer.grpc_url, balancer.http_url
-                where: dict[str, Any] = {"address": address, "port": self.gateway_port}
-                gateway = stack.enter_context(run_gateway(*urls, **where, **_OPEN))
+                settings = {"address": address, "port": self.gateway_port, **_OPEN}
+                gateway = stack.enter_context(
+                    run_gateway(balancer.grpc_url, balancer.http_url, **settings)
+                )
                 self.gateways[address] = GatewayPod(balancer, gateway, stack.pop_all().close)
             self._add(GATEWAYS, [address], [self.front])
 
