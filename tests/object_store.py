@@ -43,7 +43,9 @@ def object_store(folder: Path) -> Iterator[str]:
         for flag in (f"-{service}.port={http}", f"-{service}.port.grpc={grpc}")
     ]
     flags += ["-ip=127.0.0.1", f"-dir={folder}", "-s3", f"-s3.config={identities}"]
-    flags += ["-volume.max=5", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+    # Each bucket needs several volumes.
+    flags += ["-volume.max=50", "-master.volumeSizeLimitMB=1024"]
+    flags += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
     server = subprocess.Popen([program, "server", *flags], stderr=subprocess.DEVNULL)
     address = f"127.0.0.1:{ports[6]}"
     try:

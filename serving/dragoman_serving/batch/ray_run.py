@@ -28,9 +28,10 @@ from dragoman_serving.batch.storage import Source
 from dragoman_serving.batch.tally import Tally
 
 LOCAL = "local"
-_TASK_RETRIES = 3
+_TASK_RETRIES = 20
 """Retries after an actor has died. Rows are not at fault: a row can crash the engine, not the
-actor."""
+actor. Until Ray notices that a node is gone, it sends a task to it again and again, which also
+counts: six times were seen."""
 _INIT_DEATHS = 3
 """Consecutive actors that may die during their start."""
 _MOST_BLOCKS = 10_000
