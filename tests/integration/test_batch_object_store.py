@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -95,7 +96,9 @@ def test_ray_translates_from_a_store_into_it_although_the_command_is_killed(
         found = s3.get_file_info(everything)
         return sorted(one.path for one in found if one.is_file and one.base_name[0] == "0")
 
-    driver = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    # Another cluster, which a local Ray must not join.
+    environment = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
+    driver = subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment)
     deadline_s = time.monotonic() + WAIT_S
     while len(parts()) < 5:
         assert driver.poll() is None
@@ -106,7 +109,9 @@ def test_ray_translates_from_a_store_into_it_although_the_command_is_killed(
     before = len(parts())
     assert 5 <= before < RAY_ROWS / 100
 
-    again = subprocess.run(words, check=True, stdout=subprocess.PIPE, timeout=WAIT_S)
+    again = subprocess.run(
+        words, check=True, stdout=subprocess.PIPE, timeout=WAIT_S, env=environment
+    )
     report = json.loads(again.stdout)
     assert report["earlier_rows"] >= 100 * before
     assert report["earlier_rows"] + report["done"]["rows"] == RAY_ROWS

@@ -64,7 +64,7 @@ class Cluster:
         logging.getLogger("ray").setLevel(logging.WARNING)
         try:
             ray.init(
-                address=None if is_local else self.address,
+                address=self.address,  # by "local", Ray joins no other cluster of this machine
                 num_cpus=self.cores * (self.actors or 1) if is_local else None,
                 include_dashboard=False if is_local else None,
                 log_to_driver=False,
