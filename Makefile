@@ -12,6 +12,8 @@ BILL := .venv-bill
 LOCK ?= serve
 # PyTorch's own index has torch for CPUs; the one on PyPI includes CUDA, several gigabytes.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+TORCH_LOCK := locks/torch$(if $(TORCH_INDEX),-cpu).txt
+TORCH := $(TORCH_LOCK) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 PROJECTS := pyproject.toml setup.py client/pyproject.toml $(wildcard build_backend/*.py) \
 	$(wildcard serving/dragoman_serving/engine/compiled/*.[ch] serving/dragoman_serving/relay/*.[ch])
 
@@ -103,18 +105,18 @@ $(SERVE)/.done: $(PROJECTS) locks/serve.txt
 	$(SERVE)/bin/pip install --quiet --editable ./client --editable '.[serve,load-test]'
 	touch $@
 
-$(TRAIN)/.done: $(PROJECTS) locks/torch.txt locks/train.txt
+$(TRAIN)/.done: $(PROJECTS) $(TORCH_LOCK) locks/train.txt
 	$(PYTHON) -m venv $(TRAIN)
 	$(TRAIN)/bin/pip install --quiet --require-hashes -r locks/train.txt
-	$(TRAIN)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt \
-		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	$(TRAIN)/bin/pip install --quiet --no-deps --require-hashes -r $(TORCH)
 	$(TRAIN)/bin/pip install --quiet --editable ./client --editable '.[export]'
 	touch $@
 
-$(DEV)/.done: $(PROJECTS) locks/build.txt locks/torch.txt locks/kubernetes.txt locks/dev.txt tests/data/npm/package-lock.json
+$(DEV)/.done: $(PROJECTS) locks/build.txt $(TORCH_LOCK) locks/kubernetes.txt locks/dev.txt tests/data/npm/package-lock.json
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/pip install --quiet --require-hashes -r locks/build.txt
-	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/torch.txt -r locks/kubernetes.txt
+	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r $(TORCH)
+	$(DEV)/bin/pip install --quiet --no-deps --require-hashes -r locks/kubernetes.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --require-hashes -r locks/dev.txt
 	$(DEV)/bin/pip install --quiet --no-build-isolation --editable ./client --editable '.[serve,dev]'
 # Without these packages, the tests that need them are skipped, or fail with DRAGOMAN_CI=1.

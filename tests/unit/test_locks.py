@@ -96,7 +96,8 @@ def test_every_extra_that_is_installed_has_its_lock() -> None:
         "gateway.txt": ("3.12", ("gateway-redis", "tracing")),
         "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt", "tracing")),
     }
-    assert {path.name for path in LOCKS} == {*MAKE, "build.txt", "kubernetes.txt", "torch.txt"}
+    by_hand = {"kubernetes.txt", "torch.txt", "torch-cpu.txt"}
+    assert {path.name for path in LOCKS} == {*MAKE, "build.txt", *by_hand}
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -115,8 +116,9 @@ def test_the_lock_of_the_build_fits() -> None:
         assert one.specifier.contains(found[one.name])
 
 
-def test_torch_is_locked_as_it_is_required() -> None:
-    (line,) = locked(REPOSITORY / "locks" / "torch.txt")
+@pytest.mark.parametrize("lock", ["torch.txt", "torch-cpu.txt"])
+def test_torch_is_locked_as_it_is_required(lock: str) -> None:
+    (line,) = locked(REPOSITORY / "locks" / lock)
     (wanted,) = (one for one in required(("train",)) if one.name == "torch")
     assert line == wanted
     (declared,) = project()["tool"]["uv"]["dependency-metadata"]

@@ -89,10 +89,11 @@ def _variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
-@pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the files that wheels are built from."""
-    project = tmp_path_factory.mktemp("wheels") / "project"
+@pytest.fixture(scope="package")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the files that wheels are built from; removed after the tests."""
+    folder = tmp_path_factory.mktemp("wheels")
+    project = folder / "project"
     project.mkdir()
     ignored = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info", "build")
     for name in PARTS:
@@ -100,16 +101,17 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(REPOSITORY / name, project / name, ignore=ignored)
         else:
             shutil.copy(REPOSITORY / name, project / name)
-    return project
+    yield project
+    shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def wheels(project: Path) -> Path:
     """For this machine, made by Zig."""
     return _make_wheels(project, os.uname().machine)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def aarch64_wheel(project: Path, wheels: Path) -> Path:
     """The server's wheel, cross-compiled."""
     (wheel,) = _make_wheels(project, "aarch64").glob("dragoman-*_aarch64.whl")
@@ -123,14 +125,16 @@ def _make_wheels(project: Path, machine: str) -> Path:
     return (project / "dist").rename(project.parent / machine)
 
 
-def install(folder: Path, wheels: Path, extras: str, python: str) -> Installed:
-    """Install the wheels; the server's with these extras."""
+@contextmanager
+def installing(folder: Path, wheels: Path, extras: str, python: str) -> Iterator[Installed]:
+    """Install the wheels, the server's with these extras; at the end remove the folder."""
     subprocess.run([python, "-m", "venv", "v"], cwd=folder, check=True)
     (server,) = wheels.glob("dragoman-*.whl")
     others = [str(path) for path in wheels.iterdir() if path != server]
     pip = [str(folder / "v" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, *others, f"{server}[{extras}]"], cwd=folder, check=True)
-    return Installed(folder)
+    yield Installed(folder)
+    shutil.rmtree(folder)
 
 
 def _runs(python: str) -> bool:

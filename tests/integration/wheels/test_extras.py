@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.wheels.conftest import Installed, install
+from tests.integration.wheels.conftest import Installed, installing
 from tests.toy import reverse_pairs, write_pairs
 
 pytestmark = pytest.mark.thorough
@@ -23,10 +24,13 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module")
-def installed(python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(
+    python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installed]:
     folder = tmp_path_factory.mktemp("every-extra")
     write_pairs(folder / "text", reverse_pairs(1000, seed=1), ("xx", "yy"))
-    return install(folder, wheels, "serve,export,load-test", python)
+    with installing(folder, wheels, "serve,export,load-test", python) as installed:
+        yield installed
 
 
 def test_a_model_is_trained_exported_served_and_measured(installed: Installed) -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.wheels.conftest import Installed, install
+from tests.integration.wheels.conftest import Installed, installing
 
 SENTENCE = {"text_input": "Good morning.", "target_language": "de"}
 
 
 @pytest.fixture(scope="module")
-def installed(python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return install(tmp_path_factory.mktemp("empty"), wheels, "serve", python)
+def installed(
+    python: str, wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installed]:
+    with installing(tmp_path_factory.mktemp("empty"), wheels, "serve", python) as installed:
+        yield installed
 
 
 @pytest.fixture(scope="module")
