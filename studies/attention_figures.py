@@ -70,14 +70,8 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     with progress(len(FIGURES)) as advance:
         for name, words in FIGURES.items():
-            where = (
-                "--model",
-                str(arguments.bundle),
-                "--out",
-                str(arguments.out / name),
-                "--force",
-            )
-            if code := dragoman(["attention", *words, *where]):
+            where = ("--model", str(arguments.bundle), "--out", str(arguments.out / name))
+            if code := dragoman(["attention", *words, *where, "--force"]):
                 raise SystemExit(code)
             advance(name)
 
