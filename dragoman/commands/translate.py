@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -37,7 +36,6 @@ EXTRA = "serve"
 _LINE_FORMATS = ("text", "jsonl", "tsv", "document")
 _MARKUP_FORMATS = ("html", "xml", "xliff")
 _HEAD_BYTES = 1 << 12
-_TAG = re.compile(rb"</[A-Za-z][\w:-]*>")
 
 _log = logging.getLogger(__name__)
 
@@ -128,7 +126,8 @@ def run(arguments: argparse.Namespace) -> int:
             _log.warning("interrupted after %s %d%s", work.unit, work.lines, work.fix)
         raise
     if work.cut:
-        _log.warning("%d of %d translations were cut: raise --max-tokens", work.cut, work.lines)
+        limit = "--max-tokens" if "max_tokens" in options else "the model's limit of tokens"
+        _log.warning("%d of %d translations were cut at %s", work.cut, work.lines, limit)
     if work.refused:
         left = "empty" if work.unit == "line" else "as they were"
         raise DragomanError(
@@ -338,12 +337,6 @@ def _warn_of_markup(path: Path) -> None:
         head = file.read(_HEAD_BYTES)
         if (found := format_of(path.name, head)) is not None:
             _log.warning("%s looks like %s: keep its markup with --format %s", path, found, found)
-        elif _TAG.search(head):
-            _log.warning(
-                "%s has tags, which are translated like words: keep them with --keep-placeholders, "
-                "or with --format html if it is HTML",
-                path,
-            )
 
 
 def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:

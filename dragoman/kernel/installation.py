@@ -20,7 +20,10 @@ def install_command(extra: str) -> str:
         names = [_BESIDE_GPU.get(name, name) for name in names]
     extras = ",".join(names)
     if (_ROOT / "client" / "pyproject.toml").is_file():
-        command = f"from the checkout, pip install -e ./client -e '.[{extras}]'"
+        command = f"pip install -e ./client -e '.[{extras}]'"
+        if any(name in _WITH_TORCH for name in names):
+            command = f"make train-env creates .venv-train with it; or {command}"
+        command = f"from the checkout, {command}"
     else:
         command = f"pip install 'dragoman[{extras}]'"
     if any(name in _WITH_TORCH for name in names):

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
+from dragoman.kernel.tags import without_tags
 
 _NO_WORD = re.compile(r"[^\w\s'’-]+|[\d_]+")  # noqa: RUF001
 """Punctuation is removed, because fastText takes a word with a full stop for another word."""
@@ -89,7 +90,7 @@ class OtherLanguage(UsageError):
 
     def __init__(self, language: str, among: Sequence[str]) -> None:
         """Write the message."""
-        super().__init__(f"seems to be in {language!r}: known are {', '.join(among)}")
+        super().__init__(f"seems to be in {language!r}, not in {' or '.join(among)}")
         self.language = language
 
 
@@ -100,7 +101,7 @@ def detectable_languages() -> Collection[str]:
 
 def most_probable_language(text: str) -> tuple[str, float]:
     """Returns the most probable of all languages, and its probability."""
-    language, probability = next(iter(_ranked(text).items()))
+    language, probability = next(iter(_ranked(without_tags(text)).items()))
     return language, min(probability, 1.0)
 
 
@@ -117,6 +118,7 @@ def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> 
             written in, or another language is much more probable than all of them.
         InvalidRequest: there are several languages, and one of them cannot be detected.
     """
+    text = without_tags(text)
     ranked = _ranked(text)
     for language in among:
         if language not in ranked:

@@ -88,7 +88,11 @@ class Jobs:
         try:
             records = await asyncio.to_thread(self._files.open)
         except FolderInUse as error:
-            _LOG.warning("%s is used by another gateway: this one translates no documents", error)
+            _LOG.warning(
+                "%s is used by another gateway: this one translates no documents; "
+                "give it another --folder",
+                error,
+            )
             self._is_taken = True
             return
         for record in records:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from dragoman_options.table import requested_outputs, sampled, splits
 
+from dragoman.kernel.tags import has_tags
 from dragoman_gateway.core.cache import CacheKeys
 from dragoman_gateway.core.directions import Direction
 from dragoman_gateway.core.errors import InvalidInput
@@ -99,7 +100,8 @@ class Segmenter:
         languages = direction.languages
         segmented = whole(text)
         if self._splits:
-            segmented = split(text, languages[0], self._keeps_placeholders)
+            keeps = self._keeps_placeholders or has_tags(text)
+            segmented = split(text, languages[0], keeps)
         prefix = None
         if self._prefixes:
             prefix = self._prefixes[index if len(self._prefixes) > 1 else 0]

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Protocol
 
 from starlette.requests import ClientDisconnect
@@ -218,7 +219,9 @@ class Dispatcher:
         if methods:
             allowed = tuple(sorted(methods))
             raise WrongMethod(f"{path} takes {', '.join(allowed)}, not {scope['method']}", allowed)
-        raise NotFound(f"there is no {path[:200]}")
+        close = get_close_matches(path[:200], self._exact, n=1)
+        hint = f": did you mean {close[0]}?" if close else ""
+        raise NotFound(f"there is no {path[:200]}{hint}")
 
     async def _answer(self, request: GatewayRequest, endpoint: Endpoint) -> Response:
         if endpoint.reads_body:

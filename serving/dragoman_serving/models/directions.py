@@ -63,7 +63,8 @@ class Directions:
         except OtherLanguage as error:
             if error.language in self._known:
                 raise self._untrained(error.language, target, f"text {index}: ") from error
-            raise InvalidRequest(f"text {index} {error}; name source_language if not") from error
+            fix = "if this is wrong, give source_language"
+            raise InvalidRequest(f"text {index} {error}; {fix}") from error
         return (*self._trained(found.language, target), found)
 
     def _folded(self, name: str, given: str | None, known: Sequence[str]) -> str | None:

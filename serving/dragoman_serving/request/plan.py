@@ -82,6 +82,8 @@ class SearchPlan(ScoringPlan):
     markups: tuple[Markup | None, ...]
     """Markup of each text; empty: no text has markup."""
     terms: RequiredTerms
+    keeps_tags: bool
+    """Whether tags in texts are kept, without `keep_placeholders` and markup."""
     repairs: bool
     """Whether to search again for a faulty translation."""
     constraints: Constraints
@@ -211,6 +213,7 @@ def plan_request(
     width = _width(options, limits)
     hypotheses = _hypotheses(options, width)
     outputs = _outputs(options)
+    is_single = model == TRANSLATE and hypotheses == 1 and not prefixes and not sampled(options)
     # If no option changes the scores of a search, they include the sum of the log-probabilities.
     is_altered = any(name in options for name in _ALTERING)
     widest = min(_WIDTH_WITH_TERMS, limits.max_beam_width)
@@ -233,11 +236,8 @@ def plan_request(
         prefixes=prefixes,
         markups=read_markups(cast("Sequence[str]", options.get("markup") or ()), texts),
         terms=RequiredTerms(_glossary(options), keep_placeholders, target),
-        repairs=model == TRANSLATE
-        and hypotheses == 1
-        and not prefixes
-        and not sampled(options)
-        and _UNREPAIRED.isdisjoint(options),
+        keeps_tags=is_single and "coverage_penalty" not in options,
+        repairs=is_single and _UNREPAIRED.isdisjoint(options),
         constraints=_constraints(options, target),
         draws_seed=sampled(options) and options.get("seed") is None,
         shortlist=options.get("shortlist") or False,

@@ -101,10 +101,14 @@ class TaggedSentence:
         return MarkedSentence(0, len(self.text), self.text, indices, self.markup, outside, outside)
 
     def with_tags(self, others: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Returns all its placeholders in order, from the ones that are not tags."""
+        """Returns all its placeholders in order, each in the vocabulary's and in its own spelling.
+
+        Args:
+            others: the ones that are not tags; empty if only tags are kept.
+        """
         rest = iter(others)
         all_of_them = find_placeholders(self.source.text)
-        return tuple((one, one) if is_tag(one) else next(rest) for one in all_of_them)
+        return tuple((one, one) if is_tag(one) else next(rest, (one, one)) for one in all_of_them)
 
     def with_placed(self, placed: PlacedCodes) -> Self:
         """Returns a copy with the codes placed in the translation."""

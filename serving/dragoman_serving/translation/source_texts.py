@@ -11,6 +11,7 @@ from dragoman.kernel.cutting import Uncuttable
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.tags import has_tags
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedText
@@ -126,18 +127,25 @@ class SourceTexts:
         markup = plan.markups[index] if plan.markups else None
         if markup is not None:
             check_markup(index, text, markup)
+        keeps = self._keeps_placeholders(text, markup, plan)
         keep = markup.keep if markup else ()
         parts = [
-            self._part(line_breaks, kept, target, plan)
-            for line_breaks, kept in self._parts(index, text, source, plan, keep)
+            self._part(line_breaks, kept, target, keeps)
+            for line_breaks, kept in self._parts(index, text, source, plan, keeps, keep)
         ]
         marked = None if markup is None else self._marked(text, markup, parts)
         return SourceText(self._pieces(index, text, parts, plan, marked), detected, marked)
 
-    def _part(self, line_breaks: LineBreaks, kept: str, target: str, plan: SearchPlan) -> _Part:
+    def _keeps_placeholders(self, text: str, markup: Markup | None, plan: SearchPlan) -> bool:
+        """Whether no placeholder of a text may be split; of a text with tags, they are kept."""
+        if plan.terms.keeps_placeholders:
+            return True
+        return plan.keeps_tags and self._aligns and markup is None and has_tags(text)
+
+    def _part(self, line_breaks: LineBreaks, kept: str, target: str, keeps: bool) -> _Part:
         """A sentence with its token ids."""
         tags = None
-        if plan.terms.keeps_placeholders and self._aligns:
+        if keeps and self._aligns:
             tags = TaggedSentence.of(line_breaks.line)
         text = tags.text if tags else line_breaks.line
         src_ids = tuple(self._tokenizer.encode_source(text, target))
@@ -201,10 +209,16 @@ class SourceTexts:
         return pieces
 
     def _parts(
-        self, index: int, text: str, source: str, plan: SearchPlan, keep: Sequence[Span]
+        self,
+        index: int,
+        text: str,
+        source: str,
+        plan: SearchPlan,
+        keeps: bool,
+        keep: Sequence[Span],
     ) -> list[tuple[LineBreaks, str]]:
         """The sentences to translate, each with the kept characters after it."""
-        most_tokens, keeps = plan.most_sentence_tokens, plan.terms.keeps_placeholders
+        most_tokens = plan.most_sentence_tokens
         if most_tokens is None:
             return [(LineBreaks(text, ()), "")]
         try:

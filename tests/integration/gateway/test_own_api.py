@@ -239,6 +239,29 @@ def test_texts_with_tags(gateway: RunningGateway, document: dict[str, Any]) -> N
         assert "&amp;amp;" in found["text"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "found"),
+    [
+        (f"{BASE}/translate", {"source_language": "en", "target_language": "de"}, "translations"),
+        ("/translate", {"source": "en", "target": "de"}, "translatedText"),
+        ("/v2/translate", {"source_lang": "EN", "target_lang": "DE"}, "translations"),
+    ],
+)
+def test_tags_in_plain_text_stay_in_every_protocol(
+    gateway: RunningGateway, path: str, body: dict[str, str], found: str
+) -> None:
+    """Without a format; also for texts whose sentences are cached one by one."""
+    text = "<p>I like <b>red</b> cars. Good morning.</p>"
+    field = "q" if path == "/translate" else "text"
+    for _ in range(2):
+        answer = gateway.post(path, {**body, field: [text]})
+        assert answer.status == 200, answer.body
+        (one,) = answer.json[found]
+        assert (one if isinstance(one, str) else one["text"]) == (
+            "<p>Ich mag <b>rote</b> Autos. Guten Morgen.</p>"
+        )
+
+
 PAGE = """<!DOCTYPE html>
 <html><head><title>My garden &amp; my house</title></head><body>
 <p>I like <a href="/cars?a=1&b=2">red <b>cars</b></a>. Write &lt;script&gt; here.</p>

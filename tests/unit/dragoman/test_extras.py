@@ -81,7 +81,8 @@ def test_a_command_names_the_extra_that_it_needs(
 ) -> None:
     done = run(folder, [], words)
     assert done.returncode == 2, done.stderr
-    command = f"from the checkout, pip install -e ./client -e '.[{extra}]'"
+    made = "make train-env creates .venv-train with it; or " if extra in ("train", "export") else ""
+    command = f"from the checkout, {made}pip install -e ./client -e '.[{extra}]'"
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"dragoman {words[0]}: ")
     index = TORCH if extra in ("train", "export") else ""

@@ -103,7 +103,8 @@ def load_block(recipe: Recipe, folders: Sequence[Path]) -> Block:
             log.debug("%s: cannot be written: %s", folder, error.strerror or error)
             continue
         if (block := _kept(folder / recipe.name, recipe)) is not None:
-            log.info("the model's 8-bit weights are kept in %s", folder / recipe.name)
+            log.info("the model's 8-bit weights are kept for later starts")
+            log.debug("they are in %s", folder / recipe.name)
             return block
     if folders:
         log.info("the model's 8-bit weights are not kept: no folder for them can be written")

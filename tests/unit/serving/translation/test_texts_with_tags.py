@@ -1,0 +1,78 @@
+"""Plain texts with tags: each tag stays, around the words that it belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dragoman_serving.translation.translator import Translator
+
+from tests.conftest import REPOSITORY
+
+DIRECTION = {"source_language": "en", "target_language": "de"}
+TAGGED = (
+    ("<p>I am hungry.</p>", "I am hungry."),
+    ("I have <b>a red car</b>. <i>Where are you?</i>", "I have a red car. Where are you?"),
+    (
+        '<ul>\n<li>He reads <a href="/a?b=1. C">a book</a>.</li>\n<li>Yes.</li>\n</ul>',
+        "\nHe reads a book.\nYes.\n",
+    ),
+    ("Come here!</p><p>I know you.", "Come here!I know you."),
+)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[Translator]:
+    running = Translator(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
+    yield running
+    running.close()
+
+
+def tags(text: str) -> list[str]:
+    return re.findall("<[^>]*>", text)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({}, {"beam_width": 1}, {"split_sentences": False}, {"source_language": "auto"}),
+        *({"return_scores": True}, {"return_alignments": "hard"}, {"return_confidence": True}),
+        {"glossary": {"car": "Wagen"}},
+    ],
+    ids=str,
+)
+def test_tags_stay_and_the_words_are_those_of_the_text_without(
+    shipped: Translator, options: dict[str, Any]
+) -> None:
+    given = DIRECTION | options
+    found = shipped.translate([text for text, _ in TAGGED], given)
+    for (text, bare), one in zip(TAGGED[:3], found, strict=False):
+        assert tags(one.text) == tags(text)
+        if "\n" not in text or options.get("split_sentences", True):
+            (plain,) = shipped.translate([bare], given)
+            assert re.sub("<[^>]*>", "", one.text).split() == plain.text.split()
+    assert sorted(tags(found[3].text)) == ["</p>", "<p>"]
+
+
+def test_tags_need_no_option_and_change_nothing_beside_them(shipped: Translator) -> None:
+    plain = ["I am hungry.", "a < b", "Tom <tom@example.org> is here."]
+    alone = [shipped.translate([text], DIRECTION)[0].text for text in plain]
+    beside = shipped.translate([*plain, "<b>I am hungry.</b>"], DIRECTION)
+    assert [one.text for one in beside[:3]] == alone
+    assert beside[3].text == f"<b>{alone[0]}</b>"
+
+
+def test_tags_go_with_the_markup_of_other_texts(shipped: Translator) -> None:
+    markup = ['{"codes": [[0, 1]]}', ""]
+    texts = ["I am hungry.", "<b>I am hungry.</b>"]
+    first, second = shipped.translate(texts, DIRECTION | {"markup": markup})
+    assert first.codes is not None
+    assert len(first.codes.codes) == 1
+    assert second.text == f"<b>{first.text}</b>"
+
+
+@pytest.mark.parametrize("text", ["<b></b>", "<html>", "<br/> <br/>", "<p>\n</p>\n"])
+def test_a_text_of_tags_alone_stays_as_it_is(shipped: Translator, text: str) -> None:
+    assert shipped.translate([text], DIRECTION)[0].text == text
