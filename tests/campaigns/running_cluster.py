@@ -384,13 +384,13 @@ def with_ports(
         (group,) = cluster["load_assignment"]["endpoints"]
         (one,) = group["lb_endpoints"]
         address = one["endpoint"]["address"]["socket_address"]
-        if cluster["type"] == "STATIC":
+        if "cluster_type" not in cluster:  # the admin interface
             address["port_value"] = admin_port
             continue
         protocol = cluster["name"].removeprefix("triton_")
         address["port_value"] = getattr(ports, protocol)
         one["endpoint"]["health_check_config"]["port_value"] = ports.http
-        cluster["typed_dns_resolver_config"] = {
+        cluster["cluster_type"]["typed_config"]["typed_dns_resolver_config"] = {
             "name": "envoy.network.dns_resolver.cares",
             "typed_config": {"@type": _CARES, "resolvers": [resolver]},
         }

@@ -15,8 +15,10 @@ from lxml import etree
 
 from dragoman.cli import main
 from tests import debian
+from tests.browser import browsing, find_chromium
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import Served
+from tests.npm_packages import skip_without
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>My garden &amp; my house</title></head>
@@ -120,6 +122,30 @@ def test_the_example_page(translated: Path) -> None:
         *(">Neue Bücher</a>", 'placeholder="Suchen Sie ein Buch?"', "<button>Suchen</button>"),
     ):
         assert found in after
+
+
+TREE = """[...document.querySelectorAll("*")].map(one => [one.tagName, ...[...one.attributes]
+  .map(attribute => attribute.name)].join(" "))"""
+
+
+def test_the_example_page_in_a_browser(
+    translated: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Chromium builds the same tree of both, shows German, and has nothing to complain about."""
+    chromium = find_chromium()
+    if chromium is None:
+        skip_without("Chromium")
+    trees, shown = [], []
+    with browsing(chromium, tmp_path_factory.mktemp("profile")) as browser:
+        for path in (EXAMPLES / "library.html", translated / "library.de.html"):
+            browser.open(path)
+            trees.append(browser.evaluate(TREE))
+            shown.append(browser.evaluate("document.body.innerText"))
+        assert not browser.complaints
+    assert trees[0] == trees[1]
+    assert len(shown[0].split("\n")) == len(shown[1].split("\n"))
+    assert "three thousand books" in shown[0]
+    assert "dreitausend Bücher" in shown[1]
 
 
 def test_the_example_of_xliff(translated: Path) -> None:
