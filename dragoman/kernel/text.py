@@ -172,7 +172,7 @@ class Tokenizer:
         Args:
             texts: texts to encode.
             dropout: probability that a merge is skipped, from 0 to 1.
-            seed: the same seed with the same texts gives the same result.
+            seed: within a process, the same seed with the same texts gives the same result.
 
         Raises:
             UsageError: the vocabulary was imported.

@@ -8,11 +8,13 @@ import io
 import itertools
 import json
 import logging
+import multiprocessing
 import os
 import shutil
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.errors import DragomanError, UsageError, writing
 from dragoman.kernel.manifest import sha256
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
 from dragoman_training.text.parallel_text import (
@@ -38,8 +40,9 @@ log = logging.getLogger(__name__)
 _VERSION = 2
 _PAIRS_AT_A_TIME = 4096
 _PAIRS_A_REPORT = 1_000_000
+_PARALLEL_BYTES = 4 << 20
+"""Starting processes, which takes some tenths of a second, pays from this much text on."""
 _IDS, _ENDS, _ORDER, _ABOUT = "ids.bin", "ends.bin", "order.bin", "about.json"
-_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,39 @@ def encode(
     )
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """A text to encode in files.
+
+    Attributes:
+        number: identifies the text in the folder.
+        text: the pairs, in files.
+        drawing: see `encode`.
+    """
+
+    number: int
+    text: ParallelText
+    drawing: Drawing | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        drawing = "" if self.drawing is None else f"-{self.drawing.number}"
+        return f"{self.number}{drawing}"
+
+    @property
+    def files(self) -> list[Path]:
+        """The files with its pairs and their links."""
+        assert isinstance(self.text.pairs, TextFiles)
+        pairs = self.text.pairs
+        return [existing_file(pairs.prefix, ending) for ending in pairs.endings]
+
+    @property
+    def size(self) -> int:
+        """Size of its files, in bytes."""
+        return sum(path.stat().st_size for path in self.files)
+
+
 class TokenFiles:
     """Encoded texts in a folder, numbered, each with a record of its inputs."""
 
@@ -139,41 +175,59 @@ class TokenFiles:
         """
         self._folder, self._vocabularies = folder, vocabularies
 
-    def encode(
-        self,
-        number: int,
-        text: ParallelText,
-        tokenizer: Tokenizer,
-        limit: int,
-        drawing: Drawing | None = None,
-    ) -> EncodedText:
+    def encode_all(
+        self, texts: Sequence[Numbered], tokenizer: Tokenizer, limit: int
+    ) -> list[EncodedText]:
+        """As `encode`, for several texts; much text is encoded in a process for each core.
+
+        Args:
+            texts: texts in files.
+            tokenizer: the vocabulary.
+            limit: maximum number of tokens of a side.
+
+        Raises:
+            UsageError: a text cannot be read, or the disk cannot be written.
+        """
+        processes = min(os.cpu_count() or 1, len(texts))
+        if processes > 1 and sum(one.size for one in texts) > _PARALLEL_BYTES:
+            log.info("encoding %d texts in %d processes", len(texts), processes)
+            # A process that is forked from one with threads may hang.
+            context = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(processes, context) as pool:
+                for one in sorted(texts, key=lambda one: -one.size):
+                    pool.submit(self._try, one, tokenizer, limit)
+        # Reads what the processes wrote, and raises their errors again.
+        return [self.encode(one, tokenizer, limit) for one in texts]
+
+    def _try(self, one: Numbered, tokenizer: Tokenizer, limit: int) -> None:
+        with suppress(DragomanError):
+            self.encode(one, tokenizer, limit)
+
+    def encode(self, one: Numbered, tokenizer: Tokenizer, limit: int) -> EncodedText:
         """Like the function `encode`, but in files; existing files are read.
 
         Args:
-            number: identifies the text in the folder.
-            text: the pairs, in files.
+            one: the text.
             tokenizer: the vocabulary.
             limit: maximum number of tokens of a side.
-            drawing: see `encode`.
 
         Raises:
             UsageError: the text cannot be read, or the disk cannot be written.
         """
+        text, drawing = one.text, one.drawing
         assert isinstance(text.pairs, TextFiles)
-        files = [existing_file(text.pairs.prefix, ending) for ending in text.pairs.endings]
         about: dict[str, object] = {
-            "text": list(map(_digest, files)),
+            "text": list(map(_digest, one.files)),
             "vocabulary": " ".join(map(_digest, self._vocabularies)),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,
         }
         if text.pairs.links:
             about["links"] = list(map(list, text.pairs.links))
-        folder = self._folder / str(number)
         if drawing is not None:
             about |= {"dropout": drawing.dropout, "drawing": drawing.number}
-            folder = self._folder / f"{number}-{drawing.number}"
-        with _locked(self._folder):
+        folder = self._folder / one.name
+        with _locked(folder):
             found = _open(folder, about, _sides(text), _dtype(tokenizer))
             if found is None:
                 log.info("encoding %s", text.pairs.prefix)
@@ -198,8 +252,8 @@ def _digest(path: Path) -> str:
 def _locked(folder: Path) -> Iterator[None]:
     """Let one process at a time look for a text and make it; the others then find it."""
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("ab")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_name(f".{folder.name}.lock").open("ab")
     with lock:
         # Some network file systems have no locks; files mixed by two runs have wrong sizes.
         with suppress(OSError):

@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
-from dragoman_training.text.encoding import Drawing, EncodedText, TokenFiles, encode, ranges
+from dragoman_training.text.encoding import (
+    Drawing,
+    EncodedText,
+    Numbered,
+    TokenFiles,
+    encode,
+    ranges,
+)
 from dragoman_training.text.parallel_text import ParallelText
 
 Numbers = npt.NDArray[np.int64]
@@ -143,13 +150,16 @@ class Examples:
         self._tags = tokenizer.tags
         self._corpora: list[_Corpus] = []
         self._directions: dict[tuple[str, str], int] = {}
-        for number, text in enumerate(texts):
-            usual, *drawn = (
-                files.encode(number, text, tokenizer, max_length_tokens, drawing)
-                if files
-                else encode(text, tokenizer, max_length_tokens, drawing)
-                for drawing in (None, *drawings)
+        ways = (None, *drawings)
+        if files:
+            numbered = [Numbered(*one, way) for one in enumerate(texts) for way in ways]
+            encoded = iter(files.encode_all(numbered, tokenizer, max_length_tokens))
+        else:
+            encoded = (
+                encode(text, tokenizer, max_length_tokens, way) for text in texts for way in ways
             )
+        for text in texts:
+            usual, *drawn = itertools.islice(encoded, len(ways))
             sources = drawn or [usual]
             targets = [usual] * len(drawn) if drawn and not targets_too else sources
             self._corpora.append(self._corpus(text, sources, targets, tokenizer))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from dragoman_training.config import resolve
 from dragoman_training.run.trainer import Trainer
-from dragoman_training.text.encoding import Drawing, EncodedText, TokenFiles, encode
+from dragoman_training.text import encoding
+from dragoman_training.text.encoding import Drawing, EncodedText, Numbered, TokenFiles, encode
 from dragoman_training.text.examples import Examples
 from dragoman_training.text.parallel_text import ParallelText, TextFiles, drawn_pairs, some_pairs
 
@@ -77,12 +78,12 @@ def test_files_hold_what_memory_does_and_are_read_again(
 ) -> None:
     files = TokenFiles(tmp_path / "encoded", tokenizer_path)
     source = text(tmp_path, max_pairs)
-    first = files.encode(0, source, counting, LIMIT)
+    first = files.encode(Numbered(0, source), counting, LIMIT)
     memory = encode(source, counting, LIMIT)
     assert pairs_of(first) == pairs_of(memory)
     assert first.left_out == memory.left_out
     before = counting.encoded
-    again = files.encode(0, source, counting, LIMIT)
+    again = files.encode(Numbered(0, source), counting, LIMIT)
     assert counting.encoded == before
     assert (pairs_of(again), again.left_out) == (pairs_of(first), first.left_out)
     assert isinstance(again.ids, np.memmap)
@@ -99,7 +100,7 @@ def test_other_text_limits_and_vocabularies_are_encoded_anew(
 
     def is_anew(files: TokenFiles, source: ParallelText, limit: int) -> bool:
         before = counting.encoded
-        files.encode(0, source, counting, limit)
+        files.encode(Numbered(0, source), counting, limit)
         return counting.encoded > before
 
     assert is_anew(files, source, LIMIT)
@@ -125,7 +126,9 @@ def test_a_text_without_a_pair_that_fits_is_none(
     tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
 ) -> None:
     source = text(tmp_path)
-    found = TokenFiles(tmp_path / "encoded", tokenizer_path).encode(0, source, tokenizer, 1)
+    found = TokenFiles(tmp_path / "encoded", tokenizer_path).encode(
+        Numbered(0, source), tokenizer, 1
+    )
     assert (len(found), found.left_out) == (0, 400)
     examples = Examples([source], tokenizer, 1)
     assert (len(examples), examples.left_out, examples.directions) == (0, 400, ())
@@ -136,8 +139,32 @@ def test_a_full_disk_leaves_no_half_of_it(
 ) -> None:
     files, source = TokenFiles(tmp_path / "encoded", tokenizer_path), text(tmp_path)
     with files_no_larger_than(500), pytest.raises(UsageError, match="encoded/0: cannot be written"):
-        files.encode(0, source, tokenizer, LIMIT)
-    assert [path.name for path in (tmp_path / "encoded").iterdir()] == [".lock"]
+        files.encode(Numbered(0, source), tokenizer, LIMIT)
+    assert [path.name for path in (tmp_path / "encoded").iterdir()] == [".0.lock"]
+
+
+def test_much_text_is_encoded_in_processes(
+    tmp_path: Path, counting: Counting, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result is that of one process, and so is the error for a text that cannot be written."""
+    monkeypatch.setattr(encoding, "_PARALLEL_BYTES", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    source, some = text(tmp_path), text(tmp_path, max_pairs=100)
+    texts = [Numbered(0, source), Numbered(1, some), Numbered(1, source, Drawing(0.1, 3))]
+    files = TokenFiles(tmp_path / "encoded", tokenizer_path)
+    found = files.encode_all(texts, counting, LIMIT)
+    assert counting.encoded == 0
+    assert sorted(path.name for path in (tmp_path / "encoded").iterdir() if path.is_dir()) == [
+        *("0", "1", "1-3"),
+    ]
+    assert [pairs_of(one) for one in found[:2]] == [
+        pairs_of(encode(one, counting, LIMIT)) for one in (source, some)
+    ]
+    for drawn, usual in zip(pairs_of(found[2]), pairs_of(found[0]), strict=True):
+        assert [*map(counting.decode, drawn)] == [*map(counting.decode, usual)]
+    (tmp_path / "encoded" / "2").write_text("in the way")
+    with pytest.raises(UsageError, match="encoded/2: cannot be written"):
+        files.encode_all([*texts, Numbered(2, source)], counting, LIMIT)
 
 
 class Waiting(Counting):
@@ -159,7 +186,9 @@ def test_two_that_begin_at_once_read_the_same_whole_text(
     source, waiting = text(tmp_path), Waiting(tokenizer_path)
 
     def encoded(by: Tokenizer) -> EncodedText:
-        return TokenFiles(tmp_path / "encoded", tokenizer_path).encode(0, source, by, LIMIT)
+        return TokenFiles(tmp_path / "encoded", tokenizer_path).encode(
+            Numbered(0, source), by, LIMIT
+        )
 
     with ThreadPoolExecutor() as pool:
         first = pool.submit(encoded, waiting)
@@ -207,7 +236,9 @@ def test_words_are_cut_otherwise_in_each_drawing_and_stay_the_same_text(
     drawings = [Drawing(0.3, 0), Drawing(0.3, 1)]
     drawn = [encode(source, tokenizer, 40, drawing) for drawing in drawings]
     in_files = [
-        TokenFiles(tmp_path / "files", tokenizer_path).encode(0, source, tokenizer, 40, drawing)
+        TokenFiles(tmp_path / "files", tokenizer_path).encode(
+            Numbered(0, source, drawing), tokenizer, 40
+        )
         for drawing in drawings
     ]
     assert list(map(pairs_of, in_files)) == list(map(pairs_of, drawn))
