@@ -85,13 +85,13 @@ class OtherLanguage(UsageError):
     """A text seems to be in none of the given languages.
 
     Attributes:
-        language: the language that it seems to be in.
+        found: the language that it seems to be in.
     """
 
-    def __init__(self, language: str, among: Sequence[str]) -> None:
+    def __init__(self, found: Detected, among: Sequence[str]) -> None:
         """Write the message."""
-        super().__init__(f"seems to be in {language!r}, not in {' or '.join(among)}")
-        self.language = language
+        super().__init__(f"seems to be in {found.language!r}, not in {' or '.join(among)}")
+        self.found = found
 
 
 def detectable_languages() -> Collection[str]:
@@ -126,7 +126,7 @@ def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> 
                 return Detected(language, 0.0)
             raise InvalidRequest(f"source_language auto: {language!r} cannot be detected, name it")
     if (other := _other_language(text, ranked, known)) is not None:
-        raise OtherLanguage(other, among)
+        raise OtherLanguage(Detected(other, min(ranked[other], 1.0)), among)
     found = next(language for language in ranked if language in among)
     return Detected(found, min(ranked[found], 1.0))
 

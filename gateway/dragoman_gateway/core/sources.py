@@ -84,7 +84,7 @@ def _detected(text: str, known: Sequence[str]) -> Detected:
     try:
         return detect_language(text, known, known)
     except OtherLanguage as error:
-        return Detected(error.language, 0.0)
+        return error.found
     except InvalidRequest as error:
         raise InvalidInput(str(error)) from error
 

@@ -55,14 +55,16 @@ class Directions:
         """Detects the direction of a text.
 
         Only languages that the model translates from, into the target if it is given, are
-        candidates.
+        candidates. The detected language is the target if the text is in it already.
         """
         sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
-            found = detect_language(text, sources, [*sources, *([target] if target else [])])
+            found = detect_language(text, sources, sources)
         except OtherLanguage as error:
-            if error.language in self._known:
-                raise self._untrained(error.language, target, f"text {index}: ") from error
+            if error.found.language == target:
+                return (*self._trained(None, target), error.found)
+            if error.found.language in self._known:
+                raise self._untrained(error.found.language, target, f"text {index}: ") from error
             fix = "if this is wrong, give source_language"
             raise InvalidRequest(f"text {index} {error}; {fix}") from error
         return (*self._trained(found.language, target), found)

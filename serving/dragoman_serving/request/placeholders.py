@@ -9,6 +9,7 @@ _FORMS = (
     r"www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
     r"[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail; RFC 5321 allows 64 characters before the @
     r"</?[A-Za-z][^<>]*>",  # tags
+    r"&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9A-Fa-f]+);",  # character references
     r"\{\{[^{}\n]*\}\}",  # template engines
     r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
     r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf

@@ -127,6 +127,9 @@ class SourceTexts:
         markup = plan.markups[index] if plan.markups else None
         if markup is not None:
             check_markup(index, text, markup)
+        if (detected and detected.language == target) or not any(map(str.isalnum, text)):
+            pieces = [text] if text.strip() else []
+            return SourceText(pieces, detected, markup and MarkedText(text, markup, ()))
         keeps = self._keeps_placeholders(text, markup, plan)
         keep = markup.keep if markup else ()
         parts = [

@@ -18,7 +18,7 @@ from dragoman_serving.request.restored import Restored
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.scoring.pair import Scored, attention_of_tokens
 from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy
-from dragoman_serving.translation.segments import Piece, SourceSentence, SourceText, join
+from dragoman_serving.translation.segments import SourceSentence, SourceText, join
 
 _PIECES_OF_ONE = 2
 """Pieces of a text that was not split: a sentence, and nothing after it."""
@@ -53,7 +53,7 @@ class Translation:
 
 
 _EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0, sentences=0)
-"""Translation of a text with nothing to translate, which is not searched for."""
+"""Translation of an empty text. A text without a sentence to translate stays as it is."""
 
 
 class Composer:
@@ -83,9 +83,9 @@ class Composer:
     def _composed(
         self, text: SourceText, found: Sequence[Hypothesis], plan: SearchPlan
     ) -> Translation:
-        if not text.pieces:
-            empty = replace(_EMPTY, detected=text.detected)
-            return replace(empty, others=(empty,) * (plan.hypotheses - 1))
+        if not text.sentences:
+            same = replace(_EMPTY, text=join(text.pieces, ()), detected=text.detected)
+            return replace(same, others=(same,) * (plan.hypotheses - 1))
         if len(text.pieces) == _PIECES_OF_ONE and text.sentences:
             return self._translation(text.sentences[0], found[0], plan.alpha, text.detected)
         translated = list(map(self._text, text.sentences, found))
@@ -105,23 +105,22 @@ class Composer:
     ) -> list[Candidate]:
         """Returns the translations and their `others`, in order, as candidates for assessment."""
         remaining = iter(found)
-        empty = [Candidate("", "", ())] * plan.hypotheses
-        return [
-            one
-            for text in texts
-            for one in (self._candidates(text.pieces, remaining) if text.pieces else empty)
-        ]
+        return [one for text in texts for one in self._candidates(text, remaining, plan.hypotheses)]
 
     def _candidates(
-        self, pieces: Sequence[Piece], remaining: Iterator[Hypothesis]
+        self, text: SourceText, remaining: Iterator[Hypothesis], hypotheses: int
     ) -> Iterator[Candidate]:
         """Yields the best translation of a text, then the others, if it is one sentence.
 
         Wrapped lines stay joined, since the words are the same.
         """
+        if not text.sentences:
+            same = join(text.pieces, ())
+            yield from [Candidate(same, same, ())] * hypotheses
+            return
         source, target, sentences = "", "", []
         others: list[Candidate] = []
-        for piece in pieces:
+        for piece in text.pieces:
             if isinstance(piece, str):
                 source, target = source + piece, target + piece
             elif isinstance(piece, SourceSentence):

@@ -45,8 +45,14 @@ def test_a_text_in_a_language_that_is_not_translated_from_is_refused() -> None:
         detected(GERMAN, "fr", ONE_TO_MANY)
     with pytest.raises(InvalidRequest, match="text 0 seems to be in 'it', not in de or fr; if"):
         detected(ITALIAN, "en", MANY_TO_ONE)
-    # The target's language is not foreign: much of a text may be quoted in it.
-    assert detected(GERMAN, "de", ONE_TO_MANY) == ("en", "de")
+
+
+def test_a_text_in_the_target_language_is_detected_as_such() -> None:
+    ((*codes, found),) = Directions(("en", "de", "fr"), ONE_TO_MANY).of_texts([GERMAN], AUTO, "de")
+    assert codes == ["en", "de"]
+    assert found is not None
+    assert found.language == "de"
+    assert found.probability > 0.9
 
 
 def test_a_language_that_is_only_translated_from_is_no_target() -> None:

@@ -52,6 +52,7 @@ def test_no_terms_are_no_terms() -> None:
         ("<b>bold</b> <br/> a < b > c", ["<b>", "</b>", "<br/>"]),
         ("at 10:30 on 2024-01-31 for 1,234.50", ["10:30", "2024-01-31", "1,234.50"]),
         ("mail tom.x+y@example.co.uk.", ["tom.x+y@example.co.uk"]),
+        ("R&amp;D &#38; &#x26; AT&T; a & b; &;", ["&amp;", "&#38;", "&#x26;", "&T;"]),
         ("nothing here: B12, MP3s and 3D", []),
     ],
 )
@@ -71,6 +72,7 @@ SLOW_FORMS = re.compile(
     r"|(?:www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}'])"
     r"|(?:[\w.+-]+@[\w-]+\.[\w.-]*\w)"
     r"|(?:</?[A-Za-z][^<>]*>)"
+    r"|(?:&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9A-Fa-f]+);)"
     r"|(?:\{\{[^{}\n]*\}\})"
     r"|(?:[$#]?\{[^{}\n]*\})"
     r"|(?:%\([^()\n]+\)[#0 +-]*\d*(?:\.\d+)?[diouxXeEfFgGcrsa])"
@@ -84,7 +86,17 @@ SLOW_FORMS = re.compile(
 @given(
     st.lists(
         st.sampled_from(
-            [*"ab01 .,:-+@%$#(){}<>/\n_hd", "%(a)", "http://", "www.", "a@b.c", "{{", "}}", "<b>"]
+            [
+                *"ab01 .,:-+@%$#(){}<>/\n_hd&;x",
+                "%(a)",
+                "&#",
+                "http://",
+                "www.",
+                "a@b.c",
+                "{{",
+                "}}",
+                "<b>",
+            ]
         ),
         max_size=30,
     )
@@ -113,6 +125,7 @@ def test_the_same_placeholders_are_found_as_by_slower_forms(parts: list[str]) ->
             "%(a)",
             "%",
             "%0",
+            *("&", "&a", "&#", "&#1", "&#x"),
         ),
         *("1", "1,", "1a", "http://", "http://!", "www.", "www.!"),
     ],

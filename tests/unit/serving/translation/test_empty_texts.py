@@ -62,6 +62,51 @@ def test_an_empty_text_is_an_empty_translation(
     assert [len(one.others) for one in found] == [len(expected.others)] * 3
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({}, {"split_sentences": False}, {"beam_width": 1}, {"return_scores": True}),
+        *(
+            {"return_token_scores": True},
+            {"num_return_sequences": 3},
+            {"return_alignments": "hard"},
+        ),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [("🙂🙂", "en"), (" ***\n", "en"), ("Das ist ein schöner Tag heute. Ja!", "auto")],
+)
+def test_a_text_without_letters_or_in_the_target_language_stays_as_it_is(
+    shipped: Translator, options: dict[str, Any], text: str, source: str
+) -> None:
+    given = {**options, "source_language": source, "target_language": "de"}
+    before = shipped.counts
+    (found,) = shipped.translate([text], given)
+    assert shipped.counts == before  # nothing was decoded
+    assert [found.text, *(one.text for one in found.others)] == (
+        [text] * options.get("num_return_sequences", 1)
+    )
+    assert (found.output_tokens, found.complete, found.warnings) == (0, True, ())
+    if source == "auto":
+        assert found.detected is not None
+        assert found.detected.language == "de"
+    first, second = shipped.translate([text, "I am hungry."], given)
+    assert first == found
+    assert second.text not in ("", "I am hungry.")
+
+
+def test_codes_of_a_text_that_stays_keep_their_places(shipped: Translator) -> None:
+    markup = ['{"codes": [[4, 7], [32, 36]]}']
+    text = "Das ist ein schöner Tag heute. Wir sind hier."
+    given = {"source_language": "auto", "target_language": "de", "markup": markup}
+    (found,) = shipped.translate([text], given)
+    assert found.text == text
+    assert found.codes is not None
+    assert found.codes.codes == ((4, 7), (32, 36))
+
+
 @pytest.mark.parametrize("splits", [False, True])
 def test_a_text_that_is_tags_alone_keeps_them(shipped: Translator, splits: bool) -> None:
     options = {"keep_placeholders": True, "split_sentences": splits, "return_confidence": True}
