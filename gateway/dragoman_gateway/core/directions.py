@@ -17,7 +17,7 @@ from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.language import Detected, detect_language
+from dragoman.kernel.language import Detected, OtherLanguage, detect_language
 from dragoman_gateway.core.errors import InvalidInput
 
 _UNDETECTED = Detected("", 0.0)
@@ -30,6 +30,11 @@ class Direction:
 
     languages: tuple[str, str]
     detected: Detected | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether the text is in the target language already, and is returned unchanged."""
+        return self.detected is not None and self.detected.language == self.languages[1]
 
 
 class Directions:
@@ -74,10 +79,13 @@ class Directions:
         target = self._target
         sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
-            found = detect_language(text, sources, [*sources, *([target] if target else [])])
+            found = detect_language(text, sources, sources)
+            direction = self._trained(found.language, target)
+        except OtherLanguage as error:
+            found = error.found
+            direction = self._usual if found.language == target else None
         except DragomanError:
             return None
-        direction = self._trained(found.language, target)
         if direction is None:
             return None
         # Rounded to float32, as the server sends it.

@@ -197,10 +197,11 @@ async def translate_by_direction(
     directions = await translations.detected_directions([one.words for one in texts], options)
     if directions is None:
         return await translate_marked(texts, asking(translations, caller, options, store=store))
-    answers: dict[int, Translation] = {}
-    for languages in dict.fromkeys(one.languages for one in directions):
+    answers = {i: joined(texts[i].written, ()) for i, one in enumerate(directions) if one.stays}
+    to_translate = {i: one.languages for i, one in enumerate(directions) if not one.stays}
+    for languages in dict.fromkeys(to_translate.values()):
         source, target = languages
-        indices = [i for i, one in enumerate(directions) if one.languages == languages]
+        indices = [i for i, one in to_translate.items() if one == languages]
         ask = asking(
             translations,
             caller,

@@ -161,7 +161,7 @@ class Translations:
             return await self._ask(texts, checked)
         terms = await self._terms_of(caller, ids, checked, found, strict=not directions.detects)
         segmenter = Segmenter(checked, server, terms, keeps)
-        if "markup" in checked:
+        if "markup" in checked or any(one.stays for one in found):
             return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         parts = await segmenter.all_units(texts, found)
         units = {unit.key: unit for _, of_text in parts for unit in of_text}
@@ -189,7 +189,8 @@ class Translations:
             options: options of the request.
 
         Raises:
-            InvalidInput: the detected language is not a source language of the server.
+            InvalidInput: the detected language is the target language, or not a source language of
+                the server.
         """
         info, _ = await self._server.confirmed()
         found = Directions(info, options).of(sample)
@@ -197,6 +198,11 @@ class Translations:
             raise InvalidInput(
                 "the detected language of the document is not supported: set source_language if "
                 "it is"
+            )
+        if found.stays:
+            raise InvalidInput(
+                f"the document seems to be in {found.languages[1]!r} already, the target language; "
+                "if this is wrong, give source_language"
             )
         source, target = found.languages
         return {"source_language": source, "target_language": target}

@@ -161,7 +161,7 @@ def test_the_page_of_the_docs_runs(gateway: RunningGateway, tmp_path: Path) -> N
         assert done.returncode == 0, (code, done.stderr)
         assert re.search("Morgen|Kamillentee|Kaffee", done.stdout), (code, done.stdout)
         ran.append(kind)
-    assert sorted(ran) == ["javascript", "python", "python", "sh", "sh", "sh", "sh"]
+    assert sorted(ran) == ["javascript", *["python"] * 2, *["sh"] * 5]
 
 
 def begin(gateway: RunningGateway, path: str, body: Any) -> http.client.HTTPConnection:
@@ -237,6 +237,35 @@ def test_texts_with_tags(gateway: RunningGateway, document: dict[str, Any]) -> N
         assert TAG.findall(found["text"]) == ["<p>", "</p>"]
         assert "&lt;script" in found["text"]
         assert "&amp;amp;" in found["text"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"format": "html"}, {"return_confidence": True}, {"beam_width": 1}, {"glossary_ids": []}],
+)
+def test_a_text_in_the_target_language_stays_as_it_is(
+    gateway: RunningGateway, more: dict[str, Any]
+) -> None:
+    texts = ["Guten Morgen, wie geht es <b>dir</b>?", "Good morning.", "***"]
+    if "glossary_ids" in more:
+        terms = {"source_language": "en", "target_language": "de", "entries": {"morning": "Tag"}}
+        created = gateway.post(f"{BASE}/glossaries", {"name": "a", "dictionaries": [terms]})
+        more = {"glossary_ids": [created.json["id"]]}
+    body = {"text": texts, "source_language": "auto", "target_language": "de", **more}
+    answer = gateway.post(f"{BASE}/translate", body)
+    assert answer.status == 200, answer.body
+    first, second, third = answer.json["translations"]
+    assert (first["text"], third["text"]) == (texts[0], texts[2])
+    assert ("Tag" in second["text"]) == ("glossary_ids" in more)
+    assert (first["detected_language"], second["detected_language"]) == ("de", "en")
+
+
+def test_a_document_in_the_target_language_is_refused(gateway: RunningGateway) -> None:
+    fields = {"source_language": "auto", "target_language": "de"}
+    german = "Das ist ein schöner Tag heute."
+    answer = gateway.upload(f"{BASE}/documents", "a.txt", german, fields)
+    assert answer.status == 400
+    assert "seems to be in 'de' already, the target language" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize(
