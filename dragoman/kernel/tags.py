@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 
 _HTML = (
-    "a|abbr|article|aside|b|blockquote|body|br|button|caption|cite|code|dd|div|dl|dt|em|footer|form|"
-    "h[1-6]|head|header|hr|html|i|img|input|kbd|label|li|link|main|mark|meta|nav|ol|option|p|pre|q|"
-    "s|samp|section|select|small|span|strong|sub|summary|sup|table|tbody|td|th|thead|title|tr|u|ul|"
-    "var|wbr"
+    "a|abbr|address|area|article|aside|audio|b|base|bdi|bdo|big|blockquote|body|br|button|"
+    "canvas|caption|center|cite|code|col|colgroup|data|datalist|dd|del|details|dfn|dialog|"
+    "div|dl|dt|em|embed|fieldset|figcaption|figure|font|footer|form|h[1-6]|head|header|"
+    "hgroup|hr|html|i|iframe|img|input|ins|kbd|label|legend|li|link|main|map|mark|menu|meta|"
+    "meter|nav|noscript|object|ol|optgroup|option|output|p|param|picture|pre|progress|q|rp|"
+    "rt|ruby|s|samp|script|search|section|select|slot|small|source|span|strike|strong|style|"
+    "sub|summary|sup|svg|table|tbody|td|template|textarea|tfoot|th|thead|time|title|tr|track|"
+    "tt|u|ul|var|video|wbr"
 )
+"""Names of elements: https://html.spec.whatwg.org/multipage/indices.html, and older ones."""
 _TAG = re.compile(
     r"</[A-Za-z][\w:.-]*\s*>"  # an end tag
     r"|<[A-Za-z][^<>]*/>"  # an empty element
