@@ -112,7 +112,7 @@ def _read_request(incoming: Any) -> list[str] | None:
     if line.startswith(b"GET "):
         return []
     body = incoming.read(int(headers[b"content-length"]))
-    texts = json.loads(body).get("text_input", [])  # requests to `info` have none
+    texts = json.loads(body).get("text_input", [])  # other models, such as `info`, have none
     return texts if isinstance(texts, list) else [texts]
 
 

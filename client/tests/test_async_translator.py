@@ -48,7 +48,7 @@ def test_texts_are_translated(triton_url: str) -> None:
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """The error is the same in a request and in a stream."""
+    """Requests and streams raise the same error."""
 
     async def use(translator: AsyncTranslator) -> None:
         with pytest.raises(kind) as caught:
@@ -62,7 +62,7 @@ def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Excep
 
 
 def test_a_late_answer_raises_deadline_exceeded(url: str) -> None:
-    """The next request is answered."""
+    """The translator answers the next request after a timeout."""
 
     async def use(translator: AsyncTranslator) -> None:
         with pytest.raises(DeadlineExceeded):
@@ -73,7 +73,7 @@ def test_a_late_answer_raises_deadline_exceeded(url: str) -> None:
 
 
 def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
-    """Each part extends the one before, as in the blocking client."""
+    """Each part of a stream extends the one before, as in the blocking client."""
 
     async def use(translator: AsyncTranslator) -> list[str]:
         parts = [part async for part in translator.translate_stream("abc")]
@@ -92,7 +92,7 @@ def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
 def test_an_unreachable_server_is_retried_and_reported(scheme: str, free_port: int) -> None:
-    """The retries end soon after the timeout."""
+    """Retries of an unreachable server end soon after the timeout."""
 
     async def use(translator: AsyncTranslator) -> None:
         assert not await translator.is_ready()
@@ -176,7 +176,7 @@ def test_cancelling_leaves_the_connection_usable(url: str) -> None:
 
 
 def test_invalid_arguments_are_refused_before_a_request() -> None:
-    """The checks are the same as in `Translator`."""
+    """Arguments are checked as in `Translator`."""
 
     async def main() -> None:
         translator = AsyncTranslator("http://localhost")

@@ -26,7 +26,7 @@ from stand_ins import HEADERS, FakeTransport, translated
 
 
 def test_the_languages_of_a_server_are_returned(url: str) -> None:
-    """The blocking and the asynchronous client return the same."""
+    """The blocking and the asynchronous client return the same languages."""
     with Translator(url) as translator:
         assert translator.languages() == ("en", "de")
 
@@ -46,7 +46,7 @@ def test_invalid_information_about_a_server_is_an_error(answer: bytes) -> None:
 
 
 def test_pairs_of_an_older_server_have_no_models(url: str) -> None:
-    """The pairs are made from the directions."""
+    """Pairs of languages are made from the directions if a server sends no pairs."""
     with Translator(url) as translator:
         info = translator.info()
     told = asdict(info) | {"options": list(info.options.values())}
@@ -64,7 +64,7 @@ def test_the_options_of_a_server_are_returned_by_name(url: str) -> None:
 
 
 def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
-    """No exception is raised if the server cannot be reached or its model is not ready."""
+    """No exception is raised if a server cannot be reached or its model is not ready."""
     nowhere = f"{url.partition(':')[0]}://127.0.0.1:{free_port}"
     with Translator(url) as translator, Translator(nowhere) as away:
         assert translator.health() == Health(True)
@@ -131,13 +131,13 @@ def test_compressed_answers_are_not_requested(http_url: str) -> None:
 
 @pytest.mark.parametrize("compression", ["zip", "", True])
 def test_an_unknown_compression_is_refused(compression: Any) -> None:
-    """It is refused when the translator is created."""
+    """The compression is checked when a translator is created."""
     with pytest.raises(ValueError, match="compression is"):
         Translator(compression=compression)
 
 
 def test_translations_have_their_elapsed_time(url: str) -> None:
-    """Each part of a stream has its own; the time is ignored when translations are compared."""
+    """Each part of a stream has an elapsed time, which comparisons of translations ignore."""
     with Translator(url) as translator:
         one, other = translator.translate("abc"), translator.translate("abc")
         assert one == other
@@ -168,7 +168,7 @@ def test_languages_of_an_unreachable_server_are_an_error(free_port: int) -> None
     ],
 )
 def test_compatible_versions(one: str, other: str, fit: bool) -> None:
-    """Before 1.0 the first two numbers must be equal, later only the first."""
+    """Before version 1.0 the first two numbers must be equal, later only the first."""
     assert work_together(one, other) is work_together(other, one) is fit
 
 
@@ -183,7 +183,7 @@ LACKS = "the answer lacks token_scores: is this a Dragoman server?"
 def test_an_error_names_incompatible_versions(
     error: TranslationError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same applies to errors of streams and of the asynchronous client."""
+    """Errors of requests, of streams and of the asynchronous client name incompatible versions."""
     with (
         Translator(transport=testing.FakeTransport(refuse(error))) as translator,
         pytest.raises(type(error)) as fitting,
@@ -211,7 +211,7 @@ def test_an_error_names_incompatible_versions(
 
 
 def test_an_error_of_the_text_does_not_query_the_version() -> None:
-    """The query would cost a request."""
+    """The version is not queried for an error of the text, because that would cost a request."""
     transport = testing.FakeTransport(refuse(InvalidRequest("text 0 has 300 tokens")))
     with Translator(transport=transport) as translator, pytest.raises(InvalidRequest):
         translator.translate("a")

@@ -10,7 +10,7 @@ from stand_ins import HEADERS, SECRET_ONLY, TlsFiles, translated
 
 
 def test_every_request_has_token_headers_and_deadline(triton_url: str) -> None:
-    """Names of headers are in lower case, as gRPC requires."""
+    """Names of headers are sent in lower case, as gRPC requires."""
     HEADERS.clear()
     with Translator(
         triton_url, token="secret", headers={"X-Team": "Docs"}, timeout_s=2.5
@@ -26,7 +26,7 @@ def test_every_request_has_token_headers_and_deadline(triton_url: str) -> None:
 
 
 def test_a_wrong_token_raises_access_denied(url: str) -> None:
-    """The error has its own class, because a retry cannot help."""
+    """A missing or wrong token has its own class of errors, because a retry cannot help."""
     with (
         Translator(url, token="guess", headers={SECRET_ONLY: "yes"}) as translator,
         pytest.raises(AccessDenied),
@@ -78,7 +78,7 @@ def test_a_client_without_a_certificate_is_rejected(tls_url: str, client_files: 
     ],
 )
 def test_invalid_access_arguments_are_refused(arguments: dict[str, object], message: str) -> None:
-    """The message is one line, which does not contain a header's value."""
+    """The message is one line and does not contain the value of a header."""
     with pytest.raises(ValueError, match=r"\S") as caught:
         Translator("https://localhost", **arguments)  # type: ignore[arg-type]
     assert message in str(caught.value)
@@ -90,7 +90,7 @@ def test_invalid_access_arguments_are_refused(arguments: dict[str, object], mess
 def test_files_without_certificates_or_keys_are_named(
     scheme: str, client_files: TlsFiles, tmp_path: Path
 ) -> None:
-    """The files are read when the translator is created."""
+    """Certificate files are read when a translator is created."""
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("hello")
     for files, what in (
@@ -107,11 +107,11 @@ def test_files_without_certificates_or_keys_are_named(
 
 
 def test_certificates_require_tls(client_files: TlsFiles) -> None:
-    """Without TLS they would silently have no effect."""
+    """Without TLS, certificates would silently have no effect."""
     with pytest.raises(ValueError, match="certificates are for grpcs:// and https://"):
         Translator("grpc://localhost", ca_file=client_files.ca)
 
 
 def test_a_representation_contains_no_token() -> None:
-    """Representations of objects can end up in logs."""
+    """A representation of an object can be written to a log, so it contains no secrets."""
     assert "secret" not in repr(Access(token="secret", headers={"x-key": "secret"}))

@@ -52,12 +52,12 @@ def test_every_grpc_status_has_its_error(code: grpc.StatusCode) -> None:
     ],
 )
 def test_every_http_status_has_its_error(status: str | None, kind: type) -> None:
-    """The statuses are those of Triton and of proxies; None stands for a missing one."""
+    """Statuses are those of Triton and of proxies; None stands for a missing one."""
     assert type(from_status(status, "why")) is kind
 
 
 def test_a_call_that_was_not_sent_can_be_retried() -> None:
-    """The status of the server is lost in this case; the retry receives it."""
+    """The status of the server is lost if a call was not sent; the retry receives it."""
     metadata = grpc.aio.Metadata()
     internal = grpc.StatusCode.INTERNAL
     for details, kind in (
@@ -69,7 +69,7 @@ def test_a_call_that_was_not_sent_can_be_retried() -> None:
 
 
 def test_the_message_is_kept() -> None:
-    """The message is the one of the server, and never empty."""
+    """The message is the server's own, and never empty."""
     assert str(from_status("400", "text 3: too long")) == "text 3: too long"
     assert "500" in str(from_status("500", ""))
 
@@ -88,7 +88,7 @@ def test_the_message_is_kept() -> None:
 def test_a_status_in_the_message_determines_the_error(
     status: str | None, message: str, kind: type, kept: str
 ) -> None:
-    """Streams have no other, and Triton's /generate answers 400 to every failure of a model."""
+    """Streams have no status, and Triton's /generate answers 400 to every failure of a model."""
     error = from_status(status, message)
     assert (type(error), str(error)) == (kind, kept)
 
@@ -98,7 +98,7 @@ def test_a_status_in_the_message_determines_the_error(
     "why", ["'translate' is not found", "'translate' has no available versions"]
 )
 def test_a_model_that_is_not_loaded_yet_is_unavailable(status: str | None, why: str) -> None:
-    """Triton sends these messages while it starts and stops."""
+    """Triton reports unknown models while it starts and stops."""
     error = from_status(status, f"Request for unknown model: {why}")
     assert type(error) is ServerUnavailable
     assert type(from_status("404", "<html>Not Found</html>")) is ServerError
@@ -120,7 +120,7 @@ def test_a_model_that_is_not_loaded_yet_is_unavailable(status: str | None, why: 
 def test_the_time_of_a_retry_is_read_from_the_answer(
     message: str, header: str | None, wait_s: float | None
 ) -> None:
-    """A header takes precedence over the message."""
+    """The header with the time of a retry takes precedence over the message."""
     error = from_status("503", message, header)
     assert isinstance(error, ServerUnavailable)
     assert error.retry_after_s == wait_s

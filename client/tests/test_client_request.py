@@ -36,7 +36,7 @@ def outputs(*texts: str, **replaced: Any) -> dict[str, Any]:
     ],
 )
 def test_an_option_of_a_wrong_type_is_refused_by_name(name: str, value: Any) -> None:
-    """In particular, True is not a number and 1 is not a bool."""
+    """True is not accepted as a number, or 1 as a bool."""
     with pytest.raises(TypeError, match=name):
         check({name: value})
 
@@ -54,13 +54,13 @@ def test_an_option_of_a_wrong_type_is_refused_by_name(name: str, value: Any) -> 
     ],
 )
 def test_an_option_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    """For example, 1e39 is finite, but not in FP32."""
+    """The value 1e39 is finite, but not in FP32."""
     with pytest.raises(ValueError, match=name):
         check({name: value})
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:
-    """A misspelled name is not ignored."""
+    """A misspelled name of an option is not ignored."""
     with pytest.raises(TypeError, match="beam_widht"):
         check({"beam_widht": 4})
 
@@ -75,7 +75,7 @@ def test_texts_alone_make_one_tensor() -> None:
 
 
 def test_each_option_has_its_datatype_and_shape() -> None:
-    """They are those that the model's configuration declares."""
+    """Datatypes and shapes are those that the model's configuration declares."""
     options = {
         "source_language": "en",
         "target_language": "de",
@@ -98,7 +98,7 @@ def test_each_option_has_its_datatype_and_shape() -> None:
 
 
 def test_an_invalid_text_is_refused_with_its_index() -> None:
-    """The index is that among all texts of the caller, not within a batch."""
+    """The message has the index among all texts of the caller, not within a batch."""
     with pytest.raises(TypeError, match="text 65 must be str, got bytes"):
         build_inputs(["a", b"b"], {}, first_index=64)  # type: ignore[list-item]
     with pytest.raises(ValueError, match="text 1 contains half of a character"):
@@ -145,6 +145,6 @@ def test_alternatives_belong_to_their_text() -> None:
     ],
 )
 def test_an_invalid_answer_is_an_error(answer: dict[str, Any], message: str) -> None:
-    """There are never fewer translations than texts."""
+    """The client never returns fewer translations than texts."""
     with pytest.raises(ServerError, match=message):
         read_outputs(answer, 2, 0.0)

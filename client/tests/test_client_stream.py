@@ -16,7 +16,7 @@ from stand_ins import ENDLESS, HEADERS, KINDS, FakeTransport, translated
 
 
 def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
-    """Each part extends the one before; the last has a finish reason."""
+    """Each part of a stream extends the one before; the last has a finish reason."""
     with Translator(url) as translator:
         parts = list(translator.translate_stream("abc", beam_width=1))
     texts = [part.text for part in parts]
@@ -28,7 +28,7 @@ def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """The error is the same as without a stream, and the translator stays usable."""
+    """A stream raises the same errors as a request, and the translator stays usable."""
     with Translator(url, retries=0) as translator:
         with pytest.raises(kind) as caught:
             list(translator.translate_stream(text))
@@ -38,7 +38,7 @@ def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Excep
 
 
 def test_tritons_strict_mode_is_not_requested(url: str) -> None:
-    """In this mode an error terminates Triton before 26.04."""
+    """In Triton's strict mode an error terminates Triton before 26.04."""
     HEADERS.clear()
     with Translator(url) as translator:
         assert list(translator.translate_stream("a"))
@@ -86,7 +86,7 @@ def test_streams_of_several_threads_do_not_mix(url: str) -> None:
 
 
 def test_a_stream_can_be_closed_early(url: str) -> None:
-    """The next stream starts at its own beginning."""
+    """A new stream after a closed one starts at its own beginning."""
     with Translator(url) as translator:
         for _ in range(3):
             parts = translator.translate_stream("abc")
@@ -107,7 +107,7 @@ def test_invalid_arguments_are_refused_immediately() -> None:
 
 
 def test_a_stream_that_has_begun_is_not_retried() -> None:
-    """A retry would return the beginning twice."""
+    """A retry after the first part would return the beginning twice."""
 
     class Breaking(FakeTransport):
         """Breaks after the first part with text."""

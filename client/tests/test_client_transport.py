@@ -52,7 +52,7 @@ EMPTY_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
     ],
 )
 def test_an_invalid_url_is_refused(url: str) -> None:
-    """The message contains the URL."""
+    """The message contains the invalid URL."""
     with pytest.raises(ValueError, match="URL ") as caught:
         Translator(url)
     assert url in str(caught.value)
@@ -69,7 +69,7 @@ def test_an_invalid_url_is_refused(url: str) -> None:
     ],
 )
 def test_a_url_may_lack_its_scheme(url: str, full: str) -> None:
-    """Triton's default ports determine the scheme."""
+    """Triton's default ports determine a missing scheme."""
     assert read_url(url, Access()) == read_url(full, Access())
 
 
@@ -172,7 +172,7 @@ def test_texts_are_translated_with_all_options(url: str) -> None:
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
 def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """The translator stays usable."""
+    """The translator stays usable after an error."""
     with Translator(url) as translator:
         with pytest.raises(kind) as caught:
             translator.translate(text)
@@ -213,7 +213,7 @@ def test_a_refused_connection_is_unavailable(scheme: str, free_port: int) -> Non
 
 
 def test_grpc_reconnects_quickly() -> None:
-    """It tries about three times a second; by default gRPC's backoff is 1 to 120 s."""
+    """The client tries about three times a second; by default gRPC's backoff is 1 to 120 s."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.05)
         url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
@@ -230,7 +230,7 @@ def test_grpc_reconnects_quickly() -> None:
 
 
 def test_http_reports_a_server_of_another_kind(http_url: str) -> None:
-    """The servers are a proxy with an error page, and a web server that answers everything."""
+    """The answers are an error page of a proxy, and a page of another web server."""
     with Translator(http_url) as translator:
         with pytest.raises(ServerUnavailable, match="Bad Gateway"):
             translator.translate("!proxy")
@@ -262,7 +262,7 @@ def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_url: st
 
 
 def test_http_reuses_its_connection(http_url: str, http_connections: set[Any]) -> None:
-    """A refused request does not close it."""
+    """A refused request does not close the connection."""
     with Translator(http_url) as translator:
         for text in ("a", "!invalid", "b"):
             with contextlib.suppress(InvalidRequest):
@@ -271,7 +271,7 @@ def test_http_reuses_its_connection(http_url: str, http_connections: set[Any]) -
 
 
 def test_http_replaces_a_dropped_connection(http_url: str, http_connections: set[Any]) -> None:
-    """The next request opens a new connection, and the caller gets no error."""
+    """The request after a drop opens a new connection, and the caller gets no error."""
     with Translator(http_url) as translator:
         translator.translate("!hangup")
         time.sleep(0.05)

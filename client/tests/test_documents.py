@@ -165,7 +165,7 @@ def test_a_refused_paragraph_is_left_unchanged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n\n", "\n", " "], ids=["paragraphs", "lines", "one line"])
-def test_memory_does_not_grow_with_the_text(tmp_path: Path, end: str) -> None:
+def test_ten_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> None:
     def peak_bytes(sentences: int) -> int:
         source, target = tmp_path / "source", tmp_path / "target"
         with source.open("w") as file:

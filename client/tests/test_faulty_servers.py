@@ -182,7 +182,7 @@ def event(text: str, finish_reason: str) -> bytes:
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("ending", [half_then_silence, half_then_gone, half_then_reset])
 def test_interrupted_streams_over_http(ending: Callable[..., None], asynchronously: bool) -> None:
-    """The fault occurs after one part of the stream."""
+    """Each stream is interrupted after one part."""
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + event("<", "")
 
     def break_off(connection: socket.socket, _: bytes) -> None:
@@ -205,7 +205,7 @@ def chunk(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_long_events_are_read(asynchronously: bool) -> None:
-    """The events exceed aiohttp's limit for a line, and are split between chunks."""
+    """Events may exceed aiohttp's limit for a line, and may be split between chunks."""
     texts = ["a" * 12_000_000, "a" * 13_000_000]
     events = event(texts[0], "") + event(texts[1], "stop")
 
@@ -222,7 +222,7 @@ def test_long_events_are_read(asynchronously: bool) -> None:
 def test_an_event_without_an_end_is_an_error(
     asynchronously: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error is raised before the event fills the memory."""
+    """The error is raised before an endless event fills the memory."""
     monkeypatch.setattr(event_lines, "MOST_LINE_BYTES", 1 << 20)
 
     def send(connection: socket.socket, answer: bytes) -> None:
@@ -238,7 +238,7 @@ def test_an_event_without_an_end_is_an_error(
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_interrupted_answer_is_reported_as_interrupted(streamed: bool) -> None:
-    """The message does not claim that the answer is not HTTP."""
+    """The message does not claim that an interrupted answer is not HTTP."""
 
     def send(connection: socket.socket, answer: bytes) -> None:
         connection.sendall(EVENT_STREAM + b"20\r\ndata: ")
@@ -315,7 +315,7 @@ def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: boo
 def test_texts_are_translated_by_a_server_that_often_fails(
     protocol: str, asynchronously: bool, seed: int
 ) -> None:
-    """Every third request fails with an error that is retried; all are answered, in order."""
+    """About every third request fails and is retried; all texts are translated, in order."""
     generator, lock = random.Random(seed), threading.Lock()
 
     def draw() -> float:

@@ -26,5 +26,5 @@ from dragoman_options.languages import fold_language
     ],
 )
 def test_a_code_is_folded_to_a_known_one(given: str, known: list[str], found: str | None) -> None:
-    """The most specific known code is chosen."""
+    """A language code stands for the most specific known code that it matches."""
     assert fold_language(given, known) == found

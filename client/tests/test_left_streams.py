@@ -103,7 +103,7 @@ def test_the_load_test_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
 def test_closing_after_the_first_message_does_not_cancel(
     slow: tuple[str, SlowGrpc], asynchronously: bool
 ) -> None:
-    """A cancellation at this time can crash Triton too."""
+    """A cancellation after the first message can crash Triton too."""
     url, service = slow
     service.go_on.set()
 
@@ -154,7 +154,7 @@ class WithoutStreams(GrpcService):
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_missing_streams_are_reported_with_the_url_of_http(asynchronously: bool) -> None:
-    """The message is one line."""
+    """The message recommends the URL of HTTP, in one line."""
 
     async def main(url: str) -> None:
         async with AsyncTranslator(url) as translator:

@@ -92,7 +92,7 @@ def test_an_interrupted_file_is_resumed(tmp_path: Path) -> None:
 
 
 def test_the_output_of_another_run_is_not_resumed(tmp_path: Path) -> None:
-    """The other run had another input, another format or other options."""
+    """A run with another input, another format or other options cannot resume a partial output."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(50)))
     interrupt(source, target, beam_width=1)
@@ -171,7 +171,7 @@ def test_a_file_that_is_created_meanwhile_is_not_overwritten(tmp_path: Path) -> 
 
 
 def test_refused_lines_are_reported_with_their_numbers(tmp_path: Path) -> None:
-    """The numbers are those in the file, also after an interruption."""
+    """Numbers of refused lines are those in the file, also after an interruption."""
 
     class Refusing(Failing):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
@@ -209,7 +209,7 @@ def test_inaccessible_files_are_reported(tmp_path: Path) -> None:
 
 
 def test_invalid_lines_are_reported_before_a_request(tmp_path: Path) -> None:
-    """The whole file is checked: it cannot be corrected after the translation has begun."""
+    """The whole file is checked first: it cannot be corrected once the translation has begun."""
     source, target = tmp_path / "source", tmp_path / "target"
     transport = FakeTransport()
     with Translator(transport=transport) as translator:
@@ -248,7 +248,7 @@ def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_change_of_the_source_is_an_error(tmp_path: Path) -> None:
-    """The change is noticed before the output is renamed."""
+    """A change of the source is noticed before the output is renamed."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("a\nb\n")
 
@@ -267,7 +267,7 @@ def test_a_change_of_the_source_is_an_error(tmp_path: Path) -> None:
 
 
 def test_two_runs_cannot_write_the_same_file(tmp_path: Path) -> None:
-    """The second run ends with an error."""
+    """The second of two runs with the same output ends with an error."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(10)))
 
@@ -329,7 +329,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 
 def test_asyncio_translates_files(url: str, tmp_path: Path) -> None:
-    """The event loop continues, and progress is reported in it."""
+    """The event loop continues during the translation, and progress is reported in it."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(20)))
     told: list[FileProgress] = []
@@ -345,7 +345,7 @@ def test_asyncio_translates_files(url: str, tmp_path: Path) -> None:
 
 
 def test_a_cancelled_translation_of_a_file_can_be_resumed(url: str, tmp_path: Path) -> None:
-    """Cancelling the task stops the translation."""
+    """Cancelling the task stops the translation, which can be resumed."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(3000)))
     reached: asyncio.Event | None = None
@@ -375,7 +375,7 @@ def test_a_cancelled_translation_of_a_file_can_be_resumed(url: str, tmp_path: Pa
 
 
 def test_a_refused_option_ends_the_translation_of_a_file(tmp_path: Path) -> None:
-    """The server would refuse every line, so no line is written."""
+    """A server that refuses an option would refuse every line, so no line is written."""
 
     class Strict(FakeTransport):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
