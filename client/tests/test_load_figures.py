@@ -63,7 +63,7 @@ def test_the_share_within_a_bound() -> None:
 
 
 def test_intervals_follow_students_distribution() -> None:
-    """There are five values; t at 97.5 % with four degrees of freedom is 2.776."""
+    """For five values, t at 97.5 % with four degrees of freedom is 2.776."""
     found = Estimate.of([10, 12, 11, 13, 14])
     assert found.mean == 12
     assert found.half_width == pytest.approx(2.776 * math.sqrt(2.5 / 5))
@@ -133,7 +133,7 @@ def test_objectives_are_judged() -> None:
 
 
 def test_a_request_without_an_answer_counts_as_slow() -> None:
-    """Otherwise a server could drop requests to meet its objective."""
+    """If missing answers did not count, a server could drop requests to meet its objective."""
     load = point(window(latencies_ms=[1] * 98, errors={"DeadlineExceeded": 2}))
     found = Objective.parse("p99=300ms").judge(load)
     assert not found.met
@@ -163,7 +163,7 @@ def search(start: float, holds: Holds, confirms: Holds | None = None) -> Capacit
 
 @pytest.mark.parametrize("start", [20, 90, 200, 1000])
 def test_the_search_ends_near_the_limit(start: float) -> None:
-    """The search may start below or above it."""
+    """The search may start below or above the limit."""
     found = search(start, lambda rate: rate <= 100)
     assert 94 <= found.sentences_per_s <= 100
     assert [trial.held for trial in found.trials] == [trial.rate <= 100 for trial in found.trials]
@@ -180,7 +180,7 @@ def test_the_capacity_is_confirmed_by_a_long_trial() -> None:
 
 @pytest.mark.parametrize("start", [0, 100])
 def test_a_server_that_meets_no_objective_has_no_capacity(start: float) -> None:
-    """The search ends nevertheless."""
+    """The search also ends if no rate meets the objectives."""
     found = search(start, lambda rate: False)
     assert found.sentences_per_s == 0
     assert len(found.trials) < 20
@@ -189,7 +189,7 @@ def test_a_server_that_meets_no_objective_has_no_capacity(start: float) -> None:
 
 
 def test_a_plan_has_capacity_for_a_server_that_fails() -> None:
-    """It also has some for an uneven distribution of requests."""
+    """The plan reserves capacity for a failed server and for an uneven distribution of requests."""
     for wanted, replicas in ((65, 2), (66, 3), (650, 11)):
         plan = plan_for(wanted, 100, 40, None)
         assert plan is not None
@@ -206,7 +206,7 @@ def test_a_plan_has_the_cost_of_a_million_characters() -> None:
 
 
 def test_objections_to_a_rate() -> None:
-    """Reasons are a missed objective, a growing backlog, and a generator that was too slow."""
+    """Objections are a missed objective, a growing backlog, and a generator that was too slow."""
     fast = [Objective.parse("p99=1s")]
 
     def tried(*windows: Window, rate: float) -> list[str]:
@@ -223,7 +223,7 @@ def test_objections_to_a_rate() -> None:
 
 
 def test_limits_of_the_generator_are_reported() -> None:
-    """The generator was busy or late."""
+    """A busy or late generator is reported as the limit of a measurement."""
     on_time, late = histogram(*[1] * 100), histogram(*[1] * 98, 40, 40)
     assert limits_found(0.5, on_time, 5) == []
     assert "processor" in limits_found(0.9, on_time, 5)[0]
@@ -257,7 +257,7 @@ def test_metrics_are_summed_over_models() -> None:
 
 
 def test_metrics_of_the_server_are_described() -> None:
-    """Missing metrics are left out."""
+    """Missing metrics are left out of the description."""
     increases = {"dragoman_sentences_total": 200.0, "dragoman_queue_seconds_total": 1.0}
     means = {"dragoman_rows": 16.0, "dragoman_rows_limit": 64.0}
     told = dict(ServerFigures(4.0, increases, means, means).described())
@@ -269,7 +269,7 @@ def test_metrics_of_the_server_are_described() -> None:
 
 
 def test_each_line_is_a_text(tmp_path: Path) -> None:
-    """Files may be compressed; blank lines are left out."""
+    """Files of texts may be compressed; blank lines are left out."""
     plain, packed = tmp_path / "texts", tmp_path / "texts.gz"
     content = "\ufeffone\r\n\n  \ntwo\u2028half\n".encode()
     plain.write_bytes(content)
@@ -311,6 +311,6 @@ def test_batches_contain_every_text_before_one_is_repeated() -> None:
 
 
 def test_a_mix_of_texts_has_their_lengths() -> None:
-    """Lengths are in characters."""
+    """Lengths of texts are in characters."""
     mix = TextMix.of("texts", ["a" * length for length in range(1, 11)])
     assert (mix.texts, mix.characters_p50, mix.characters_p90, mix.characters_max) == (10, 5, 9, 10)

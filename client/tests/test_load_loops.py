@@ -153,14 +153,14 @@ def test_a_late_generator_counts_its_own_delay() -> None:
 
 
 def test_cancelled_requests_are_counted() -> None:
-    """They are errors of the window in which they were sent."""
+    """Each cancelled request is counted as an error of its window."""
     ledger, in_flight = asyncio.run(_open(Sent(lambda: asyncio.sleep(60)).senders(1), 50, False))
     assert in_flight > 10
     assert ledger.window(0).errors == {GIVEN_UP: in_flight}
 
 
 def test_the_number_of_requests_in_flight_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests above the bound are not sent, but counted."""
+    """Requests above the bound are counted as errors instead of being sent."""
     monkeypatch.setattr(loops, "_MOST_IN_FLIGHT", 5)
     ledger, in_flight = asyncio.run(_open(Sent(lambda: asyncio.sleep(60)).senders(1), 100, False))
     assert in_flight == 5
@@ -169,7 +169,7 @@ def test_the_number_of_requests_in_flight_is_bounded(monkeypatch: pytest.MonkeyP
 
 
 def test_unsent_requests_are_counted() -> None:
-    """A generator that is late at the end has not sent its rate."""
+    """A generator that is late at the end has not reached its rate."""
 
     async def blocking() -> Answered:
         time.sleep(0.05)
@@ -182,7 +182,7 @@ def test_unsent_requests_are_counted() -> None:
 
 
 def test_a_request_belongs_to_the_window_of_its_scheduled_time() -> None:
-    """Its answer belongs to the window in which it arrives."""
+    """The answer to a request belongs to the window in which it arrives."""
     ledger = Ledger(1.0)
     ledger.sent(99.0)
     ledger.failed(99.0, "Odd", "why")
@@ -216,7 +216,7 @@ def test_arrivals_have_their_rate() -> None:
 
 
 def test_a_record_is_repeated(tmp_path: Path) -> None:
-    """It begins at its first arrival, with a mean gap between two repetitions."""
+    """A record begins at its first arrival, with a mean gap between two repetitions."""
     file = tmp_path / "times"
     file.write_text("10.0\n\n10.5\n12\n")
     times = read_record(file)
@@ -236,7 +236,7 @@ def test_a_record_is_repeated(tmp_path: Path) -> None:
     ],
 )
 def test_an_invalid_record_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    """The message names the file."""
+    """The message names the file of the record."""
     file = tmp_path / "times"
     file.write_text(content)
     with pytest.raises(ValueError, match=message) as caught:

@@ -49,7 +49,7 @@ async def soon() -> Answered:
 
 
 def test_windows_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress is reported for each; requests and answers are counted once."""
+    """Progress is reported for each window; requests and answers are counted once."""
     point, told = measured(monkeypatch, ClosedLoop(4), soon)
     assert 3 <= len(told) <= 6
     assert len(point.windows) == 3
@@ -90,7 +90,7 @@ def test_windows_that_do_not_agree_are_followed_by_more(
 
 
 def test_a_load_without_an_answer_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its throughput is zero."""
+    """The throughput of a load without an answer is zero."""
 
     async def refused() -> Answered:
         raise InvalidRequest("no")

@@ -57,7 +57,7 @@ def test_a_request_can_be_read_by_triton() -> None:
 
 
 def test_a_request_for_a_stream_has_one_dimension_less() -> None:
-    """It also requests the finish reason."""
+    """A request for a stream also requests the finish reason."""
     written = messages.grpc_request(["a"], {"beam_width": 1}, 1.5, streamed=True)
     request = service_pb2.ModelInferRequest.FromString(written)
     assert request.model_name == "translate_stream"
@@ -66,7 +66,7 @@ def test_a_request_for_a_stream_has_one_dimension_less() -> None:
 
 
 def test_the_body_over_http_has_the_same_values() -> None:
-    """One text is a JSON string, several are a list."""
+    """In JSON, one text is a string and several are a list."""
     body = messages.generate_request(["Grüße", "a"], OPTIONS, 1.5)
     assert json.loads(body) == {"text_input": ["Grüße", "a"], **OPTIONS, "timeout": 1_500_000}
     assert json.loads(messages.generate_request(["a"], {}, 1.5))["text_input"] == "a"
@@ -92,7 +92,7 @@ def test_answers_are_read() -> None:
 
 
 def test_errors_in_streams_keep_their_kind() -> None:
-    """Triton sends them as messages without a status."""
+    """Triton sends an error in a stream as a message."""
     said = "CANCELLED: the deadline passed"
     part = service_pb2.ModelStreamInferResponse(error_message=said)
     with pytest.raises(DeadlineExceeded, match=r"^the deadline passed$"):
@@ -103,7 +103,7 @@ def test_errors_in_streams_keep_their_kind() -> None:
 
 @pytest.mark.parametrize("message", [b"\xff", b"", answer("a", tokens=1).SerializeToString()[:-3]])
 def test_invalid_answers_are_refused(message: bytes) -> None:
-    """The answers are damaged, or come from another server."""
+    """The invalid answers are damaged, or come from another server."""
     with pytest.raises(ValueError, match="not an answer of the model translate"):
         messages.read_grpc_answer(message)
     with pytest.raises(ValueError, match="not an answer of the model translate"):
@@ -115,7 +115,7 @@ def test_invalid_answers_are_refused(message: bytes) -> None:
 
 
 def test_a_truncated_string_is_refused() -> None:
-    """Its length is more than the number of bytes that follow."""
+    """The length of the string exceeds the number of bytes that follow."""
     whole = answer("Gruß", tokens=1)
     whole.raw_output_contents[0] = whole.raw_output_contents[0][:-2]
     with pytest.raises(ValueError, match="cut off"):

@@ -131,7 +131,7 @@ def test_a_page_needs_no_other_file() -> None:
 
 
 def test_an_empty_load_test_is_drawn() -> None:
-    """It has no answers, and lasts less than a second."""
+    """The load test has no answers, and lasts less than a second."""
     empty = run(point(window([], {"ServerError": 3}), timeline=()))
     assert "<svg" in draw_run(empty)
     assert "no answers" not in run_page(empty)
@@ -139,7 +139,7 @@ def test_an_empty_load_test_is_drawn() -> None:
 
 
 def test_names_are_escaped_in_charts() -> None:
-    """matplotlib escapes them."""
+    """matplotlib escapes the names of loads and tests."""
     odd = run(point(window(range(1, 9)), load="<script>&"), point(window([], {"ServerError": 3})))
     for svg in (draw_run(odd), draw_comparison(Comparison(("<i>", "b"), odd, odd))):
         tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(svg).iter()}
@@ -148,7 +148,7 @@ def test_names_are_escaped_in_charts() -> None:
 
 
 def test_a_comparison_separates_noise_from_change() -> None:
-    """Tests are compared window by window."""
+    """Load tests are compared window by window."""
     before = run(point(*(window([10 + n % 2] * 40) for n in range(5))))
     same = run(point(*(window([10 + (n + 1) % 2] * 40) for n in range(5))))
     faster = run(point(*(window([7 + n % 2] * 50) for n in range(5))))
@@ -166,7 +166,7 @@ def test_a_comparison_separates_noise_from_change() -> None:
 
 
 def test_an_unavailable_server_compares_badly() -> None:
-    """Windows without an answer have a throughput of zero, and errors are compared."""
+    """Windows without an answer have a throughput of zero, and shares of errors are compared."""
     before = run(point(*(window([10 + n % 2] * 40) for n in range(6))))
     away = window([], {"ServerUnavailable": 100})
     after = run(point(*(away if n < 3 else window([10 + n % 2] * 40) for n in range(6))))
@@ -176,7 +176,7 @@ def test_an_unavailable_server_compares_badly() -> None:
 
 
 def test_a_comparison_lists_other_differences() -> None:
-    """Loads that only one test has are left out."""
+    """Loads that only one load test has are left out."""
     other = dataclasses.replace(
         run(point(window(), load="concurrency 9"), point(window())), protocol="HTTP"
     )
@@ -199,7 +199,7 @@ def test_lines_for_a_terminal() -> None:
 
 
 def test_the_chart_of_a_capacity_marks_rates_that_met_the_objectives() -> None:
-    """It shows all offered rates, also those without a measured latency."""
+    """The chart shows all offered rates, also those without a measured latency."""
     trials = (Trial(90, False, "backlog"), Trial(50, False, "slow"), Trial(40, True, ""))
     points = [
         point(window(times), window(times), load=f"{rate}/s", closed=False, amount=rate)

@@ -39,7 +39,7 @@ def test_an_answer_is_counted(triton_url: str) -> None:
 
 
 def test_the_first_part_of_a_stream_is_timed(triton_url: str) -> None:
-    """Sentences and tokens are counted at its end."""
+    """Sentences and tokens of a stream are counted at its end."""
     before_s = time.perf_counter()
     found = send(Target.of(triton_url, streamed=True), "abc")
     assert (found.sentences, found.tokens) == (1, len("abc"))
@@ -65,7 +65,7 @@ def test_long_events_are_counted() -> None:
 def test_a_refusal_raises_the_clients_error(
     triton_url: str, text: str, kind: type[Exception], streamed: bool
 ) -> None:
-    """The message is the one of the server."""
+    """The message is the server's own."""
     with pytest.raises(TranslationError) as caught:
         send(Target.of(triton_url, streamed=streamed), text)
     assert type(caught.value) is kind
@@ -73,7 +73,7 @@ def test_a_refusal_raises_the_clients_error(
 
 
 def test_a_late_answer_is_an_error(triton_url: str) -> None:
-    """A stream without an end is an error too."""
+    """A stream without an end is also an error."""
     with pytest.raises(DeadlineExceeded):
         send(Target.of(triton_url, timeout_s=0.2), LATE)
     with pytest.raises((ServerError, DeadlineExceeded)):
@@ -107,5 +107,5 @@ def test_tls_with_certificates(tls_url: str, client_files: TlsFiles) -> None:
     [("grpc", False, True), ("grpc", True, False), ("http", False, False), ("http", True, True)],
 )
 def test_which_servers_notice_a_cancellation(scheme: str, streamed: bool, noticed: bool) -> None:
-    """With other servers, a load test that ends early waits for the remaining answers."""
+    """A load test that ends early waits for requests that their server would continue."""
     assert Target.of(f"{scheme}://localhost", streamed=streamed).notices_cancellation is noticed

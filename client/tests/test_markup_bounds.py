@@ -141,7 +141,7 @@ def test_input_that_needs_too_much_memory_is_refused(document: bytes, message: s
 def test_a_long_text_is_split_independently_of_chunks(
     open_reader: Callable[[], Reader], begin: bytes, end: bytes, text: bytes
 ) -> None:
-    """It is split at the same positions for every size of chunks, and not in a reference."""
+    """A long text is split at the same positions for every size of chunks, not in a reference."""
     document = begin + text * (400_000 // len(text)) + end
     parts = [one.text for one in read(open_reader(), document) if isinstance(one, Segment)]
     assert max(map(len, parts)) <= MOST_TEXT_CHARACTERS

@@ -36,7 +36,7 @@ class Failing(FakeTransport):
 
 
 def test_a_server_that_recovers_is_retried() -> None:
-    """The caller gets a translation and no error."""
+    """If a retry succeeds, the caller gets no error."""
     transport = Failing(2, ServerUnavailable("away"))
     with Translator(transport=transport, retries=2) as translator:
         assert translator.translate("a").text == translated("a")
@@ -45,7 +45,7 @@ def test_a_server_that_recovers_is_retried() -> None:
 
 
 def test_a_server_that_stays_unavailable_is_an_error() -> None:
-    """The message is the one of the server."""
+    """The message of the last error is the server's own."""
     transport = Failing(9, ServerUnavailable("away"))
     with (
         Translator(transport=transport, retries=1) as translator,
@@ -96,7 +96,7 @@ def test_default_retries_outlast_a_restart() -> None:
 
 
 def test_the_server_determines_the_shortest_pause() -> None:
-    """A random time is added; there is no retry if the pause would exceed the request's timeout."""
+    """A random time is added to the server's pause, and no pause exceeds the request's timeout."""
     busy = ServerUnavailable("busy", retry_after_s=20.0)
     pauses = pauses_of(busy, 30.0, 3)
     assert len(pauses) == 3  # the pauses take no time here
@@ -106,7 +106,7 @@ def test_the_server_determines_the_shortest_pause() -> None:
 
 
 def test_the_timeout_covers_all_tries() -> None:
-    """After it nothing is sent or awaited."""
+    """Nothing is sent or awaited after the timeout."""
     begin_s = time.monotonic()
     transport = Failing(10**6, ServerUnavailable("away"))
     with (
@@ -122,6 +122,6 @@ def test_the_timeout_covers_all_tries() -> None:
     ("retries", "kind"), [(-1, ValueError), (True, TypeError), (1.5, TypeError)]
 )
 def test_an_invalid_number_of_retries_is_refused(retries: Any, kind: type[Exception]) -> None:
-    """It must be an integer, and not below zero."""
+    """The number of retries is an integer, and not below zero."""
     with pytest.raises(kind, match="retries"):
         Translator(retries=retries)

@@ -35,7 +35,7 @@ def test_the_fake_server_answers_like_the_recorded_one(case: Case, protocol: str
 
 
 def test_every_recorded_answer_is_compared() -> None:
-    """The recording has the cases above and no others."""
+    """The recording contains the cases above and no others."""
     recorded = json.loads(RECORDING.read_text(encoding="utf-8"))
     assert set(recorded) == {case.name for case in (*CASES, *WITHOUT_ENGINE)}
     assert recorded["a deadline"]["http"]["status"] == 400
@@ -55,7 +55,7 @@ def test_every_recorded_answer_is_compared() -> None:
 )
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_errors_of_the_function_reach_the_client(error: TranslationError, protocol: str) -> None:
-    """Class and message are kept, also at the end of a stream."""
+    """Class and message of an error are kept, also at the end of a stream."""
 
     def refuse(text: str) -> str:
         raise error
@@ -72,7 +72,7 @@ def test_errors_of_the_function_reach_the_client(error: TranslationError, protoc
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_a_busy_server_determines_the_pause(protocol: str) -> None:
-    """As in Dragoman, the pause is part of the message."""
+    """As in Dragoman, the message of a busy server contains the pause."""
     busy = [ServerUnavailable("busy", retry_after_s=0.25), None]
 
     def translate(text: str) -> str:
@@ -91,7 +91,7 @@ def test_a_busy_server_determines_the_pause(protocol: str) -> None:
 
 
 def test_a_server_records_its_requests() -> None:
-    """A record has headers, options and the deadline."""
+    """The record of a request has its headers, options and deadline."""
     with FakeServer() as server:
         for url in (server.grpc_url, server.http_url):
             with Translator(url, token="secret", timeout_s=3) as translator:
@@ -107,7 +107,7 @@ def test_a_server_records_its_requests() -> None:
 
 
 def test_a_transport_answers_without_a_server() -> None:
-    """Its function returns either a text or a whole `Translation`."""
+    """The function of a transport returns either a text or a whole `Translation`."""
     told = Translation("Guten Tag.", 3, "length", score=-1.5)
     transport = FakeTransport({"Good day.": told, "Hello.": "Hallo."}.__getitem__)
     with Translator(transport=transport) as translator:

@@ -61,7 +61,7 @@ def test_streams_carry_the_trace_context(url: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_without_a_sampled_span_no_trace_context_is_sent(url: str) -> None:
-    """Triton would trace the request otherwise."""
+    """Triton traces every request that has a trace context."""
     HEADERS.clear()
     tracer = TracerProvider(sampler=ALWAYS_OFF).get_tracer("test")
     with Translator(url) as translator:

@@ -120,7 +120,7 @@ def test_json_has_all_fields_of_a_translation(run: Run, transport: FakeTransport
 
 
 def test_blank_lines_have_all_requested_fields(run: Run, transport: FakeTransport) -> None:
-    """The fields are those that the server returns for a blank text."""
+    """A blank line has the fields that the server returns for a blank text."""
     words = ("--json", "--return-scores", "--num-return-sequences", "2")
     (row,) = (json.loads(line) for line in run(*words, stdin=b" \n"))
     empty = {"translation": "", "output_tokens": 0, "finish_reason": "stop", "score": 0.0}
@@ -134,7 +134,7 @@ def _row(source: str, translation: str, output_tokens: int, finish_reason: str) 
 
 
 def test_alternatives_require_json(run: Run, transport: FakeTransport) -> None:
-    """A line of plain text cannot contain them."""
+    """A line of plain text cannot contain alternatives."""
     with pytest.raises(UsageError, match="only --json and jsonl show it"):
         run("a", "--num-return-sequences", "2")
     with pytest.raises(UsageError, match="only --json and jsonl show it"):
@@ -145,7 +145,7 @@ def test_alternatives_require_json(run: Run, transport: FakeTransport) -> None:
 def test_truncated_translations_are_reported(
     run: Run, transport: FakeTransport, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The command logs their number once."""
+    """The command logs the number of truncated translations once."""
     assert len(run(stdin=b"a\ncut\ncut short\n")) == 3
     assert "2 of 3 translations were cut" in caplog.text
 
@@ -206,7 +206,7 @@ def test_a_refused_line_does_not_stop_the_others(
     caplog: pytest.LogCaptureFixture,
     batch_size: int,
 ) -> None:
-    """It is left empty and reported by its number; order and number of lines are kept."""
+    """A refused line is left empty and reported by its number; the order of lines is kept."""
     infer = transport.infer
 
     def refuse(inputs: Any, timeout_s: float) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def test_a_refused_line_does_not_stop_the_others(
 
 
 def test_a_refused_connection_is_an_error_not_a_traceback(run: Run, free_port: int) -> None:
-    """The test runs the real client."""
+    """The command uses its real transport here."""
     with pytest.raises(DragomanError, match="no Dragoman server at") as caught:
         run("a", "--url", f"http://127.0.0.1:{free_port}")
     assert caught.value.exit_code == 1
@@ -246,7 +246,7 @@ def test_the_url_comes_from_the_environment(
 def test_progress_is_shown_on_a_terminal(
     run: Run, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
-    """It is never part of the output, and `--quiet` turns it off."""
+    """Progress is never part of the output, and `--quiet` turns it off."""
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -330,7 +330,7 @@ def test_files_with_ids_and_columns(run: Run, transport: FakeTransport, tmp_path
 
 
 def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_path: Path) -> None:
-    """The message names the option for it, and no line is translated twice."""
+    """The message names the option --resume, and no line is translated twice."""
     infer = transport.infer
 
     def fail(inputs: Any, timeout_s: float) -> dict[str, Any]:
@@ -417,7 +417,7 @@ def test_a_line_of_another_format_is_reported(
 def test_progress_of_a_file_shows_the_total(
     run: Run, transport: FakeTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It shows the finished lines, all lines and the speed."""
+    """Progress shows the finished lines, all lines and the speed."""
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

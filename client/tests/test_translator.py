@@ -25,7 +25,7 @@ class RefusingTransport(FakeTransport):
 
 
 def test_a_text_gives_a_translation_and_a_list_a_list() -> None:
-    """The list may have one text, and may be another sequence."""
+    """A list of one text and other sequences give a list of translations."""
     with Translator(transport=FakeTransport()) as translator:
         assert translator.translate("a").text == "<A>"
         assert [t.text for t in translator.translate(["a"])] == ["<A>"]
@@ -33,7 +33,7 @@ def test_a_text_gives_a_translation_and_a_list_a_list() -> None:
 
 
 def test_no_texts_need_no_request() -> None:
-    """Options are checked nevertheless."""
+    """Options are also checked if there are no texts."""
     transport = FakeTransport()
     translator = Translator(transport=transport)
     assert translator.translate([]) == []
@@ -54,20 +54,20 @@ def test_invalid_texts_are_refused(texts: Any) -> None:
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf")])
 def test_a_timeout_must_be_positive(timeout_s: float) -> None:
-    """It must also be finite."""
+    """A timeout must also be finite."""
     with pytest.raises(ValueError, match="timeout_s"):
         Translator(timeout_s=timeout_s)
 
 
 def test_a_timeout_must_be_a_number() -> None:
-    """True is not a number, and text is not converted."""
+    """A timeout may be neither a bool nor a string."""
     for value in (True, "30"):
         with pytest.raises(TypeError, match="timeout_s"):
             Translator(timeout_s=value)  # type: ignore[arg-type]
 
 
-def test_a_closed_translator_is_an_error() -> None:
-    """Every method raises it."""
+def test_a_closed_translator_raises_an_error() -> None:
+    """Every method of a closed translator raises `RuntimeError`."""
     transport = FakeTransport()
     with Translator(transport=transport) as translator:
         pass
@@ -82,7 +82,7 @@ def test_a_closed_translator_is_an_error() -> None:
 @pytest.mark.parametrize("batch_size", [1, 7, 200])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_batches_keep_order_and_number_of_texts(batch_size: int, concurrency: int) -> None:
-    """The requests take different times."""
+    """The requests of the batches take different times."""
     transport = FakeTransport(longest_delay_s=0.004)
     texts = [f"line {number}" for number in range(100)]
     translations = Translator(transport=transport).translate_batches(
@@ -137,7 +137,7 @@ def test_a_dialogue_gets_each_answer_before_the_next_question() -> None:
 
 
 def test_batches_check_their_arguments_immediately() -> None:
-    """The check does not wait until the first translation is read."""
+    """Arguments are checked before the first translation is read."""
     translator = Translator(transport=FakeTransport())
     with pytest.raises(TypeError, match="use translate"):
         translator.translate_batches("one text")
@@ -150,7 +150,7 @@ def test_batches_check_their_arguments_immediately() -> None:
 
 
 def test_batches_report_an_invalid_text_with_its_index() -> None:
-    """The index is that among all texts, not within the batch."""
+    """The message has the index among all texts, not within a batch."""
     texts: list[Any] = ["a"] * 10
     texts[7] = 7
     stream = Translator(transport=FakeTransport()).translate_batches(texts, batch_size=2)
@@ -159,7 +159,7 @@ def test_batches_report_an_invalid_text_with_its_index() -> None:
 
 
 def test_a_refused_batch_is_reported_after_the_earlier_ones() -> None:
-    """The error ends the iteration."""
+    """The error of a refused batch ends the iteration."""
     texts = ["a", "b", "c", "bad", "d", "e"]
     stream = Translator(transport=RefusingTransport(0.01)).translate_batches(texts, batch_size=2)
     assert [next(stream).text, next(stream).text] == ["<A>", "<B>"]
@@ -205,7 +205,7 @@ def test_the_examples_of_the_readme_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They run against servers with the protocols of a gateway and of Triton."""
+    """The examples run against servers with the protocols of a gateway and of Triton."""
     readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
     blocks = readme.read_text("utf-8").split("```python\n")[1:]
     assert len(blocks) == 12

@@ -188,7 +188,7 @@ def test_translatable_elements_in_untranslatable_ones() -> None:
 
 @pytest.mark.parametrize("element", ["svg", "code", "footnote"])
 def test_a_long_element_in_a_text_is_not_buffered(element: str) -> None:
-    """It splits the text, and is returned while it is read."""
+    """A long element splits the text, and is returned while it is read."""
     profile = "html" if element != "footnote" else "article"
     begin = f"<{profile}><p>Before <{element}>".encode()
     document = begin + b"<g>x y</g>" * 300_000 + f"</{element}> after</p></{profile}>".encode()

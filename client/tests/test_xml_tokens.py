@@ -62,7 +62,7 @@ def test_every_kind_of_token_has_its_bytes() -> None:
 
 @given(document=documents(), chunk_bytes=st.integers(1, 50))
 def test_tokens_do_not_depend_on_the_size_of_chunks(document: bytes, chunk_bytes: int) -> None:
-    """The bytes of the tokens are those of the document."""
+    """The bytes of all tokens are those of the document."""
     found = tokens_of(document)
     assert b"".join(token.raw for token in found) == document
     assert whole(tokens_of(document, chunk_bytes)) == whole(found)
@@ -105,7 +105,7 @@ def test_encodings(python: str, declared: str | None, chunk_bytes: int) -> None:
 
 
 def test_a_given_encoding_takes_precedence() -> None:
-    """It may come from the header of a message."""
+    """An encoding may be given by the header of a message, for example."""
     document = '<?xml version="1.0" encoding="utf-8"?><a>é</a>'.encode("latin-1")
     assert tokens_of(document, encoding="ISO-8859-1")[2].text == "é"
 
@@ -145,7 +145,7 @@ def test_invalid_documents_are_refused(document: bytes, message: str) -> None:
 
 @pytest.mark.parametrize("chunk_bytes", [1 << 14, 1 << 20, 1 << 26])
 def test_a_huge_attribute_is_refused_early(chunk_bytes: int) -> None:
-    """It is neither buffered nor read repeatedly."""
+    """A huge attribute is neither buffered nor read repeatedly."""
     begun = time.monotonic()
     with pytest.raises(ValueError, match="more than 8388608 bytes"):
         tokens_of(b'<a b="' + b"x" * (6 * MOST_TOKEN_BYTES) + b'"/>', chunk_bytes)
