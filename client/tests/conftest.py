@@ -17,21 +17,21 @@ from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from faulty_servers import SlowGrpc, grpc_service
 from stand_ins import TlsFiles, WrongAnswers, WrongHandler
 
-# How long an example takes depends on what else the machine does.
+# No deadline: the duration of an example depends on the load of the machine.
 hypothesis.settings.register_profile("dragoman", deadline=None)
 hypothesis.settings.load_profile("dragoman")
 
 
 @pytest.fixture(scope="session")
 def grpc_url() -> Iterator[str]:
-    """A gRPC server that translates."""
+    """The URL of a gRPC server that translates."""
     with grpc_service(GrpcService(WrongAnswers())) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def http_url() -> Iterator[str]:
-    """An HTTP server that translates."""
+    """The URL of an HTTP server that translates."""
     server = HttpServer(("127.0.0.1", 0), WrongAnswers(), WrongHandler)
     server.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -40,7 +40,7 @@ def http_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def gateway_url() -> Iterator[str]:
-    """A gateway that translates."""
+    """The URL of a gateway that translates."""
     server = HttpServer(("127.0.0.1", 0), WrongAnswers(), GatewayHandler)
     server.start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -67,7 +67,7 @@ def client_files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def grpcs_url(authority: trustme.CA) -> Iterator[str]:
-    """A gRPC server with TLS, which requires client certificates."""
+    """The URL of a gRPC server with TLS, which requires client certificates."""
     own = authority.issue_cert("localhost")
     credentials = grpc.ssl_server_credentials(
         [(own.private_key_pem.bytes(), own.cert_chain_pems[0].bytes())],
@@ -84,7 +84,7 @@ def grpcs_url(authority: trustme.CA) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def https_url(authority: trustme.CA) -> Iterator[str]:
-    """An HTTP server with TLS, which requires client certificates."""
+    """The URL of an HTTP server with TLS, which requires client certificates."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(context)
     authority.configure_trust(context)
@@ -100,19 +100,19 @@ def https_url(authority: trustme.CA) -> Iterator[str]:
 
 @pytest.fixture(params=["grpcs", "https"])
 def tls_url(request: pytest.FixtureRequest) -> str:
-    """Each of the servers with TLS in turn."""
+    """The URL of each server with TLS in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture(params=["grpc", "http", "gateway"])
 def url(request: pytest.FixtureRequest) -> str:
-    """Each of the servers in turn."""
+    """The URL of each server in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 @pytest.fixture(params=["grpc", "http"])
 def triton_url(request: pytest.FixtureRequest) -> str:
-    """Each of the servers with Triton's protocols in turn."""
+    """The URL of each server with Triton's protocols in turn."""
     return str(request.getfixturevalue(f"{request.param}_url"))
 
 
@@ -125,7 +125,7 @@ def http_connections(http_url: str) -> set[Any]:
 
 @pytest.fixture
 def slow() -> Iterator[tuple[str, SlowGrpc]]:
-    """A slow server for one test, and its service."""
+    """The URL of a slow server for one test, and its service."""
     service = SlowGrpc()
     with grpc_service(service) as url:
         yield url, service
@@ -134,7 +134,7 @@ def slow() -> Iterator[tuple[str, SlowGrpc]]:
 
 @pytest.fixture
 def silent_address() -> Iterator[str]:
-    """A socket that accepts connections and never answers."""
+    """The address of a socket that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 

@@ -12,23 +12,23 @@ from dragoman_client.markup.html_profile import is_text
 from lxml import etree
 
 Change = Callable[[str], str]
-"""Of texts, before they are compared."""
+"""A change of texts before they are compared."""
 Label = tuple[str, tuple[tuple[str, str], ...]]
 
 _SPACES = re.compile(r"[ \t\n\f\r]+")
 
 
 def html_tree(document: bytes, encoding: str = "utf-8") -> Any:
-    """The tree that browsers make of a page."""
+    """The tree that browsers build from a page."""
     text = document.decode(encoding, "replace").removeprefix("\ufeff")
     return html5lib.parse(text, namespaceHTMLElements=False)
 
 
 def xml_tree(document: bytes) -> Any:
-    """The tree of a well-formed document; nothing is fetched.
+    """The tree of a well-formed document; no other file is loaded.
 
     Raises:
-        XMLSyntaxError: it is not well-formed, or a prefix has no namespace.
+        XMLSyntaxError: the document is not well-formed, or a prefix has no namespace.
     """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True, strip_cdata=False
@@ -37,13 +37,13 @@ def xml_tree(document: bytes) -> Any:
 
 
 def ordered(root: Any, change: Change = str) -> list[Any]:
-    """A whole tree in order, with marks for white space.
+    """The nodes and texts of a tree in document order, with runs of white space collapsed.
 
-    White space of a page with a table is ignored: its position depends on the text next to it.
+    In a page with a table white space is ignored: its position depends on the text next to it.
 
     Args:
-        root: of the tree.
-        change: of texts, those in attributes too.
+        root: root of the tree.
+        change: applied to texts and to values of attributes.
     """
     space = "" if next(root.iter("table"), None) is not None else " "
     found: list[Any] = []
@@ -61,10 +61,10 @@ def ordered(root: Any, change: Change = str) -> list[Any]:
 
 
 def html_texts(root: Any) -> list[tuple[str, bool]]:
-    """Texts of a page and of its attributes, in order, and whether each is to be translated."""
+    """Texts and attributes of a page, in order, and whether each is to be translated."""
     found: list[tuple[str, bool]] = []
     around: list[tuple[bool, bool]] = [(True, False)]
-    """Of each element around: whether text is translated, and whether nothing in it is."""
+    """For each enclosing element: whether its text is translated, and whether it is skipped."""
     for step, node in _walked(root):
         if step == "out":
             around.pop()
@@ -90,12 +90,12 @@ def html_texts(root: Any) -> list[tuple[str, bool]]:
 def unordered(
     root: Any, change: Change = str, blocks: Collection[str] = ()
 ) -> tuple[int, list[Label]]:
-    """A tree without the order of children: its digest, and its blocks in order.
+    """The digest of a tree, which ignores the order of children, and its blocks in order.
 
     Args:
-        root: of the tree.
-        change: of texts, those in attributes too.
-        blocks: names of elements whose order counts.
+        root: root of the tree.
+        change: applied to texts and to values of attributes.
+        blocks: names of the elements whose order is compared.
     """
     parts: list[tuple[list[int], list[str]]] = [([], [])]
     order: list[Label] = []
@@ -129,6 +129,6 @@ def _own(text: str | None) -> str:
 
 
 def _label(node: Any, change: Change) -> Label:
-    if not isinstance(node.tag, str):  # a comment, an instruction, a reference to an entity
+    if not isinstance(node.tag, str):  # a comment, an instruction, an entity reference
         return str(node.tag), ()
     return node.tag, tuple(sorted((str(k), change(str(v))) for k, v in node.attrib.items()))

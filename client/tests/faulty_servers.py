@@ -21,10 +21,10 @@ from tritonclient.utils import deserialize_bytes_tensor
 
 _LONGEST_S = 30.0
 _CANCELLATION_S = 0.2
-"""For a cancellation to arrive behind the last message."""
+"""Time for a cancellation to arrive after the last message."""
 
 Fault = Callable[[socket.socket, bytes], None]
-"""Does something wrong with a connection, given the right answer."""
+"""Sends a faulty answer over a connection; the second argument is the correct answer."""
 
 
 def strings(values: list[bytes]) -> bytes:
@@ -42,7 +42,7 @@ def tensors(texts: list[str]) -> dict[str, tuple[str, bytes]]:
 
 
 def http_answer(texts: list[str], status: str = "200 OK") -> bytes:
-    """The right answer over HTTP, with its head."""
+    """The correct answer over HTTP, with status line and headers."""
     columns = {
         "text_output": [f"<{text}>" for text in texts],
         "output_tokens": [len(text) for text in texts],
@@ -61,10 +61,10 @@ def reset(connection: socket.socket) -> None:
 
 @contextmanager
 def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[str, list[str]]]:
-    """A server that asks for the fault of each request; None: no fault.
+    """An HTTP server that calls `behave` for the fault of each request; None: no fault.
 
     Yields:
-        Its URL, and the texts that it answered rightly.
+        The URL, and the texts that were answered correctly.
     """
     answered: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -73,20 +73,20 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
             try:
                 with connection, connection.makefile("rb") as incoming:
                     while (texts := _read_request(incoming)) is not None:
-                        if not texts:  # other requests of a client
+                        if not texts:  # a request without texts
                             connection.sendall(
                                 b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
                             )
                             continue
                         fault = behave(texts)
                         if fault is None:
-                            answered.extend(texts)  # before the client can finish
+                            answered.extend(texts)  # recorded before the client can finish
                             connection.sendall(http_answer(texts))
                         else:
                             fault(connection, http_answer(texts))
                             return
             except OSError:
-                return  # the client has gone
+                return  # the client closed the connection
 
         def accept() -> None:
             while True:
@@ -101,7 +101,7 @@ def http_server(behave: Callable[[list[str]], Fault | None]) -> Iterator[tuple[s
 
 
 def _read_request(incoming: Any) -> list[str] | None:
-    """The texts of a request, empty for other requests; None: the connection is closed."""
+    """The texts of a request, empty if it has none; None: the connection is closed."""
     line = incoming.readline()
     if not line:
         return None
@@ -112,20 +112,20 @@ def _read_request(incoming: Any) -> list[str] | None:
     if line.startswith(b"GET "):
         return []
     body = incoming.read(int(headers[b"content-length"]))
-    texts = json.loads(body).get("text_input", [])  # of another model, such as `info`: none
+    texts = json.loads(body).get("text_input", [])  # other models, such as `info`, have none
     return texts if isinstance(texts, list) else [texts]
 
 
 class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
-    """Triton's gRPC service, which asks for the fault of each request."""
+    """Triton's gRPC service, which calls `behave` for the answer to each request."""
 
     def __init__(self, behave: Callable[[list[str], Any, Any], Any]) -> None:
-        """Ask `behave` with the texts, the right response, and the call's context."""
+        """Call `behave` with the texts, the correct response, and the context of the call."""
         self._behave = behave
         self.answered: list[str] = []
 
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """An answer, unless there is a fault."""
+        """Return what `behave` returns."""
         raw = request.raw_input_contents[0]
         texts = [text.decode() for text in deserialize_bytes_tensor(raw)]
         response = service_pb2.ModelInferResponse(model_name="translate")
@@ -138,7 +138,7 @@ class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         return found
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        """One part, and then the fault."""
+        """Send one part, and then what `behave` returns."""
         for request in requests:
             raw = request.raw_input_contents[0]
             texts = [text.decode() for text in deserialize_bytes_tensor(raw)]
@@ -157,14 +157,14 @@ class SlowGrpc(GrpcService):
     """Delays answers until `go_on` is set, and records whether the client cancelled."""
 
     def __init__(self) -> None:
-        """Nothing has come."""
+        """Start without a request."""
         super().__init__(Answers(translated))
         self.came, self.go_on, self.over, self.gone = (threading.Event() for _ in range(4))
         self.was_cancelled: bool | None = None
-        """At the end of the call; None: it was not reached."""
+        """Whether the client had cancelled when the call ended; None: it has not ended."""
 
     def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """As `GrpcService`, slowly."""
+        """Answer like `GrpcService`, after `go_on` is set."""
         context.add_callback(self.gone.set)
         self.came.set()
         self.go_on.wait(_LONGEST_S)
@@ -173,7 +173,7 @@ class SlowGrpc(GrpcService):
         return super().ModelInfer(request, context)
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        """As `GrpcService`, the first message slowly."""
+        """Answer like `GrpcService`, with the first message after `go_on` is set."""
         context.add_callback(self.gone.set)
         answers = super().ModelStreamInfer(requests, context)
         first = next(answers)
@@ -189,7 +189,7 @@ class SlowGrpc(GrpcService):
 def grpc_server(
     behave: Callable[[list[str], Any, Any], Any],
 ) -> Iterator[tuple[str, list[str]]]:
-    """`http_server` over gRPC."""
+    """The same as `http_server`, over gRPC."""
     service = FaultyGrpc(behave)
     with grpc_service(service) as url:
         yield url, service.answered
@@ -209,7 +209,7 @@ def grpc_service(service: Any) -> Iterator[str]:
 
 
 def dribble(connection: socket.socket, answer: bytes) -> None:
-    """Send single bytes for a minute."""
+    """Send the answer byte by byte over one minute."""
     for byte in answer:
         connection.sendall(bytes([byte]))
         time.sleep(60 / len(answer))

@@ -81,14 +81,14 @@ def _pieces() -> st.SearchStrategy[str]:
 
 @st.composite
 def soups(draw: st.DrawFn, most: int = 20) -> bytes:
-    """Tags, texts and other things one after the other."""
+    """A random sequence of tags, texts and other markup."""
     pieces = draw(st.lists(_pieces(), max_size=most))
     return (draw(st.sampled_from(_BEGINS)) + "".join(pieces)).encode()
 
 
 @st.composite
 def trees(draw: st.DrawFn) -> bytes:
-    """A page whose elements are closed where they belong."""
+    """A page with correctly nested elements."""
     return f"<!DOCTYPE html><body>{draw(_flow())}</body>".encode()
 
 
@@ -98,7 +98,7 @@ _STATES = st.sampled_from(("", "", "", ' translate="no"', " translate=yes", " cl
 
 @st.composite
 def _flow(draw: st.DrawFn, depth: int = 3) -> str:
-    """Blocks with text and elements in them."""
+    """Block elements with text and inline elements in them."""
     found = []
     for _ in range(draw(st.integers(0, 3))):
         name = draw(st.sampled_from(("div", "p", "ul", "table", "h2", "x-z", "button")))
@@ -132,14 +132,14 @@ def _phrasing(draw: st.DrawFn, depth: int = 3) -> str:
 
 
 def pages(folder: Path) -> list[bytes]:
-    """Real pages in UTF-8; html5lib, which knows no scripts, reads `noscript` as other elements."""
+    """Real pages in UTF-8, with `noscript` renamed: html5lib parses it as if scripts were off."""
     paths = (path for path in sorted(folder.glob("*")) if "iso8859" not in path.name)
     return [path.read_bytes().replace(b"noscript", b"x-script") for path in paths]
 
 
 @st.composite
 def damaged(draw: st.DrawFn, documents: Sequence[bytes]) -> bytes:
-    """A part of a real document, of which something is missing, twice, or replaced."""
+    """A part of a real document with random deletions, repetitions and replacements."""
     document = draw(st.sampled_from(documents))
     begin = draw(st.integers(0, max(0, len(document) - _PART_BYTES)))
     part = document[begin : begin + _PART_BYTES] if draw(st.integers(0, 9)) else document[: 1 << 15]
@@ -153,7 +153,7 @@ def damaged(draw: st.DrawFn, documents: Sequence[bytes]) -> bytes:
 
 
 def inputs(folder: Path) -> Iterator[str]:
-    """Those of html5lib's tests of tokenizers, from the real documents."""
+    """The inputs of html5lib's tokenizer tests, which are stored with the real documents."""
     for path in sorted((folder / "html5lib-tokenizer").glob("*.test*")):
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         for cases in json.loads(content).values():

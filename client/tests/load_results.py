@@ -1,4 +1,4 @@
-"""Made-up results of load tests."""
+"""Artificial results of load tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dragoman_load_test.texts import TextMix
 
 
 def encoded(latencies_ms: Iterable[float]) -> str:
-    """A histogram of these."""
+    """An encoded histogram of these latencies."""
     made = LatencyHistogram()
     for latency_ms in latencies_ms:
         made.record(latency_ms / 1000)
@@ -23,7 +23,7 @@ def window(
     errors: Mapping[str, int] | None = None,
     first_parts_ms: Iterable[float] = (),
 ) -> Window:
-    """Two seconds, with a sentence of three tokens for each latency."""
+    """A window of two seconds, with one sentence of three tokens for each latency."""
     latencies = list(latencies_ms)
     return Window(
         elapsed_s=2.0,
@@ -41,7 +41,7 @@ def window(
 
 
 def point(*windows: Window, load: str = "concurrency 8", **changes: object) -> Point:
-    """A load with these windows."""
+    """The results of a load with these windows."""
     values: dict[str, object] = {
         "load": load,
         "closed": True,
@@ -60,7 +60,7 @@ def point(*windows: Window, load: str = "concurrency 8", **changes: object) -> P
 
 
 def run(*points: Point, judgements: tuple[Judgement, ...] = ()) -> Run:
-    """A test of these loads."""
+    """The results of a load test with these loads."""
     return Run(
         date="2026-01-02T03:04:05+00:00",
         command="dragoman load-test",

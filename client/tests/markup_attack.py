@@ -1,4 +1,4 @@
-"""Attacks the readers of documents for some time: `markup_attack.py [--seconds S] [--seed N]`.
+"""Fuzzes the readers of documents: `markup_attack.py [--seconds S] [--seed N]`.
 
 Each document is checked against the properties in `markup_laws`. Prints JSON: how many documents of
 each kind were checked, and for each broken property the smallest document that shows it.
@@ -37,7 +37,7 @@ Check = Callable[[bytes, str, Random], object]
 
 
 def check_any_xml(document: bytes, noise: str, random: Random) -> None:
-    """Check XML that may not be well-formed: then one line says so."""
+    """Check XML; if it is not well-formed, the error must be one line."""
     try:
         check_document(XmlReader, document, random)
     except ValueError as error:
@@ -46,10 +46,10 @@ def check_any_xml(document: bytes, noise: str, random: Random) -> None:
         return
     try:
         tree = xml_tree(document)
-    except etree.XMLSyntaxError:  # a prefix without a namespace, which is not looked at
+    except etree.XMLSyntaxError:  # a prefix without a namespace, which the reader does not check
         return
     if any(one.tag is etree.Entity for one in tree.iter()):
-        return  # it may be written as the character that it stands for
+        return  # it may be written as the character that it represents
     check_xml(document, noise, random)
 
 
@@ -59,7 +59,7 @@ def check_bytes(document: bytes, noise: str, random: Random) -> None:
 
 
 def check_tree(document: bytes, noise: str, random: Random) -> None:
-    """Check a page without mistakes."""
+    """Check a page with correctly nested elements."""
     check_html(document, noise, random, is_tree=True)
 
 
@@ -72,7 +72,7 @@ def _bytes(draw: st.DrawFn) -> bytes:
 
 
 def kinds() -> dict[str, tuple[st.SearchStrategy[bytes], Check]]:
-    """What is attacked with, by name."""
+    """Strategies for documents, with their checks, by name."""
     found: dict[str, tuple[st.SearchStrategy[bytes], Check]] = {
         "soup": (soups(), check_html),
         "trees": (trees(), check_tree),
@@ -94,7 +94,7 @@ def kinds() -> dict[str, tuple[st.SearchStrategy[bytes], Check]]:
 
 
 def real_xml() -> list[bytes]:
-    """Documents of all formats of XML."""
+    """The real documents of all XML formats."""
     paths = itertools.chain.from_iterable(
         (SHARED / "documents").glob(f"*/*.{ending}") for ending in ("xml", "resx")
     )
@@ -102,7 +102,7 @@ def real_xml() -> list[bytes]:
 
 
 def corpus_lines(most: int = 3000) -> Iterator[bytes]:
-    """Lines with tags of the corpora, each in an element."""
+    """Lines of the corpora that contain tags, each wrapped in an element."""
     for path in sorted((SHARED / "corpora").glob("markup-*/*.en*")):
         open_file = gzip.open if path.suffix == ".gz" else open
         with open_file(path, "rt", encoding="utf-8") as file:
@@ -112,10 +112,10 @@ def corpus_lines(most: int = 3000) -> Iterator[bytes]:
 
 
 class Attack:
-    """Documents of one kind, and the check that they are to pass."""
+    """Documents of one kind, and the check that they must pass."""
 
     def __init__(self, documents: st.SearchStrategy[bytes], check: Check) -> None:
-        """Begin with nothing checked."""
+        """Start with no document checked."""
         self.checked = 0
         self._documents, self._check = documents, check
 
@@ -123,11 +123,11 @@ class Attack:
         """Check some documents.
 
         Args:
-            number: seed of all choices.
-            until: the time at which no other one is begun.
+            number: seed of the random choices.
+            until: the time after which no further document is checked.
 
         Returns:
-            The law that is broken, and the smallest document that shows it.
+            The broken property, and a message with the smallest document that shows it.
         """
         broken: tuple[bytes, str, int] | None = None
 
@@ -156,7 +156,7 @@ class Attack:
         return law, f"{law} does not hold of {smallest!r} with {noise!r}, {chance}"
 
     def _broken(self, document: bytes, noise: str, chance: int) -> str:
-        """The law that a document breaks, if it does."""
+        """The property that a document breaks; empty if there is none."""
         try:
             self._check(document, noise, Random(chance))
         except Exception as error:
@@ -166,7 +166,7 @@ class Attack:
 
 
 def _reduced(document: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """The smallest part of a document that fails too, as far as it is found in time."""
+    """The smallest part of a document, found in limited time, that also fails."""
     until = time.monotonic() + _REDUCING_S
     size = len(document) // 2
     while size:
@@ -182,7 +182,7 @@ def _reduced(document: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def main() -> None:
-    """Attack, and print what was found."""
+    """Fuzz the readers, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)

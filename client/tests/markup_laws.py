@@ -30,9 +30,9 @@ from translated_documents import (
 )
 
 NOISE = st.text("<&>\"'/ ab\n-!]\0\ud800\r\ufeffé日\u202e", max_size=8)
-"""What hostile translators add."""
+"""Texts that hostile translators add."""
 _BEGIN, _END = "\u27ea", "\u27eb"
-"""Around what a hostile translator adds."""
+"""Delimiters of the text that a hostile translator adds."""
 _NOISE = re.compile(f"{_BEGIN}(.*?){_END}", re.DOTALL)
 _NOT_IN_HTML = re.compile("[\0\ud800-\udfff]")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -45,10 +45,10 @@ def check_html(document: bytes, noise: str, random: Random, *, is_tree: bool = F
     """Check a page in UTF-8.
 
     Args:
-        document: as bytes.
-        noise: what a hostile translator adds to each text.
-        random: chooses chunks and places.
-        is_tree: each of its elements is closed where it belongs.
+        document: the page as bytes.
+        noise: text that a hostile translator adds to each text.
+        random: chooses sizes of chunks and positions of codes.
+        is_tree: whether its elements are correctly nested.
     """
 
     def open_reader() -> HtmlReader:
@@ -100,7 +100,7 @@ def check_bilingual(document: bytes, noise: str, random: Random) -> None:
 
 
 def _units(root: Any) -> list[tuple[Any, list[Any]]]:
-    """Sources, each with its translations if they have any content."""
+    """Sources, each with those of its translations that are not empty."""
     found = []
     for unit in root.iter("{*}trans-unit", "{*}segment", "{*}message", "{*}tu"):
         source, *rest = unit.iter("{*}source", "{*}seg")
@@ -111,7 +111,7 @@ def _units(root: Any) -> list[tuple[Any, list[Any]]]:
 
 
 def _content(element: Any, change: Change) -> int:
-    """What is in an element, whatever its name."""
+    """A digest of the content of an element, without the element's name and attributes."""
     copied = deepcopy(element)
     copied.tag, copied.tail = "content", None
     copied.attrib.clear()
@@ -119,7 +119,7 @@ def _content(element: Any, change: Change) -> int:
 
 
 def check_document(open_reader: Callable[[], Reader], document: bytes, random: Random) -> None:
-    """Check that nothing is lost, and that chunks change nothing."""
+    """Check that no byte is lost, and that the size of chunks does not matter."""
     assert original(open_reader(), document) == document
     assert written(open_reader(), document, identity) == document
     _check_chunks(open_reader, document, random)
@@ -136,7 +136,7 @@ def _check_chunks(open_reader: Callable[[], Reader], document: bytes, random: Ra
 
 
 def _joined(parts: list[Raw | Segment]) -> list[Any]:
-    """Parts, in which bytes that stand side by side are one."""
+    """The parts, with adjacent bytes joined."""
     found: list[Any] = []
     for part in parts:
         if isinstance(part, Segment):
@@ -189,5 +189,5 @@ def _check_trees(
 
 
 def shape(root: Any) -> int:
-    """A tree without its texts, and without the order of what is in an element."""
+    """A digest of a tree without its texts and without the order of children."""
     return unordered(root, lambda _: "")[0]

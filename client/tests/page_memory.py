@@ -32,11 +32,11 @@ _PARTS = {
         b"</article>",
     ),
 }
-"""Begin, what is repeated, and end."""
+"""The beginning, the repeated part and the end of each document."""
 
 
 class _Document(io.RawIOBase):
-    """A file that is made as it is read."""
+    """A file whose content is generated as it is read."""
 
     def __init__(self, kind: str, size: int) -> None:
         begin, part, end = _PARTS[kind]
@@ -58,7 +58,7 @@ def _translate(texts: Sequence[str], markup: Sequence[Markup]) -> Iterator[Trans
 
 
 def main(kind: str, size: int) -> None:
-    """Translate."""
+    """Translate a generated document, and print the measurements."""
     document = _Document(kind, size)
     parts = parts_of(open_reader("html" if kind != "xml" else "xml", {}), document, "a page")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

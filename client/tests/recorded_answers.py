@@ -94,11 +94,11 @@ WITHOUT_ENGINE = [
     Case("a text without an engine", refusal=_GONE),
     Case("a stream without an engine", refusal=_GONE, **_STREAM),
 ]
-"""To be asked when the engine's process has ended."""
+"""Requests that are sent after the engine's process has ended."""
 
 
 def answer(case: Case, url: str) -> Any:
-    """What a server answers: status, message, or names, types and shapes of outputs."""
+    """The compared parts of an answer: status, message, or names, types and shapes of outputs."""
     scheme, _, authority = url.partition("://")
     if scheme == "http":
         return _http_answer(case, url)
@@ -192,5 +192,5 @@ def _tensor(name: str, values: list[Any], streamed: bool) -> Any:
 
 
 def _fixed(message: str) -> str:
-    """The message without what depends on time."""
+    """The message without the part that depends on time."""
     return _VARYING.sub(" ...", message)

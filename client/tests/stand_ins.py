@@ -31,23 +31,23 @@ KINDS: list[tuple[str, type[Exception]]] = [
     ("!internal", ServerError),
     ("!cancelled", DeadlineExceeded),
 ]
-"""Texts that the fakes refuse, and the client's errors."""
+"""Texts that the fakes refuse, and the errors that the client raises."""
 
 SECRET_ONLY = "x-secret-only"
-"""A header by which a request asks the servers to want a token."""
+"""A request header that makes the servers require a token."""
 
 HEADERS: list[dict[str, Any]] = []
-"""Headers, and the deadline in microseconds, of what the servers were asked to translate."""
+"""Headers and deadlines in microseconds of the requests that the servers received."""
 
 ENDLESS = "!endless"
 """A text whose stream ends without its last part."""
 
 LATE = "!late"
-"""A text that the servers answer too late."""
+"""A text that the servers answer after the timeout."""
 
 
 def translate(text: str) -> str | Translation:
-    """The translations of the tests' fakes."""
+    """The translation function of the tests' fakes."""
     for refused, kind in KINDS:
         if text == refused:
             raise kind(f"refused: {text}")
@@ -69,7 +69,7 @@ class FakeTransport(testing.FakeTransport):
         self._longest_delay_s = longest_delay_s
 
     def infer(self, inputs: Any, timeout_s: float = 1.0, model: str = "translate") -> Any:
-        """Wait, and answer."""
+        """Wait for a random time, then answer."""
         with self._lock:
             self._under_way += 1
             self.most_under_way = max(self.most_under_way, self._under_way)
@@ -115,14 +115,14 @@ class WrongHandler(HttpHandler):
             return self.send(200, b"<html>Welcome</html>")
         super().answer(request)
         if text == "!hangup":
-            # Without a word to the client, as a server that drops idle connections does it.
+            # The client gets no notice, as from a server that drops idle connections.
             self.close_connection = True
         return None
 
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Files in PEM."""
+    """Paths of PEM files."""
 
     ca: Path
     certificate: Path

@@ -30,8 +30,8 @@ def run(use: Callable[[AsyncTranslator], Awaitable[Any]], url: str, **more: Any)
     return asyncio.run(main())
 
 
-def test_texts_go_there_and_back(triton_url: str) -> None:
-    """One, several, none; with options, a token and a deadline."""
+def test_texts_are_translated(triton_url: str) -> None:
+    """One, several and no texts, with options, a token and a deadline."""
     HEADERS.clear()
 
     async def use(translator: AsyncTranslator) -> None:
@@ -47,8 +47,8 @@ def test_texts_go_there_and_back(triton_url: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """With a stream and without."""
+def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
+    """Requests and streams raise the same error."""
 
     async def use(translator: AsyncTranslator) -> None:
         with pytest.raises(kind) as caught:
@@ -61,8 +61,8 @@ def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Except
     run(use, url, retries=0)
 
 
-def test_a_late_answer_is_a_deadline(url: str) -> None:
-    """And the next request is answered."""
+def test_a_late_answer_raises_deadline_exceeded(url: str) -> None:
+    """The translator answers the next request after a timeout."""
 
     async def use(translator: AsyncTranslator) -> None:
         with pytest.raises(DeadlineExceeded):
@@ -72,8 +72,8 @@ def test_a_late_answer_is_a_deadline(url: str) -> None:
     run(use, url, timeout_s=TIMEOUT_S)
 
 
-def test_a_translation_grows_to_its_end(url: str) -> None:
-    """As without asyncio."""
+def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
+    """Each part of a stream extends the one before, as in the blocking client."""
 
     async def use(translator: AsyncTranslator) -> list[str]:
         parts = [part async for part in translator.translate_stream("abc")]
@@ -91,8 +91,8 @@ def test_a_translation_grows_to_its_end(url: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
-def test_nobody_there_is_tried_again_and_told(scheme: str, free_port: int) -> None:
-    """Within the timeout."""
+def test_an_unreachable_server_is_retried_and_reported(scheme: str, free_port: int) -> None:
+    """Retries of an unreachable server end soon after the timeout."""
 
     async def use(translator: AsyncTranslator) -> None:
         assert not await translator.is_ready()
@@ -105,7 +105,7 @@ def test_nobody_there_is_tried_again_and_told(scheme: str, free_port: int) -> No
 
 
 def test_tls(tls_url: str, client_files: TlsFiles) -> None:
-    """With a certificate of the client, and without one that is trusted."""
+    """The client sends its certificate, and rejects a server that it does not trust."""
 
     async def use(translator: AsyncTranslator) -> str:
         return (await translator.translate("a")).text
@@ -116,8 +116,8 @@ def test_tls(tls_url: str, client_files: TlsFiles) -> None:
         run(use, tls_url, timeout_s=5, **own)
 
 
-def test_many_texts_come_in_their_order(url: str) -> None:
-    """From an iterable of either kind."""
+def test_batches_keep_the_order_of_texts(url: str) -> None:
+    """The texts come from an asynchronous iterable or an ordinary one."""
 
     async def texts() -> AsyncIterator[str]:
         for number in range(70):
@@ -131,8 +131,8 @@ def test_many_texts_come_in_their_order(url: str) -> None:
     run(use, url)
 
 
-def test_an_error_in_a_batch_gives_the_rest_up(url: str) -> None:
-    """What came before it has been handed out."""
+def test_an_error_in_a_batch_cancels_the_rest(url: str) -> None:
+    """Translations of earlier batches are returned first."""
 
     async def use(translator: AsyncTranslator) -> None:
         found: list[str] = []
@@ -151,8 +151,8 @@ def test_an_error_in_a_batch_gives_the_rest_up(url: str) -> None:
     run(use, url)
 
 
-def test_five_thousand_at_once_are_answered_each(url: str) -> None:
-    """None is lost, doubled or mixed up with another."""
+def test_five_thousand_concurrent_requests_are_answered(url: str) -> None:
+    """No answer is lost, duplicated or returned for another request."""
 
     async def use(translator: AsyncTranslator) -> list[str]:
         asked = (translator.translate(str(number)) for number in range(5000))
@@ -175,8 +175,8 @@ def test_cancelling_leaves_the_connection_usable(url: str) -> None:
     run(use, url)
 
 
-def test_what_is_wrong_is_refused_before_it_is_sent() -> None:
-    """As `Translator` does it."""
+def test_invalid_arguments_are_refused_before_a_request() -> None:
+    """Arguments are checked as in `Translator`."""
 
     async def main() -> None:
         translator = AsyncTranslator("http://localhost")

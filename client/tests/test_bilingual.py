@@ -65,7 +65,7 @@ BOTH = pytest.mark.parametrize("document", [XLIFF_1, XLIFF_2], ids=["1.2", "2.0"
 
 
 def upper(segment: Segment) -> tuple[str, PlacedCodes]:
-    """Another text whose codes stay where they are, and what is kept too."""
+    """A translation in upper case, with codes and kept text unchanged."""
     kept = [range(*span) for span in segment.markup.keep]
     text = "".join(
         one if any(index in span for span in kept) else one.upper()
@@ -85,13 +85,13 @@ def found_by(tree: etree._Element, path: str) -> list[etree._Element]:
 
 
 @BOTH
-def test_what_is_translated(document: str) -> None:
+def test_translatable_sources_are_found(document: str) -> None:
     assert texts(XmlReader(target_language="de"), document.encode()) == FOUND[document]
 
 
 @BOTH
-def test_all_that_was_there_is_there(document: str) -> None:
-    """Without the new targets, and what they set in their units, the file is the same."""
+def test_existing_content_is_preserved(document: str) -> None:
+    """Except for new targets, and the states that come with them, the file is the same."""
     before, after = etree.fromstring(document.encode()), translated(document)
     for tree in (before, after):
         for target in found_by(tree, "//x:target[not(ancestor::x:alt-trans)]"):
@@ -109,7 +109,7 @@ def test_all_that_was_there_is_there(document: str) -> None:
 
 
 @BOTH
-def test_codes_of_a_target_are_those_of_its_source(document: str) -> None:
+def test_a_target_has_the_codes_of_its_source(document: str) -> None:
     pairs = found_by(translated(document), "//x:target[not(ancestor::x:alt-trans)]/..")
     assert len(pairs) >= 4
     for pair in pairs:
@@ -168,12 +168,12 @@ def test_protected_parts_and_texts_within_codes() -> None:
     assert "".join(map(str, target.itertext())) == "AN IMAGE [A RED CAR] HERE."
 
 
-def test_a_target_language_is_needed() -> None:
+def test_a_target_language_is_required() -> None:
     with pytest.raises(ValueError, match="give the target language"):
         texts(XmlReader(), XLIFF_2.encode())
 
 
-def test_translations_into_another_language_are_left() -> None:
+def test_another_target_language_is_skipped_or_refused() -> None:
     assert texts(XmlReader(target_language="fr"), XLIFF_1.encode()) == FOUND[XLIFF_1][:-1]
     other = XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de-AT"').encode()
     assert texts(XmlReader(target_language="de"), other) == FOUND[XLIFF_2]
@@ -182,6 +182,6 @@ def test_translations_into_another_language_are_left() -> None:
 
 
 @BOTH
-def test_a_file_without_anything_to_translate_stays_as_it_is(document: str) -> None:
+def test_a_translated_file_is_not_changed_again(document: str) -> None:
     done = written(XmlReader(target_language="de"), document.encode(), upper)
     assert written(XmlReader(target_language="de"), done, identity) == done

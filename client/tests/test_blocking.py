@@ -8,8 +8,8 @@ from dragoman_client.blocking import run, run_each
 from stand_ins import FakeTransport, translated
 
 
-def test_what_suspends_is_refused() -> None:
-    """Nothing could resume it."""
+def test_a_coroutine_that_suspends_is_refused() -> None:
+    """Without an event loop nothing could resume it."""
 
     async def suspend() -> None:
         await asyncio.sleep(0)
@@ -18,7 +18,7 @@ def test_what_suspends_is_refused() -> None:
         run(suspend())
 
 
-def test_a_generator_that_is_left_is_closed_at_once() -> None:
+def test_an_abandoned_generator_is_closed_immediately() -> None:
     """Its `finally` runs before `close` returns."""
     closed = False
 
@@ -39,7 +39,7 @@ def test_a_generator_that_is_left_is_closed_at_once() -> None:
 
 
 def test_a_translator_works_in_the_thread_of_an_event_loop() -> None:
-    """As in a notebook."""
+    """Notebooks, for example, run code in such a thread."""
 
     async def main() -> list[str]:
         with Translator(transport=FakeTransport()) as translator:

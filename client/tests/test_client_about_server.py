@@ -25,8 +25,8 @@ from dragoman_options.table import OPTIONS
 from stand_ins import HEADERS, FakeTransport, translated
 
 
-def test_a_server_tells_its_languages(url: str) -> None:
-    """With asyncio and without."""
+def test_the_languages_of_a_server_are_returned(url: str) -> None:
+    """The blocking and the asynchronous client return the same languages."""
     with Translator(url) as translator:
         assert translator.languages() == ("en", "de")
 
@@ -38,16 +38,15 @@ def test_a_server_tells_its_languages(url: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"{}", b"[]", b"\xff", b"", b"{" * 9])
-def test_one_that_does_not_tell_is_an_error(answer: bytes) -> None:
-    """In words."""
+def test_invalid_information_about_a_server_is_an_error(answer: bytes) -> None:
     outputs = {"info": np.array([[answer]], np.object_)}
     for wrong in (outputs, {"info": None}, {}):
         with pytest.raises(ServerError, match="does not say what it is"):
             ServerInfo.of(wrong)
 
 
-def test_an_older_server_tells_its_directions_without_their_models(url: str) -> None:
-    """As pairs."""
+def test_pairs_of_an_older_server_have_no_models(url: str) -> None:
+    """Pairs of languages are made from the directions if a server sends no pairs."""
     with Translator(url) as translator:
         info = translator.info()
     told = asdict(info) | {"options": list(info.options.values())}
@@ -57,16 +56,15 @@ def test_an_older_server_tells_its_directions_without_their_models(url: str) -> 
     assert {(one.models, one.via) for one in found.pairs} == {((), None)}
 
 
-def test_a_server_tells_its_options(url: str) -> None:
-    """By name."""
+def test_the_options_of_a_server_are_returned_by_name(url: str) -> None:
     with Translator(url) as translator:
         info = translator.info()
     assert list(info.options) == list(OPTIONS)
     assert ("en", "de") in info.directions
 
 
-def test_health_says_why_not(url: str, free_port: int) -> None:
-    """And raises nothing."""
+def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
+    """No exception is raised if a server cannot be reached or its model is not ready."""
     nowhere = f"{url.partition(':')[0]}://127.0.0.1:{free_port}"
     with Translator(url) as translator, Translator(nowhere) as away:
         assert translator.health() == Health(True)
@@ -94,8 +92,8 @@ def test_health_says_why_not(url: str, free_port: int) -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
-def test_requests_are_packed(grpc_url: str, compression: Any) -> None:
-    """Over gRPC, streams too; the texts stay what they are."""
+def test_requests_are_compressed_over_grpc(grpc_url: str, compression: Any) -> None:
+    """Requests and streams return the same translations as without compression."""
     HEADERS.clear()
     texts = ["Grüße " * 100, "a"]
     with Translator(grpc_url, compression=compression) as translator:
@@ -117,7 +115,7 @@ def test_compression_is_refused_over_http(client: type) -> None:
         client("http://localhost", compression="gzip")
 
 
-def test_nothing_is_packed_unless_asked_for(http_url: str) -> None:
+def test_compressed_answers_are_not_requested(http_url: str) -> None:
     """aiohttp and http.client would otherwise request compressed answers."""
     HEADERS.clear()
 
@@ -132,14 +130,14 @@ def test_nothing_is_packed_unless_asked_for(http_url: str) -> None:
 
 
 @pytest.mark.parametrize("compression", ["zip", "", True])
-def test_another_compression_is_refused(compression: Any) -> None:
-    """Before anything is sent."""
+def test_an_unknown_compression_is_refused(compression: Any) -> None:
+    """The compression is checked when a translator is created."""
     with pytest.raises(ValueError, match="compression is"):
         Translator(compression=compression)
 
 
-def test_translations_tell_how_long_they_took(url: str) -> None:
-    """In streams for each part; the time is ignored when translations are compared."""
+def test_translations_have_their_elapsed_time(url: str) -> None:
+    """Each part of a stream has an elapsed time, which comparisons of translations ignore."""
     with Translator(url) as translator:
         one, other = translator.translate("abc"), translator.translate("abc")
         assert one == other
@@ -149,8 +147,7 @@ def test_translations_tell_how_long_they_took(url: str) -> None:
         assert times[0] > 0
 
 
-def test_a_server_that_is_away_has_no_languages(free_port: int) -> None:
-    """There is no server to ask."""
+def test_languages_of_an_unreachable_server_are_an_error(free_port: int) -> None:
     for scheme in ("grpc", "http"):
         with (
             Translator(f"{scheme}://127.0.0.1:{free_port}") as translator,
@@ -170,8 +167,8 @@ def test_a_server_that_is_away_has_no_languages(free_port: int) -> None:
         ("0.1.0", "1.1.0", False),
     ],
 )
-def test_versions_that_work_together(one: str, other: str, fit: bool) -> None:
-    """The first two numbers agree before 1.0, the first one from then on."""
+def test_compatible_versions(one: str, other: str, fit: bool) -> None:
+    """Before version 1.0 the first two numbers must be equal, later only the first."""
     assert work_together(one, other) is work_together(other, one) is fit
 
 
@@ -183,10 +180,10 @@ LACKS = "the answer lacks token_scores: is this a Dragoman server?"
 @pytest.mark.parametrize(
     "error", [InvalidRequest(UNKNOWN), InvalidRequest(OF_TRITON), ServerError(LACKS)]
 )
-def test_an_error_names_versions_that_do_not_fit(
+def test_an_error_names_incompatible_versions(
     error: TranslationError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also that of a stream, and over asyncio."""
+    """Errors of requests, of streams and of the asynchronous client name incompatible versions."""
     with (
         Translator(transport=testing.FakeTransport(refuse(error))) as translator,
         pytest.raises(type(error)) as fitting,
@@ -213,8 +210,8 @@ def test_an_error_names_versions_that_do_not_fit(
     asyncio.run(ask())
 
 
-def test_an_error_of_the_text_asks_for_no_version() -> None:
-    """It would cost a request."""
+def test_an_error_of_the_text_does_not_query_the_version() -> None:
+    """The version is not queried for an error of the text, because that would cost a request."""
     transport = testing.FakeTransport(refuse(InvalidRequest("text 0 has 300 tokens")))
     with Translator(transport=transport) as translator, pytest.raises(InvalidRequest):
         translator.translate("a")
@@ -222,7 +219,7 @@ def test_an_error_of_the_text_asks_for_no_version() -> None:
 
 
 def refuse(error: TranslationError) -> Callable[[str], str]:
-    """What refuses every text."""
+    """A translation function that refuses every text."""
 
     def fail(_: str) -> str:
         raise type(error)(str(error))

@@ -9,8 +9,8 @@ from dragoman_client.access import Access
 from stand_ins import HEADERS, SECRET_ONLY, TlsFiles, translated
 
 
-def test_token_headers_and_deadline_go_with_every_request(triton_url: str) -> None:
-    """With names in lower case, as gRPC wants them."""
+def test_every_request_has_token_headers_and_deadline(triton_url: str) -> None:
+    """Names of headers are sent in lower case, as gRPC requires."""
     HEADERS.clear()
     with Translator(
         triton_url, token="secret", headers={"X-Team": "Docs"}, timeout_s=2.5
@@ -25,8 +25,8 @@ def test_token_headers_and_deadline_go_with_every_request(triton_url: str) -> No
         assert 1_000_000 < seen["timeout"] <= 2_500_000
 
 
-def test_a_missing_token_is_an_error_of_its_own(url: str) -> None:
-    """Which a retry does not fix."""
+def test_a_wrong_token_raises_access_denied(url: str) -> None:
+    """A missing or wrong token has its own class of errors, because a retry cannot help."""
     with (
         Translator(url, token="guess", headers={SECRET_ONLY: "yes"}) as translator,
         pytest.raises(AccessDenied),
@@ -34,8 +34,7 @@ def test_a_missing_token_is_an_error_of_its_own(url: str) -> None:
         translator.translate("a")
 
 
-def test_tls_with_a_certificate_of_the_client(tls_url: str, client_files: TlsFiles) -> None:
-    """Over both protocols."""
+def test_tls_with_a_client_certificate(tls_url: str, client_files: TlsFiles) -> None:
     with Translator(
         tls_url,
         ca_file=client_files.ca,
@@ -46,7 +45,7 @@ def test_tls_with_a_certificate_of_the_client(tls_url: str, client_files: TlsFil
         assert translator.translate("a").text == translated("a")
 
 
-def test_a_server_that_nobody_vouches_for_is_not_spoken_to(
+def test_a_server_with_an_untrusted_certificate_is_rejected(
     tls_url: str, client_files: TlsFiles
 ) -> None:
     """The system does not trust the tests' certificate authority."""
@@ -59,10 +58,8 @@ def test_a_server_that_nobody_vouches_for_is_not_spoken_to(
         translator.translate("a")
 
 
-def test_a_client_without_a_certificate_is_turned_away(
-    tls_url: str, client_files: TlsFiles
-) -> None:
-    """Where the server wants one."""
+def test_a_client_without_a_certificate_is_rejected(tls_url: str, client_files: TlsFiles) -> None:
+    """The server requires a client certificate."""
     with (
         Translator(tls_url, ca_file=client_files.ca, timeout_s=5) as translator,
         pytest.raises(TranslationError),
@@ -80,8 +77,8 @@ def test_a_client_without_a_certificate_is_turned_away(
         ({"ca_file": "no/such.pem"}, "ca_file 'no/such.pem': cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_at_once(arguments: dict[str, object], message: str) -> None:
-    """In one line, which does not show a header's value."""
+def test_invalid_access_arguments_are_refused(arguments: dict[str, object], message: str) -> None:
+    """The message is one line and does not contain the value of a header."""
     with pytest.raises(ValueError, match=r"\S") as caught:
         Translator("https://localhost", **arguments)  # type: ignore[arg-type]
     assert message in str(caught.value)
@@ -90,10 +87,10 @@ def test_what_cannot_be_sent_is_refused_at_once(arguments: dict[str, object], me
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_files_that_hold_something_else_are_named(
+def test_files_without_certificates_or_keys_are_named(
     scheme: str, client_files: TlsFiles, tmp_path: Path
 ) -> None:
-    """Before anything is sent."""
+    """Certificate files are read when a translator is created."""
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("hello")
     for files, what in (
@@ -109,12 +106,12 @@ def test_files_that_hold_something_else_are_named(
             )
 
 
-def test_certificates_want_tls(client_files: TlsFiles) -> None:
-    """Otherwise they would silently have no effect."""
+def test_certificates_require_tls(client_files: TlsFiles) -> None:
+    """Without TLS, certificates would silently have no effect."""
     with pytest.raises(ValueError, match="certificates are for grpcs:// and https://"):
         Translator("grpc://localhost", ca_file=client_files.ca)
 
 
-def test_a_token_is_not_shown() -> None:
-    """In a log, say."""
+def test_a_representation_contains_no_token() -> None:
+    """A representation of an object can be written to a log, so it contains no secrets."""
     assert "secret" not in repr(Access(token="secret", headers={"x-key": "secret"}))

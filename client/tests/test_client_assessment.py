@@ -28,7 +28,7 @@ SOFT = {"return_alignments": "soft"}
 
 
 def answer(**replaced: Any) -> dict[str, Any]:
-    """Of one text."""
+    """The answer to one text, with these outputs replaced."""
     outputs = {
         "text_output": b"Guten Tag.",
         "finish_reason": b"stop",
@@ -53,7 +53,7 @@ def test_assessments_become_objects() -> None:
     assert (plain.token_scores, plain.alignments, plain.confidence) == (None, None, None)
 
 
-def test_soft_alignments_are_pieces_with_weights() -> None:
+def test_soft_alignments_are_tokens_with_weights() -> None:
     soft = b'{"source": ["a", "b"], "target": ["c"], "weights": [[0.25, 0.5]]}'
     (found,) = read_outputs(answer(alignments=soft), 1, 0.0, SOFT)
     assert found.alignments == SoftAlignment(("a", "b"), ("c",), ((0.25, 0.5),))
@@ -61,7 +61,7 @@ def test_soft_alignments_are_pieces_with_weights() -> None:
     assert line["alignments"] == json.loads(soft)
 
 
-def test_lines_of_json_show_them() -> None:
+def test_lines_of_json_contain_assessments() -> None:
     (found,) = read_outputs(answer(), 1, 0.0, ALL)
     line = json.loads(PlainLinesToJson().write("x", found))
     assert line["confidence"] == -0.75
@@ -69,7 +69,7 @@ def test_lines_of_json_show_them() -> None:
     assert line["alignments"] == "0-0 1-1"
 
 
-def test_nothing_is_linked_where_nothing_was_said() -> None:
+def test_an_empty_alignment_has_no_links() -> None:
     (found,) = read_outputs(answer(alignments=b""), 1, 0.0, ALL)
     assert found.alignments == WordAlignment(())
 
@@ -121,14 +121,12 @@ def test_alignments_of_a_faulty_server(options: dict[str, Any], wrong: bytes) ->
 
 
 @pytest.mark.parametrize("name", ["token_scores", "alignments", "confidences"])
-def test_what_was_asked_for_must_come(name: str) -> None:
+def test_an_answer_must_have_the_requested_outputs(name: str) -> None:
     with pytest.raises(ServerError, match=f"the answer lacks {name}"):
         read_outputs({**answer(), name: None}, 1, 0.0, ALL)
 
 
-def test_given_translations_are_asked_about_over_both_protocols(
-    grpc_url: str, http_url: str
-) -> None:
+def test_given_translations_are_scored_over_both_protocols(grpc_url: str, http_url: str) -> None:
     async def score(url: str) -> list[PairScore]:
         async with AsyncTranslator(url) as translator:
             return await translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
@@ -147,7 +145,7 @@ def test_given_translations_are_asked_about_over_both_protocols(
         assert asyncio.run(score(url)) == found
 
 
-def test_scores_that_were_asked_for_and_did_not_come_are_an_error() -> None:
+def test_missing_token_scores_are_an_error() -> None:
     class Forgetful(FakeTransport):
         def infer(self, *values: Any, **more: Any) -> dict[str, Any]:
             outputs = dict(super().infer(*values, **more))
@@ -231,7 +229,7 @@ def test_a_server_of_version_0_1_names_no_alignment_heads() -> None:
     assert not found.aligns_when_read
 
 
-def test_attention_is_equal_where_its_weights_are() -> None:
+def test_attention_is_compared_by_its_weights() -> None:
     one, same = (Attention.parse(json.dumps(ATTENTION)) for _ in range(2))
     other = Attention.parse(json.dumps({**ATTENTION, "encoder": [[[[0.5, 0.5], [1, 0]]]]}))
     assert one == same
@@ -259,6 +257,6 @@ def test_attention_is_equal_where_its_weights_are() -> None:
         {"aligns_when_read": 1},
     ],
 )
-def test_attention_that_is_none_is_the_servers_fault(wrong: dict[str, Any]) -> None:
+def test_invalid_attention_raises_server_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(ServerError):
         read_outputs(attention(**wrong), 1, 0.0, {"return_attention": True})

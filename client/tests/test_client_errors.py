@@ -29,7 +29,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("code", list(grpc.StatusCode), ids=lambda code: code.name)
 def test_every_grpc_status_has_its_error(code: grpc.StatusCode) -> None:
-    """The spelling is that of gRPC itself, as tritonclient hands it on."""
+    """The status is spelled as gRPC spells it and tritonclient returns it."""
     assert type(from_status(str(code), "why")) is EXPECTED.get(code.name, ServerError)
 
 
@@ -52,12 +52,12 @@ def test_every_grpc_status_has_its_error(code: grpc.StatusCode) -> None:
     ],
 )
 def test_every_http_status_has_its_error(status: str | None, kind: type) -> None:
-    """Those of Triton, of a proxy, and none at all."""
+    """Statuses are those of Triton and of proxies; None stands for a missing one."""
     assert type(from_status(status, "why")) is kind
 
 
-def test_a_call_that_was_not_written_can_be_sent_again() -> None:
-    """The server's own status is lost then; the retry gets it."""
+def test_a_call_that_was_not_sent_can_be_retried() -> None:
+    """The status of the server is lost if a call was not sent; the retry receives it."""
     metadata = grpc.aio.Metadata()
     internal = grpc.StatusCode.INTERNAL
     for details, kind in (
@@ -69,7 +69,7 @@ def test_a_call_that_was_not_written_can_be_sent_again() -> None:
 
 
 def test_the_message_is_kept() -> None:
-    """As the server wrote it, and never empty."""
+    """The message is the server's own, and never empty."""
     assert str(from_status("400", "text 3: too long")) == "text 3: too long"
     assert "500" in str(from_status("500", ""))
 
@@ -85,10 +85,10 @@ def test_the_message_is_kept() -> None:
     ],
 )
 @pytest.mark.parametrize("status", [None, "500", "StatusCode.UNKNOWN"])
-def test_a_status_in_the_message_counts(
+def test_a_status_in_the_message_determines_the_error(
     status: str | None, message: str, kind: type, kept: str
 ) -> None:
-    """Streams have no other, and Triton's /generate answers 400 to every failure of a model."""
+    """Streams have no status, and Triton's /generate answers 400 to every failure of a model."""
     error = from_status(status, message)
     assert (type(error), str(error)) == (kind, kept)
 
@@ -98,7 +98,7 @@ def test_a_status_in_the_message_counts(
     "why", ["'translate' is not found", "'translate' has no available versions"]
 )
 def test_a_model_that_is_not_loaded_yet_is_unavailable(status: str | None, why: str) -> None:
-    """Triton says so while it starts and stops."""
+    """Triton reports unknown models while it starts and stops."""
     error = from_status(status, f"Request for unknown model: {why}")
     assert type(error) is ServerUnavailable
     assert type(from_status("404", "<html>Not Found</html>")) is ServerError
@@ -117,18 +117,17 @@ def test_a_model_that_is_not_loaded_yet_is_unavailable(status: str | None, why: 
         ("busy", None, None),
     ],
 )
-def test_the_server_says_when_to_try_again(
+def test_the_time_of_a_retry_is_read_from_the_answer(
     message: str, header: str | None, wait_s: float | None
 ) -> None:
-    """In a header, else in the message."""
+    """The header with the time of a retry takes precedence over the message."""
     error = from_status("503", message, header)
     assert isinstance(error, ServerUnavailable)
     assert error.retry_after_s == wait_s
     assert pickle.loads(pickle.dumps(error)).retry_after_s == wait_s
 
 
-def test_one_base_catches_all() -> None:
-    """The tree has one root."""
+def test_all_errors_have_one_base_class() -> None:
     assert issubclass(InvalidRequest, TranslationError)
     assert issubclass(AccessDenied, TranslationError)
     assert issubclass(ServerUnavailable, TranslationError)

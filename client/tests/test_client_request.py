@@ -1,4 +1,4 @@
-"""Options and texts to tensors, and tensors to translations."""
+"""Conversion of options and texts to tensors, and of tensors to translations."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from dragoman_options.table import check
 
 
 def outputs(*texts: str, **replaced: Any) -> dict[str, Any]:
-    """A good answer, but for what is replaced."""
+    """A valid answer, with these outputs replaced."""
     answer = {
         "text_output": np.array([[text.encode() for text in texts]], np.object_),
         "output_tokens": np.arange(1, len(texts) + 1, dtype=np.int32)[None],
@@ -35,8 +35,8 @@ def outputs(*texts: str, **replaced: Any) -> dict[str, Any]:
         ("split_sentences", "yes"),
     ],
 )
-def test_an_option_of_another_type_is_refused_by_name(name: str, value: Any) -> None:
-    """In particular, True is not a number and 1 is not a bool."""
+def test_an_option_of_a_wrong_type_is_refused_by_name(name: str, value: Any) -> None:
+    """True is not accepted as a number, or 1 as a bool."""
     with pytest.raises(TypeError, match=name):
         check({name: value})
 
@@ -54,13 +54,13 @@ def test_an_option_of_another_type_is_refused_by_name(name: str, value: Any) -> 
     ],
 )
 def test_an_option_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
-    """1e39 is finite, but not as FP32."""
+    """The value 1e39 is finite, but not in FP32."""
     with pytest.raises(ValueError, match=name):
         check({name: value})
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:
-    """A typing error is not ignored."""
+    """A misspelled name of an option is not ignored."""
     with pytest.raises(TypeError, match="beam_widht"):
         check({"beam_widht": 4})
 
@@ -75,7 +75,7 @@ def test_texts_alone_make_one_tensor() -> None:
 
 
 def test_each_option_has_its_datatype_and_shape() -> None:
-    """As the model's configuration declares them."""
+    """Datatypes and shapes are those that the model's configuration declares."""
     options = {
         "source_language": "en",
         "target_language": "de",
@@ -97,8 +97,8 @@ def test_each_option_has_its_datatype_and_shape() -> None:
     }
 
 
-def test_what_is_no_text_is_refused_with_its_place() -> None:
-    """The place is that among all the caller's texts."""
+def test_an_invalid_text_is_refused_with_its_index() -> None:
+    """The message has the index among all texts of the caller, not within a batch."""
     with pytest.raises(TypeError, match="text 65 must be str, got bytes"):
         build_inputs(["a", b"b"], {}, first_index=64)  # type: ignore[list-item]
     with pytest.raises(ValueError, match="text 1 contains half of a character"):
@@ -106,7 +106,7 @@ def test_what_is_no_text_is_refused_with_its_place() -> None:
 
 
 def test_an_answer_becomes_translations() -> None:
-    """Plain Python values, in order."""
+    """Translations contain plain Python values, in the order of the texts."""
     answer = outputs("Grüße", "b", finish_reason=np.array([[b"stop", b"length"]], np.object_))
     translations = read_outputs(answer, 2, 0.0)
     assert translations == [Translation("Grüße", 1, "stop"), Translation("b", 2, "length")]
@@ -114,7 +114,7 @@ def test_an_answer_becomes_translations() -> None:
 
 
 def test_alternatives_belong_to_their_text() -> None:
-    """Next to each other, with scores where they were asked for."""
+    """Alternatives of a text are adjacent in the answer, and have scores if requested."""
     answer = {
         "text_output": np.array([[b"a", b"b", b"c", b"d"]], np.object_),
         "output_tokens": np.array([[1, 2, 3, 4]], np.int32),
@@ -144,7 +144,7 @@ def test_alternatives_belong_to_their_text() -> None:
         (outputs("a", "b", text_output=np.array([[b"a", b"\xff"]], np.object_)), "not UTF-8"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_an_error(answer: dict[str, Any], message: str) -> None:
-    """Never fewer translations than texts."""
+def test_an_invalid_answer_is_an_error(answer: dict[str, Any], message: str) -> None:
+    """The client never returns fewer translations than texts."""
     with pytest.raises(ServerError, match=message):
         read_outputs(answer, 2, 0.0)

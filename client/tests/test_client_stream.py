@@ -1,4 +1,4 @@
-"""Translations that are read as they grow."""
+"""Streams: translations that are read while they are generated."""
 
 import itertools
 import threading
@@ -15,8 +15,8 @@ from dragoman_client import (
 from stand_ins import ENDLESS, HEADERS, KINDS, FakeTransport, translated
 
 
-def test_a_translation_grows_to_its_end(url: str) -> None:
-    """Each part holds the one before; the last says why it ends."""
+def test_a_stream_ends_with_the_whole_translation(url: str) -> None:
+    """Each part of a stream extends the one before; the last has a finish reason."""
     with Translator(url) as translator:
         parts = list(translator.translate_stream("abc", beam_width=1))
     texts = [part.text for part in parts]
@@ -27,8 +27,8 @@ def test_a_translation_grows_to_its_end(url: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """As without a stream."""
+def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
+    """A stream raises the same errors as a request, and the translator stays usable."""
     with Translator(url, retries=0) as translator:
         with pytest.raises(kind) as caught:
             list(translator.translate_stream(text))
@@ -37,8 +37,8 @@ def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Except
         assert list(translator.translate_stream("a"))[-1].text == translated("a")
 
 
-def test_tritons_strict_mode_is_not_asked_for(url: str) -> None:
-    """An error under it ends Triton before 26.04."""
+def test_tritons_strict_mode_is_not_requested(url: str) -> None:
+    """In Triton's strict mode an error terminates Triton before 26.04."""
     HEADERS.clear()
     with Translator(url) as translator:
         assert list(translator.translate_stream("a"))
@@ -48,7 +48,7 @@ def test_tritons_strict_mode_is_not_asked_for(url: str) -> None:
 
 
 def test_a_stream_without_an_end_is_an_error(url: str) -> None:
-    """Not a translation."""
+    """A partial translation is not returned as a complete one."""
     begin_s = time.monotonic()
     with (
         Translator(url, timeout_s=0.5) as translator,
@@ -59,8 +59,8 @@ def test_a_stream_without_an_end_is_an_error(url: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
-def test_nobody_there_is_told_soon(scheme: str, free_port: int) -> None:
-    """After some tries."""
+def test_an_unreachable_server_is_reported(scheme: str, free_port: int) -> None:
+    """The error is raised after some retries."""
     with (
         Translator(f"{scheme}://127.0.0.1:{free_port}", timeout_s=5) as translator,
         pytest.raises(ServerUnavailable),
@@ -69,7 +69,7 @@ def test_nobody_there_is_told_soon(scheme: str, free_port: int) -> None:
 
 
 def test_streams_of_several_threads_do_not_mix(url: str) -> None:
-    """tritonclient's own client holds one stream."""
+    """The client of tritonclient supports only one stream at a time."""
     found: dict[str, str] = {}
     with Translator(url) as translator:
 
@@ -85,8 +85,8 @@ def test_streams_of_several_threads_do_not_mix(url: str) -> None:
     assert found == {text: translated(text) for text in texts}
 
 
-def test_one_that_is_not_read_to_its_end_is_closed(url: str) -> None:
-    """And the next begins anew."""
+def test_a_stream_can_be_closed_early(url: str) -> None:
+    """A new stream after a closed one starts at its own beginning."""
     with Translator(url) as translator:
         for _ in range(3):
             parts = translator.translate_stream("abc")
@@ -95,8 +95,8 @@ def test_one_that_is_not_read_to_its_end_is_closed(url: str) -> None:
         assert list(translator.translate_stream("abc"))[-1].text == translated("abc")
 
 
-def test_what_is_no_text_is_refused_at_once() -> None:
-    """And an option of another type."""
+def test_invalid_arguments_are_refused_immediately() -> None:
+    """Neither a list of texts nor an option of a wrong type is sent."""
     transport = FakeTransport()
     with Translator(transport=transport) as translator:
         with pytest.raises(TypeError, match="text 0 must be str"):
@@ -106,8 +106,8 @@ def test_what_is_no_text_is_refused_at_once() -> None:
     assert not transport.requests
 
 
-def test_only_what_has_not_begun_is_tried_again() -> None:
-    """Otherwise a reader would get the beginning twice."""
+def test_a_stream_that_has_begun_is_not_retried() -> None:
+    """A retry after the first part would return the beginning twice."""
 
     class Breaking(FakeTransport):
         """Breaks after the first part with text."""

@@ -1,4 +1,4 @@
-"""Both transports against real sockets."""
+"""The transports for gRPC and HTTP over real sockets."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from stand_ins import KINDS, LATE, TIMEOUT_S, translated
 pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
 
 EMPTY_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
-"""The frame that a server of HTTP/2 begins with."""
+"""The first frame that an HTTP/2 server sends."""
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ EMPTY_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
         "http://[::1",
     ],
 )
-def test_a_url_that_names_no_server_is_refused(url: str) -> None:
-    """In a line that quotes it."""
+def test_an_invalid_url_is_refused(url: str) -> None:
+    """The message contains the invalid URL."""
     with pytest.raises(ValueError, match="URL ") as caught:
         Translator(url)
     assert url in str(caught.value)
@@ -69,13 +69,13 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
     ],
 )
 def test_a_url_may_lack_its_scheme(url: str, full: str) -> None:
-    """Triton's usual ports say which it is."""
+    """Triton's default ports determine a missing scheme."""
     assert read_url(url, Access()) == read_url(full, Access())
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http", "grpcs", "https"])
-def test_a_host_may_be_an_address_of_ipv6(scheme: str) -> None:
-    """With Triton's usual port, or a proxy's, or its own."""
+def test_a_host_may_be_an_ipv6_address(scheme: str) -> None:
+    """The port is the default of the scheme, or part of the URL."""
     usual = {"grpc": 8001, "http": 8000, "grpcs": 443, "https": 443}[scheme]
     for url, authority in (
         (f"{scheme}://[::1]", f"[::1]:{usual}"),
@@ -85,7 +85,7 @@ def test_a_host_may_be_an_address_of_ipv6(scheme: str) -> None:
 
 
 def translate_over(url: str, asynchronously: bool) -> list[str]:
-    """A text, at once and in parts."""
+    """Translations of a text, by a request and by a stream."""
 
     async def ask() -> list[str]:
         async with AsyncTranslator(url, timeout_s=10, retries=0) as translator:
@@ -100,14 +100,14 @@ def translate_over(url: str, asynchronously: bool) -> list[str]:
 
 
 class Ipv6Server(HttpServer):
-    """Listens on an address of IPv6."""
+    """An HTTP server that listens on an IPv6 address."""
 
     address_family = socket.AF_INET6
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_an_address_of_ipv6_reaches_its_server_over_http(asynchronously: bool) -> None:
-    """The header `Host` has the brackets and the port."""
+def test_http_connects_to_an_ipv6_address(asynchronously: bool) -> None:
+    """The header `Host` contains the brackets and the port."""
     answers = Answers(translated)
     server = Ipv6Server(("::1", 0), answers)
     server.start()
@@ -118,8 +118,8 @@ def test_an_address_of_ipv6_reaches_its_server_over_http(asynchronously: bool) -
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_an_address_of_ipv6_reaches_its_server_over_grpc(asynchronously: bool) -> None:
-    """It listens on ::1 alone."""
+def test_grpc_connects_to_an_ipv6_address(asynchronously: bool) -> None:
+    """The server listens only on ::1."""
     server = grpc.server(ThreadPoolExecutor(4))
     add_service(server, GrpcService(Answers(translated)))
     url = f"grpc://[::1]:{server.add_insecure_port('[::1]:0')}"
@@ -148,12 +148,12 @@ def test_grpc_sends_an_authority_with_brackets(asynchronously: bool) -> None:
         with pytest.raises(ServerUnavailable):
             translate_over(f"grpc://{authority}", asynchronously)
         serving.join()
-    # A literal of HPACK: its length, then the value.
+    # A literal in HPACK: the length, then the value.
     assert b":authority" + bytes([len(authority)]) + authority.encode() in sent
 
 
-def test_texts_go_there_and_back(url: str) -> None:
-    """With every option, and bytes of all lengths."""
+def test_texts_are_translated_with_all_options(url: str) -> None:
+    """The texts contain line feeds, null bytes and up to 100,000 characters."""
     texts = ["Grüße", "c\n", "a\0b", "x" * 100_000]
     with Translator(url) as translator:
         assert translator.is_ready()
@@ -171,8 +171,8 @@ def test_texts_go_there_and_back(url: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Exception]) -> None:
-    """And the connection can still be used."""
+def test_a_refusal_keeps_class_and_message(url: str, text: str, kind: type[Exception]) -> None:
+    """The translator stays usable after an error."""
     with Translator(url) as translator:
         with pytest.raises(kind) as caught:
             translator.translate(text)
@@ -181,7 +181,7 @@ def test_a_refusal_keeps_kind_and_message(url: str, text: str, kind: type[Except
         assert translator.translate("a").text == translated("a")
 
 
-def test_a_late_answer_is_not_taken_for_the_next(url: str) -> None:
+def test_a_late_answer_is_not_used_for_the_next_request(url: str) -> None:
     """An answer that arrives after the timeout is discarded."""
     with Translator(url, timeout_s=TIMEOUT_S) as translator:
         with pytest.raises(DeadlineExceeded):
@@ -190,22 +190,20 @@ def test_a_late_answer_is_not_taken_for_the_next(url: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
-def test_a_server_that_never_answers_runs_into_the_timeout(
-    scheme: str, silent_address: str
-) -> None:
-    """Neither forever nor at once."""
+def test_a_server_that_never_answers_causes_a_timeout(scheme: str, silent_address: str) -> None:
+    """The error is raised neither before the timeout nor much later."""
     with Translator(f"{scheme}://{silent_address}", timeout_s=TIMEOUT_S) as translator:
         begin_s = time.monotonic()
         with pytest.raises(DeadlineExceeded):
             translator.translate("a")
-        # gRPC's deadline comes later than the server's, since it can end a server that answers.
+        # gRPC's deadline is later than the server's: it can crash a server that is answering.
         most_s = 4 * TIMEOUT_S + (DEADLINE_GRACE_S if scheme == "grpc" else 0)
         assert TIMEOUT_S <= time.monotonic() - begin_s < most_s
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
 def test_a_refused_connection_is_unavailable(scheme: str, free_port: int) -> None:
-    """At once, and `is_ready` just says no."""
+    """The error is raised immediately, and `is_ready` returns False."""
     begin_s = time.monotonic()
     with Translator(f"{scheme}://127.0.0.1:{free_port}") as translator:
         with pytest.raises(ServerUnavailable, match="refused"):
@@ -214,8 +212,8 @@ def test_a_refused_connection_is_unavailable(scheme: str, free_port: int) -> Non
     assert time.monotonic() - begin_s < 5
 
 
-def test_grpc_soon_looks_again_for_a_server_that_is_away() -> None:
-    """About three times in a second; by default gRPC's backoff is 1 to 120 s."""
+def test_grpc_reconnects_quickly() -> None:
+    """The client tries about three times a second; by default gRPC's backoff is 1 to 120 s."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.05)
         url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
@@ -231,8 +229,8 @@ def test_grpc_soon_looks_again_for_a_server_that_is_away() -> None:
     assert attempts == 3
 
 
-def test_http_says_when_it_is_no_server_of_ours(http_url: str) -> None:
-    """A proxy's page, and a web server that answers everything."""
+def test_http_reports_a_server_of_another_kind(http_url: str) -> None:
+    """The answers are an error page of a proxy, and a page of another web server."""
     with Translator(http_url) as translator:
         with pytest.raises(ServerUnavailable, match="Bad Gateway"):
             translator.translate("!proxy")
@@ -240,8 +238,8 @@ def test_http_says_when_it_is_no_server_of_ours(http_url: str) -> None:
             translator.translate("!nonsense")
 
 
-def test_the_wrong_port_is_named_with_the_right_url(grpc_url: str, http_url: str) -> None:
-    """HTTP to gRPC's port and the other way round, and a port that says nothing."""
+def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_url: str) -> None:
+    """HTTP is sent to the port of gRPC, gRPC to the port of HTTP; a URL may lack its scheme."""
     host = grpc_url.removeprefix("grpc://")
     for url, kind, right in (
         (f"http://{host}", ServerError, f"{host} speaks gRPC, not HTTP: write {grpc_url}"),
@@ -263,8 +261,8 @@ def test_the_wrong_port_is_named_with_the_right_url(grpc_url: str, http_url: str
         assert translator.translate("a").text == translated("a")
 
 
-def test_http_keeps_its_connection(http_url: str, http_connections: set[Any]) -> None:
-    """A refusal does not cost it either."""
+def test_http_reuses_its_connection(http_url: str, http_connections: set[Any]) -> None:
+    """A refused request does not close the connection."""
     with Translator(http_url) as translator:
         for text in ("a", "!invalid", "b"):
             with contextlib.suppress(InvalidRequest):
@@ -272,10 +270,8 @@ def test_http_keeps_its_connection(http_url: str, http_connections: set[Any]) ->
     assert len(http_connections) == 1
 
 
-def test_http_outlives_a_connection_that_the_server_dropped(
-    http_url: str, http_connections: set[Any]
-) -> None:
-    """A new one takes its place, and the caller does not notice."""
+def test_http_replaces_a_dropped_connection(http_url: str, http_connections: set[Any]) -> None:
+    """The request after a drop opens a new connection, and the caller gets no error."""
     with Translator(http_url) as translator:
         translator.translate("!hangup")
         time.sleep(0.05)
@@ -283,8 +279,8 @@ def test_http_outlives_a_connection_that_the_server_dropped(
     assert len(http_connections) == 2
 
 
-def test_http_gives_up_on_a_server_that_always_hangs_up() -> None:
-    """The request on a dropped connection is retried once, not forever."""
+def test_http_retries_a_dropped_connection_once() -> None:
+    """A server that drops every connection causes an error, not endless retries."""
     accepted: list[socket.socket] = []
 
     def serve(listener: socket.socket) -> None:
@@ -294,7 +290,7 @@ def test_http_gives_up_on_a_server_that_always_hangs_up() -> None:
             except OSError:
                 return
             with accepted[-1] as connection:
-                for _ in range(2 * (len(accepted) == 1)):  # what it is, and whether it is ready
+                for _ in range(2 * (len(accepted) == 1)):  # its kind, and whether it is ready
                     connection.recv(65536)
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
                 connection.recv(65536)
@@ -313,8 +309,8 @@ def test_http_gives_up_on_a_server_that_always_hangs_up() -> None:
     assert len(accepted) == 2
 
 
-def test_a_translator_serves_many_short_threads(url: str) -> None:
-    """Each answer reaches its thread, and a dead thread leaves no open file behind."""
+def test_many_short_threads_share_a_translator(url: str) -> None:
+    """Each thread gets its own answer, and no file stays open after a thread has ended."""
     wrong: list[str] = []
 
     def work(translator: Translator, text: str) -> None:

@@ -9,7 +9,7 @@ from dragoman_client.document_translation import Excerpt, excerpts_of, open_read
 
 _PAGE = b"<p>I like <b title='blue'>red</b> cars.</p>\n"
 _SCRIPT = b"<script>" + b"x = 1;\n" * 40_000 + b"</script>"
-"""280 kB without a text."""
+"""A script of 280 kB, which contains no text."""
 
 
 def excerpts(document: bytes) -> Iterator[Excerpt]:

@@ -1,4 +1,4 @@
-"""Running text, split into paragraphs, and its files."""
+"""Documents of running text: paragraphs, layout and files."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def paragraphs(text: str, most_characters: int = 4000) -> list[str]:
 
 
 class Loud(FakeTransport):
-    """Answers in capitals, the white space within kept, as the server does for split texts."""
+    """Translates to upper case and keeps inner white space, as the server does for split texts."""
 
     def __init__(self, requests: int = 10**9, keep: bool = True) -> None:
         super().__init__(str.upper)
@@ -49,7 +49,7 @@ class Loud(FakeTransport):
     st.lists(st.sampled_from(["word ", "End. ", "\n", "\n\n", "\r\n", "\t", "é", "a", "“No!” "])),
     st.integers(min_value=1, max_value=40),
 )
-def test_paragraphs_are_the_text(parts: list[str], most: int) -> None:
+def test_joined_paragraphs_are_the_text(parts: list[str], most: int) -> None:
     text = "".join(parts)
     found = paragraphs(text, most)
     assert "".join(found) == text
@@ -70,13 +70,13 @@ def test_paragraphs_are_the_text(parts: list[str], most: int) -> None:
         ("", 9, []),
     ],
 )
-def test_long_paragraphs_are_parted_where_it_hurts_least(
+def test_long_paragraphs_are_split_at_the_best_boundary(
     text: str, most: int, expected: list[str]
 ) -> None:
     assert paragraphs(text, most) == expected
 
 
-def test_a_paragraph_is_the_same_wherever_the_file_is_read_in_two(
+def test_paragraphs_do_not_depend_on_the_size_of_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = ("Ein Wörtchen. " * 30 + "\n\n") * 20
@@ -86,7 +86,7 @@ def test_a_paragraph_is_the_same_wherever_the_file_is_read_in_two(
         assert paragraphs(text, 200) == whole
 
 
-def test_what_is_not_utf8_is_named() -> None:
+def test_invalid_utf_8_is_reported_with_its_position() -> None:
     with pytest.raises(ValueError, match="book, byte 70002: not valid UTF-8"):
         list(Document().paragraphs(io.BytesIO(b"\xc3\xa9" + b"a" * 70_000 + b"\xff"), "book"))
     with pytest.raises(ValueError, match="most_characters is 0"):
@@ -107,8 +107,8 @@ def test_a_document_keeps_its_layout(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
-def test_an_interrupted_document_goes_on(tmp_path: Path) -> None:
-    """Also if more was written than recorded."""
+def test_an_interrupted_document_is_resumed(tmp_path: Path) -> None:
+    """Output after the last recorded paragraph is discarded."""
     source, target = tmp_path / "source", tmp_path / "target"
     text = "".join(f"Paragraph {n}.\n It has lines.\n\n" for n in range(50))
     source.write_text(text)
@@ -132,7 +132,7 @@ def test_an_interrupted_document_goes_on(tmp_path: Path) -> None:
     assert target.read_text() == text.upper()
 
 
-def test_a_document_that_lost_what_was_noted_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_a_document_with_lost_output_is_not_resumed(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("One.\n\n" * 50)
     with (
@@ -148,7 +148,7 @@ def test_a_document_that_lost_what_was_noted_is_not_gone_on_with(tmp_path: Path)
         translator.translate_file(source, target, form=Document(), resume=True)
 
 
-def test_a_refused_paragraph_stays_as_it_was(tmp_path: Path) -> None:
+def test_a_refused_paragraph_is_left_unchanged(tmp_path: Path) -> None:
     class Refusing(Loud):
         def infer(self, inputs: Any, timeout_s: float, model: str = "translate") -> Any:
             for index, text in enumerate(inputs["text_input"][0]):
@@ -178,6 +178,6 @@ def test_ten_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> No
         assert target.read_text() == source.read_text().upper()
         return peak
 
-    peak_bytes(100)  # what is loaded at the first time
+    peak_bytes(100)  # warm-up: loads what is loaded only once
     few, many = peak_bytes(4_000), peak_bytes(40_000)
     assert many < 1.2 * few + 500_000

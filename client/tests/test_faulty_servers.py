@@ -1,4 +1,4 @@
-"""The client with faulty servers: nothing hangs, and no text is lost, doubled or reordered."""
+"""The client with faulty servers: nothing hangs, and no text is lost, duplicated or reordered."""
 
 import asyncio
 import json
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
 
 TIMEOUT_S = 0.6
 GRACE_S = 5.0
-"""Beyond the deadline, for a machine that is busy."""
+"""Added to the deadline, for a machine that is busy."""
 
 
 def ask(url: str, asynchronously: bool, streamed: bool = False, **more: Any) -> list[str]:
-    """The error of one request."""
+    """The texts that a request or a stream returns."""
     more = {"timeout_s": TIMEOUT_S, **more}
     if not asynchronously:
         with Translator(url, **more) as translator:
@@ -71,24 +71,24 @@ def half_then_reset(connection: socket.socket, answer: bytes) -> None:
 
 
 def only_reset(connection: socket.socket, answer: bytes) -> None:
-    """Without a byte."""
+    """Reset the connection without sending a byte."""
     reset(connection)
 
 
 def no_http(connection: socket.socket, answer: bytes) -> None:
-    """Another protocol."""
+    """Send bytes of another protocol."""
     connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" * 50)
 
 
 def endless_head(connection: socket.socket, answer: bytes) -> None:
-    """Headers without an end."""
+    """Send headers without an end."""
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     while True:
         connection.sendall(b"X-More: and more\r\n" * 100)
 
 
 def answer_with(body: bytes) -> Callable[..., None]:
-    """This body."""
+    """A fault that sends this body."""
 
     def send(connection: socket.socket, answer: bytes) -> None:
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -98,7 +98,7 @@ def answer_with(body: bytes) -> Callable[..., None]:
 
 
 def outputs(**changes: Any) -> Callable[..., None]:
-    """An answer with something wrong in it; None: it is left out."""
+    """A fault that changes outputs of the answer; None: the output is left out."""
     right = {"text_output": "<a>", "output_tokens": 1, "finish_reason": "stop"}
     answer = {name: value for name, value in {**right, **changes}.items() if value is not None}
     return answer_with(json.dumps(answer).encode())
@@ -145,7 +145,7 @@ NONSENSE = {
 def test_broken_answers_over_http(
     fault: Callable[..., None], kinds: Any, asynchronously: bool
 ) -> None:
-    """Each ends in an error of ours, soon."""
+    """Each fault raises an error of the client soon after the timeout."""
     with http_server(lambda texts: fault) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(kinds):
@@ -155,8 +155,8 @@ def test_broken_answers_over_http(
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("what", NONSENSE)
-def test_nonsense_over_http(what: str, asynchronously: bool) -> None:
-    """Raises `ServerError`, not an exception of a library."""
+def test_invalid_answers_over_http(what: str, asynchronously: bool) -> None:
+    """The client raises its own errors, not an exception of a library."""
     with (
         http_server(lambda texts: NONSENSE[what]) as (url, _),
         pytest.raises((ServerError, ServerUnavailable)),
@@ -164,8 +164,8 @@ def test_nonsense_over_http(what: str, asynchronously: bool) -> None:
         ask(url, asynchronously, retries=0)
 
 
-def test_a_slow_dribble_ends_with_the_deadline() -> None:
-    """Only under asyncio; the blocking client's timeout applies to each wait, as documented."""
+def test_a_slow_answer_ends_at_the_deadline() -> None:
+    """Only with asyncio: the blocking client's timeout applies to each wait, as documented."""
     with http_server(lambda texts: dribble) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(DeadlineExceeded):
@@ -181,10 +181,8 @@ def event(text: str, finish_reason: str) -> bytes:
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("ending", [half_then_silence, half_then_gone, half_then_reset])
-def test_streams_that_break_off_over_http(
-    ending: Callable[..., None], asynchronously: bool
-) -> None:
-    """After a part that was read."""
+def test_interrupted_streams_over_http(ending: Callable[..., None], asynchronously: bool) -> None:
+    """Each stream is interrupted after one part."""
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + event("<", "")
 
     def break_off(connection: socket.socket, _: bytes) -> None:
@@ -201,13 +199,13 @@ EVENT_STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def chunk(content: bytes) -> bytes:
-    """A piece of an answer whose length the server does not know."""
+    """A chunk of an answer whose length is not sent in advance."""
     return f"{len(content):x}\r\n".encode() + content + b"\r\n"
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
 def test_long_events_are_read(asynchronously: bool) -> None:
-    """Longer than aiohttp's limit of a line, in one chunk or split anywhere."""
+    """Events may exceed aiohttp's limit for a line, and may be split between chunks."""
     texts = ["a" * 12_000_000, "a" * 13_000_000]
     events = event(texts[0], "") + event(texts[1], "stop")
 
@@ -224,7 +222,7 @@ def test_long_events_are_read(asynchronously: bool) -> None:
 def test_an_event_without_an_end_is_an_error(
     asynchronously: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line, before it takes all memory."""
+    """The error is raised before an endless event fills the memory."""
     monkeypatch.setattr(event_lines, "MOST_LINE_BYTES", 1 << 20)
 
     def send(connection: socket.socket, answer: bytes) -> None:
@@ -239,8 +237,8 @@ def test_an_event_without_an_end_is_an_error(
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_an_answer_that_breaks_off_is_told_as_that(streamed: bool) -> None:
-    """And not as an answer that is not HTTP."""
+def test_an_interrupted_answer_is_reported_as_interrupted(streamed: bool) -> None:
+    """The message does not claim that an interrupted answer is not HTTP."""
 
     def send(connection: socket.socket, answer: bytes) -> None:
         connection.sendall(EVENT_STREAM + b"20\r\ndata: ")
@@ -251,7 +249,7 @@ def test_an_answer_that_breaks_off_is_told_as_that(streamed: bool) -> None:
 
 
 def hang(texts: list[str], response: Any, context: Any) -> Any:
-    """Until the client has gone."""
+    """Wait until the call has ended for the client."""
     gone = threading.Event()
     context.add_callback(gone.set)
     gone.wait(60)
@@ -259,12 +257,12 @@ def hang(texts: list[str], response: Any, context: Any) -> Any:
 
 
 def abort(code: grpc.StatusCode) -> Callable[..., Any]:
-    """With this status."""
+    """A fault that aborts with this status."""
     return lambda texts, response, context: context.abort(code, "no")
 
 
 def change(edit: Callable[[Any], object]) -> Callable[..., Any]:
-    """The right answer, with something wrong in it."""
+    """A fault that edits the correct answer."""
 
     def behave(texts: list[str], response: Any, context: Any) -> Any:
         wrong = service_pb2.ModelInferResponse()
@@ -302,7 +300,7 @@ GRPC_FAULTS: dict[str, tuple[Callable[..., Any], Any]] = {
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("what", GRPC_FAULTS)
 def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: bool) -> None:
-    """The same, also as the second part of a stream."""
+    """Each fault raises an error soon after the timeout, also in the second part of a stream."""
     behave, kinds = GRPC_FAULTS[what]
     with grpc_server(behave) as (url, _):
         begin_s = time.monotonic()
@@ -314,10 +312,10 @@ def test_broken_answers_over_grpc(what: str, streamed: bool, asynchronously: boo
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_many_texts_survive_a_server_that_is_often_away(
+def test_texts_are_translated_by_a_server_that_often_fails(
     protocol: str, asynchronously: bool, seed: int
 ) -> None:
-    """Every third request fails with an error that is retried; all are answered, in order."""
+    """About every third request fails and is retried; all texts are translated, in order."""
     generator, lock = random.Random(seed), threading.Lock()
 
     def draw() -> float:

@@ -1,4 +1,4 @@
-"""Which format a file has, and files that have none of them."""
+"""Detection of the format of files, and refusal of unsuitable files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dragoman_client.line_formats import PlainLines
         ("a.txt", b"", None),
     ],
 )
-def test_a_format_is_that_of_the_name_or_of_the_begin(
+def test_a_format_is_detected_by_name_or_content(
     name: str, begin: bytes, wanted: str | None
 ) -> None:
     assert format_of(name, begin) == wanted
@@ -48,12 +48,12 @@ def test_a_format_is_that_of_the_name_or_of_the_begin(
         (b"<p>caf\xe9.</p>", r"a.b, 'caf.\.' is not valid in utf-8: name the encoding"),
     ],
 )
-def test_what_is_no_html_is_refused(content: bytes, message: str) -> None:
+def test_files_that_are_not_html_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(parts_of(open_reader("html", {}), io.BytesIO(content), "a.b"))
 
 
-def test_bytes_outside_of_texts_may_be_anything() -> None:
+def test_invalid_bytes_outside_texts_are_accepted() -> None:
     for page in (b"<p>ok</p><!-- \xe9 --><script>\xe9</script>", "<p>ok \ufffd".encode()):
         assert list(parts_of(open_reader("html", {}), io.BytesIO(page), "a.b"))
     page = codecs.BOM_UTF16_LE + "<p>ok".encode("utf-16-le")
@@ -65,7 +65,7 @@ def test_errors_name_the_file() -> None:
         list(parts_of(open_reader("xml", {}), io.BytesIO(b"<a><b></a>"), "a.b"))
 
 
-def test_lines_are_not_read_from_what_is_no_text(tmp_path: Path) -> None:
+def test_lines_are_not_read_from_binary_files(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"%PDF-1.7\n")
     with pytest.raises(ValueError, match="is a PDF"):

@@ -36,7 +36,7 @@ def test_every_form_is_read(tmp_path: Path, content: str, form: GlossaryForm | N
     assert list(parse_glossary(content, form)) == list(expected)
 
 
-def test_the_ending_says_the_form(tmp_path: Path) -> None:
+def test_the_file_extension_determines_the_form(tmp_path: Path) -> None:
     (tmp_path / "terms.csv").write_text('"a\tb",c\n', encoding="utf-8")
     assert read_glossary(tmp_path / "terms.csv") == {"a\tb": "c"}
 
@@ -59,11 +59,13 @@ def test_the_ending_says_the_form(tmp_path: Path) -> None:
         ("tea", "xml", "form is 'xml': give csv, tsv or json"),
     ],
 )
-def test_what_is_wrong_is_named(content: str, form: GlossaryForm, message: str) -> None:
+def test_an_invalid_glossary_is_refused_with_the_reason(
+    content: str, form: GlossaryForm, message: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         parse_glossary(content, form)
 
 
 @given(st.dictionaries(TERM, TERM, max_size=5), st.sampled_from(["csv", "tsv", "json"]))
-def test_what_is_written_is_read_again(terms: dict[str, str], form: GlossaryForm) -> None:
+def test_a_written_glossary_is_read_back(terms: dict[str, str], form: GlossaryForm) -> None:
     assert parse_glossary(format_glossary(terms, form), form) == terms

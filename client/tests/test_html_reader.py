@@ -1,4 +1,4 @@
-"""The reader of HTML: the tree outside texts never changes, as browsers build it."""
+"""The reader of HTML: the tree that browsers build never changes outside texts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_texts_are_found() -> None:
     assert manual.markup.keep == ((24, 32),)
 
 
-def test_a_translation_is_put_in_its_place() -> None:
+def test_a_translation_replaces_its_text() -> None:
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         if segment.text.startswith("See"):
             return "strlen(), siehe <Handbuch>", PlacedCodes(((16, 26), (16, 26), (15, 15), (0, 8)))
@@ -69,7 +69,7 @@ def test_a_translation_is_put_in_its_place() -> None:
     assert 'document.write("<b>no</b>")' in found
 
 
-def test_outside_texts_nothing_changes() -> None:
+def test_bytes_outside_texts_do_not_change() -> None:
     assert written(HtmlReader(), PAGE, identity) == PAGE
     for noise in ("<b>&amp;-->", "\"'</p>", "</title></textarea>", "ß日本"):
         check_html(PAGE, noise, Random(0))
@@ -77,23 +77,23 @@ def test_outside_texts_nothing_changes() -> None:
 
 @given(soups(), NOISE, st.integers(0, 99))
 @settings(max_examples=150)
-def test_any_soup(document: bytes, noise: str, seed: int) -> None:
+def test_random_tag_soup(document: bytes, noise: str, seed: int) -> None:
     check_html(document, noise, Random(seed))
 
 
 @given(trees(), NOISE, st.integers(0, 99))
 @settings(max_examples=100)
-def test_any_page_without_mistakes(document: bytes, noise: str, seed: int) -> None:
+def test_random_pages_without_errors(document: bytes, noise: str, seed: int) -> None:
     check_html(document, noise, Random(seed), is_tree=True)
 
 
 @given(st.sampled_from((b"", b"\xff\xfe", b"<meta charset=gbk>")), st.binary(max_size=60))
-def test_any_bytes(head: bytes, document: bytes) -> None:
+def test_random_bytes(head: bytes, document: bytes) -> None:
     check_document(HtmlReader, head + document, Random(0))
 
 
 @pytest.mark.skipif(not _SHARED.is_dir(), reason="the real documents are not beside the project")
-def test_the_inputs_of_tokenizers() -> None:
+def test_inputs_of_tokenizer_tests() -> None:
     seen = 0
     for text in inputs(_SHARED):
         document = text.encode("utf-8", "surrogatepass")
@@ -137,19 +137,19 @@ def test_encodings(head: bytes, encoding: str) -> None:
     assert ("&#26085;ö" if lacking else "日ö").encode(encoding) in found
 
 
-def test_bytes_of_another_encoding_stay() -> None:
+def test_bytes_of_another_encoding_are_kept() -> None:
     document = b"<p title='\xff'>a \xff b</p>\xfe"
     assert texts(HtmlReader(), document) == ["\ufffd".join(("a ", " b"))]
     assert written(HtmlReader(), document, identity) == document
 
 
-def test_the_first_bytes_come_before_the_last_are_read() -> None:
+def test_texts_are_returned_before_the_end_is_read() -> None:
     reader = HtmlReader()
     assert any(isinstance(part, Segment) for part in reader.feed(PAGE + b"<p>more" * 300))
 
 
 @pytest.mark.parametrize("open_tag", ["<b>", "<div>", "<span translate=no>", "<object>"])
-def test_elements_in_each_other_without_end(open_tag: str) -> None:
+def test_deeply_nested_elements(open_tag: str) -> None:
     document = (open_tag * 100_000 + "text").encode()
     assert written(HtmlReader(), document, identity) == document
 
@@ -187,8 +187,8 @@ def test_elements_in_each_other_without_end(open_tag: str) -> None:
         ("<pre>a\rb</pre>", ["a\nb"]),
     ],
 )
-def test_what_is_translated(page: str, wanted: list[str]) -> None:
-    """As browsers find the elements around it, whether they are closed or not."""
+def test_translatable_texts_are_found(page: str, wanted: list[str]) -> None:
+    """Elements have the boundaries that browsers find, whether they are closed or not."""
     assert texts(HtmlReader(), f"<body>{page}".encode())[-len(wanted) :] == wanted
     check_html(f"<body>{page}".encode(), "<b>", Random(0))
 
@@ -205,13 +205,13 @@ def test_what_is_translated(page: str, wanted: list[str]) -> None:
         ("<img alt\n=\n'x&copy=y'>", "<img alt\n=\n'a onerror=\"b'>"),
     ],
 )
-def test_attributes_are_found_as_browsers_find_them(tag: str, wanted: str | None) -> None:
-    """A translation never ends one, or makes another one."""
+def test_attributes_are_parsed_as_in_browsers(tag: str, wanted: str | None) -> None:
+    """A translation cannot end an attribute or add another one."""
     found = written(HtmlReader(), tag.encode(), lambda _: ('a onerror="b', PlacedCodes()))
     assert found.decode() == (wanted or tag)
 
 
-def test_what_looks_like_a_reference_in_an_attribute_is_none() -> None:
+def test_ambiguous_references_in_attributes_are_text() -> None:
     (tag,) = read(HtmlReader(), b"x<img title='a&copy=b &copy; &notit; &#65'>y")[2:3]
     assert isinstance(tag, Segment)
     assert tag.attributes[0].text == "a&copy=b \u00a9 &notit; A"
@@ -235,18 +235,18 @@ def test_what_looks_like_a_reference_in_an_attribute_is_none() -> None:
         (b"<meta charset=shift_jis>a\xfa\x8b\x87\xef", "a\ufffd\ufffd\ufffd"),
     ],
 )
-def test_the_encoding_is_the_one_that_browsers_find(page: bytes, wanted: str) -> None:
+def test_the_encoding_is_detected_as_in_browsers(page: bytes, wanted: str) -> None:
     assert texts(HtmlReader(), page)[-1:] == [wanted]
     check_document(HtmlReader, page, Random(0))
 
 
-def test_an_encoding_whose_bytes_mean_several_things_is_refused() -> None:
+def test_an_unsupported_encoding_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^encoding 'iso2022_jp' is not supported: convert it"):
         read(HtmlReader(), b"<meta charset=iso-2022-jp>")
 
 
 @pytest.mark.parametrize("translation", ["", " \n", "\u00a0"])
-def test_a_text_without_translation_stays(translation: str) -> None:
+def test_a_blank_translation_keeps_the_text(translation: str) -> None:
     page = b"<p>One <b title='Two'>three</b> four"
     assert written(HtmlReader(), page, lambda one: (translation, PlacedCodes())) == page
 
@@ -264,7 +264,7 @@ def test_a_text_without_translation_stays(translation: str) -> None:
 def test_codes_that_cannot_be_placed_are_moved(
     codes: tuple[tuple[int, int], ...], wanted: str
 ) -> None:
-    """Each of them comes once, within its parent, and all of the text is there."""
+    """Each code occurs once, within its parent, and the whole text is kept."""
     page = b"<p>x <i>y</i> <b>v <u>w</u></b> z"
     found = written(HtmlReader(), page, lambda _: ("a b c", PlacedCodes(codes)))
     assert found.decode() == f"<p>{wanted}"
@@ -289,6 +289,6 @@ def test_a_translation_adds_no_space_at_the_ends() -> None:
         ("<p><a translate=no>Home</a> <a>Help</a>", ["Home Help"]),
     ],
 )
-def test_links_with_no_words_between_are_texts_of_their_own(page: str, wanted: list[str]) -> None:
+def test_links_without_words_between_are_separate_texts(page: str, wanted: list[str]) -> None:
     assert texts(HtmlReader(), page.encode()) == wanted
     check_html(page.encode(), "<b>", Random(0))

@@ -1,4 +1,4 @@
-"""Requests of the load test to a gateway, by each of its protocols."""
+"""Requests of the load test to a gateway, in each of its protocols."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GERMAN: Any = {"target_language": "de"}
 
 
 def send(target: Target, *texts: str) -> Answered:
-    """One request's answer."""
+    """The answer to one request."""
 
     async def run() -> Answered:
         async with open_senders(target, [texts]) as (only,):
@@ -37,13 +37,13 @@ def test_an_answer_of_a_gateway_is_counted(gateway_url: str, streamed: bool) -> 
     assert target.notices_cancellation
 
 
-def test_several_texts_go_in_one_request(gateway_url: str) -> None:
+def test_several_texts_are_sent_in_one_request(gateway_url: str) -> None:
     assert send(Target.of(gateway_url, api="own"), "abc", "d").sentences == 2
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_of_a_gateway_has_the_clients_kind(
+def test_a_refusal_of_a_gateway_raises_the_clients_error(
     gateway_url: str, text: str, kind: type[TranslationError], streamed: bool
 ) -> None:
     target = Target.of(gateway_url, streamed=streamed, api="own")
@@ -52,13 +52,13 @@ def test_a_refusal_of_a_gateway_has_the_clients_kind(
     assert type(caught.value) is kind
 
 
-def test_no_answer_of_a_gateway_in_time_is_an_error(gateway_url: str) -> None:
+def test_a_late_answer_of_a_gateway_is_an_error(gateway_url: str) -> None:
     with pytest.raises(TranslationError, match="in time"):
         send(Target.of(gateway_url, api="own", timeout_s=0.1), LATE)
 
 
 def test_requests_of_libretranslate() -> None:
-    """One text is no list, and the key is in the body."""
+    """A single text is sent as a string, and the key is part of the body."""
     options = {"source_language": "en", "target_language": "de"}
     api = http_api("libretranslate", Access(token="key"), options)
     assert json.loads(api.write(["a"], options, 1.0, False)) == {
@@ -80,7 +80,7 @@ def test_requests_of_libretranslate() -> None:
 
 
 def test_requests_of_deepl() -> None:
-    """The beam width is the type of model."""
+    """The beam width determines the type of model."""
     options = {"target_language": "de", "beam_width": 1}
     api = http_api("deepl", Access(token="key"), options)
     assert json.loads(api.write(["a"], options, 1.0, False)) == {
@@ -109,7 +109,7 @@ def test_requests_of_deepl() -> None:
         ("deepl", GERMAN, True, "no streams"),
     ],
 )
-def test_what_a_protocol_cannot_is_refused(
+def test_options_that_a_protocol_lacks_are_refused(
     api: Any, options: Any, streamed: bool, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -22,7 +22,7 @@ def translate_rule(selector: str, value: str = "no") -> str:
 
 
 def found(rules: str, content: str, attributes: str = "") -> list[str]:
-    """Texts; those of attributes come before the text that contains them."""
+    """The texts of a document; those of attributes come before the text that contains them."""
     xml = document(rules, content, attributes)
     assert written(XmlReader(), xml, identity) == xml
     parts = read(XmlReader(), xml)
@@ -51,7 +51,7 @@ def test_rules_for_elements(selector: str, wanted: list[str]) -> None:
     assert found(translate_rule(selector), content) == wanted
 
 
-def test_the_last_rule_counts_and_a_local_one_more() -> None:
+def test_last_and_local_rules_take_precedence() -> None:
     rules = translate_rule("//s") + translate_rule("//p", "yes") + translate_rule("//p[@k]")
     content = (
         "<s>no<p>one</p><p k=''>no</p><p k='' its:translate='yes'>two</p>"
@@ -73,14 +73,14 @@ def test_rules_for_attributes(selector: str, wanted: list[str]) -> None:
     assert found(translate_rule(selector, "yes"), content) == wanted
 
 
-def test_a_rule_excepts_attributes_that_are_text_otherwise() -> None:
+def test_a_rule_can_exclude_translatable_attributes() -> None:
     xml = document(translate_rule("//p/@title"), "<p title='A'>a <i title='B'>b</i></p>")
     parts = read(XmlReader(BY_NAME["xhtml"]), xml)
     (segment,) = (part for part in parts if isinstance(part, Segment))
     assert [one.text for one in segment.attributes] == ["B"]
 
 
-def test_which_elements_are_part_of_text() -> None:
+def test_rules_for_elements_within_text() -> None:
     content = "<p>One <m>two</m> <note>three</note> four.</p>"
     rules = (
         '<its:withinTextRule selector="//m" withinText="yes"/>'
@@ -102,7 +102,7 @@ def test_which_elements_are_part_of_text() -> None:
         ('<its:rules xlink:href="more.xml" xmlns:xlink="u"/>', "another file, 'more.xml'"),
     ],
 )
-def test_rules_that_cannot_be_followed_are_warned_about(
+def test_unsupported_rules_cause_a_warning(
     rule: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert found(rule, "<a>Text.<b>Bold.</b></a>") == ["Text.Bold."]
@@ -110,7 +110,7 @@ def test_rules_that_cannot_be_followed_are_warned_about(
 
 
 @pytest.mark.parametrize("source_language", [None, "en"])
-def test_elements_in_another_language_stay(source_language: str | None) -> None:
+def test_elements_in_another_language_are_not_translated(source_language: str | None) -> None:
     xml = b"""<doc xml:lang="en-GB"><p>One.</p><p xml:lang="fr">Un. <q xml:lang="en">Two.</q></p>
 <p>Say <q xml:lang="fr">oui</q> to <q xml:lang="en-US">it</q>.</p><p lang="fr">Three.</p></doc>"""
     assert texts(XmlReader(source_language=source_language), xml) == [
@@ -129,7 +129,7 @@ def test_elements_in_another_language_stay(source_language: str | None) -> None:
     assert not any(one.attributes for one in segments)
 
 
-def test_without_a_known_language_no_element_is_in_another_one() -> None:
+def test_elements_of_documents_without_a_language() -> None:
     for root in ("<html>", "<html lang=und>"):
         page = f"{root}<p lang=en>One.<p lang=fr>Deux.".encode()
         assert texts(HtmlReader(), page) == ["One.", "Deux."]
@@ -140,6 +140,6 @@ def test_without_a_known_language_no_element_is_in_another_one() -> None:
     assert texts(one, fragment) == ["Deux."]
 
 
-def test_a_page_whose_language_is_wrong_is_translated_nevertheless() -> None:
+def test_a_page_with_a_wrong_language_is_translated() -> None:
     page = b"<html lang=en><p>Eins.<p lang=de>Zwei.<p lang=en>Three."
     assert texts(HtmlReader(source_language="de"), page) == ["Eins.", "Zwei.", "Three."]

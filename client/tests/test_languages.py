@@ -1,4 +1,4 @@
-"""Language codes as people write them."""
+"""Language codes as users write them."""
 
 import pytest
 from dragoman_options.languages import fold_language
@@ -25,8 +25,6 @@ from dragoman_options.languages import fold_language
         ("-", ["de"], None),
     ],
 )
-def test_a_code_is_folded_to_one_that_is_known(
-    given: str, known: list[str], found: str | None
-) -> None:
-    """The one that it names most exactly."""
+def test_a_code_is_folded_to_a_known_one(given: str, known: list[str], found: str | None) -> None:
+    """A language code stands for the most specific known code that it matches."""
     assert fold_language(given, known) == found

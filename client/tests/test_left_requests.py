@@ -19,7 +19,7 @@ TIMEOUT_S = 0.2
 
 @pytest.mark.parametrize(("text", "is_cancelled"), [("abc", False), ("abc " * 6000, True)])
 def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancelled: bool) -> None:
-    """It ends at once; closing the translator waits for requests that were not cancelled."""
+    """The task ends immediately; closing the translator waits for requests that continue."""
     url, service = slow
 
     async def main() -> None:
@@ -39,7 +39,7 @@ def test_a_cancelled_task(slow: tuple[str, SlowGrpc], text: str, is_cancelled: b
 
 @pytest.mark.parametrize("text", ["abc", "abc " * 6000])
 def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc], text: str) -> None:
-    """It is raised in time; gRPC's own deadline, which would cancel, comes later."""
+    """The error is raised in time; gRPC's own deadline, which would cancel, is later."""
     url, service = slow
 
     async def main() -> None:
@@ -56,7 +56,7 @@ def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc], text: str) -> Non
 
 
 def test_a_timeout_of_the_blocking_client_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
-    """It waits for a server that answers only then."""
+    """The client accepts an answer that comes soon after the timeout."""
     url, service = slow
     threading.Timer(TIMEOUT_S + 0.5, service.go_on.set).start()
     with Translator(url, timeout_s=TIMEOUT_S, retries=0) as translator:

@@ -26,13 +26,13 @@ TIMEOUT_S = 0.2
 
 
 def check_whole(service: SlowGrpc) -> None:
-    """Check that a call ended regularly on the server."""
+    """Check that a call ended on the server without a cancellation."""
     assert service.over.wait(WAIT_S)
     assert service.was_cancelled is False
 
 
 def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
-    """It is raised at once, also if the translator is closed then."""
+    """The error is raised in time, and the translator is closed without waiting for the stream."""
     url, service = slow
     with Translator(url, timeout_s=TIMEOUT_S) as translator:
         begin_s = time.monotonic()
@@ -46,7 +46,7 @@ def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
 
 
 def test_the_end_of_the_process_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
-    """It waits for the end of the stream."""
+    """The process waits for the end of the stream."""
     url, service = slow
     code = (
         "from dragoman_client import Translator, DeadlineExceeded\n"
@@ -66,7 +66,7 @@ def test_the_end_of_the_process_does_not_cancel(slow: tuple[str, SlowGrpc]) -> N
 
 
 def test_a_cancelled_task_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
-    """It ends at once; closing the translator waits for the end of the stream."""
+    """The task ends immediately; closing the translator waits for the end of the stream."""
     url, service = slow
 
     async def main() -> bool:
@@ -85,7 +85,7 @@ def test_a_cancelled_task_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
 
 
 def test_the_load_test_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
-    """Neither with its timeouts nor when it ends."""
+    """Neither a timeout nor the end of the load test cancels a stream."""
     url, service = slow
 
     async def main() -> None:
@@ -100,10 +100,10 @@ def test_the_load_test_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_who_leaves_after_the_first_message_does_not_cancel_either(
+def test_closing_after_the_first_message_does_not_cancel(
     slow: tuple[str, SlowGrpc], asynchronously: bool
 ) -> None:
-    """That can crash Triton, too."""
+    """A cancellation after the first message can crash Triton too."""
     url, service = slow
     service.go_on.set()
 
@@ -127,7 +127,7 @@ def test_who_leaves_after_the_first_message_does_not_cancel_either(
 def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
     slow: tuple[str, SlowGrpc], asynchronously: bool
 ) -> None:
-    """Each cancellation may leave a socket in Triton."""
+    """Each cancellation may leave an open socket in Triton."""
     url, service = slow
     service.go_on.set()
 
@@ -144,17 +144,17 @@ def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
 
 
 class WithoutStreams(GrpcService):
-    """As behind a proxy that does not publish them."""
+    """A service behind a proxy that does not forward streams."""
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        """UNIMPLEMENTED."""
+        """Abort with the status UNIMPLEMENTED."""
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "Received http2 header with status: 404")
         yield service_pb2.ModelStreamInferResponse()
 
 
 @pytest.mark.parametrize("asynchronously", [False, True])
-def test_a_server_without_streams_says_how_to_stream(asynchronously: bool) -> None:
-    """In one line, and without another try."""
+def test_missing_streams_are_reported_with_the_url_of_http(asynchronously: bool) -> None:
+    """The message recommends the URL of HTTP, in one line."""
 
     async def main(url: str) -> None:
         async with AsyncTranslator(url) as translator:

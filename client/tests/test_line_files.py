@@ -24,7 +24,7 @@ from stand_ins import FakeTransport, translated
 
 
 class Failing(FakeTransport):
-    """Away after so many requests."""
+    """Becomes unavailable after a number of requests."""
 
     def __init__(self, requests: int) -> None:
         super().__init__(longest_delay_s=0.002)
@@ -41,7 +41,7 @@ class Failing(FakeTransport):
 def interrupt(
     source: Path, target: Path, transport: FakeTransport | None = None, **more: Any
 ) -> list[FileProgress]:
-    """Translate as far as a server that goes away lets it."""
+    """Translate until the server becomes unavailable; return the reported progress."""
     told: list[FileProgress] = []
     with (
         Translator(transport=transport or Failing(5), retries=0) as translator,
@@ -52,8 +52,8 @@ def interrupt(
 
 
 @pytest.mark.parametrize("count", [0, 1, 51])
-def test_a_file_becomes_a_file(tmp_path: Path, count: int) -> None:
-    """Line for line, with the last line's end or without."""
+def test_a_file_is_translated_line_by_line(tmp_path: Path, count: int) -> None:
+    """The last line may lack its line feed."""
     source, target = tmp_path / "source", tmp_path / "target"
     texts = [f"line {n}" if n % 5 else "" for n in range(1, count + 1)]
     source.write_text("\n".join(texts))
@@ -68,8 +68,8 @@ def test_a_file_becomes_a_file(tmp_path: Path, count: int) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
-def test_an_interrupted_file_goes_on(tmp_path: Path) -> None:
-    """Nothing is lost, doubled or translated twice."""
+def test_an_interrupted_file_is_resumed(tmp_path: Path) -> None:
+    """No line is lost, duplicated or translated twice."""
     source, target = tmp_path / "source", tmp_path / "target"
     texts = [f"line {n}" for n in range(50)]
     source.write_text("".join(f"{text}\n" for text in texts))
@@ -91,8 +91,8 @@ def test_an_interrupted_file_goes_on(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
-def test_what_was_begun_with_something_else_is_not_added_to(tmp_path: Path) -> None:
-    """Another input, another format, other options."""
+def test_the_output_of_another_run_is_not_resumed(tmp_path: Path) -> None:
+    """A run with another input, another format or other options cannot resume a partial output."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(50)))
     interrupt(source, target, beam_width=1)
@@ -119,7 +119,7 @@ def test_what_was_begun_with_something_else_is_not_added_to(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
-def test_options_at_their_default_are_the_same_options(tmp_path: Path) -> None:
+def test_options_at_their_default_allow_resuming(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(50)))
     interrupt(source, target, suppress=["Tee"], min_tokens=0)
@@ -129,8 +129,8 @@ def test_options_at_their_default_are_the_same_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_file_that_is_there_is_replaced_by_force_alone(tmp_path: Path, resume: bool) -> None:
-    """Whether or not it is of the same input; once the new one is whole."""
+def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path, resume: bool) -> None:
+    """The existing file is kept until the new one is complete."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(50)))
     target.write_text("precious\n")
@@ -154,7 +154,7 @@ def test_a_file_that_is_there_is_replaced_by_force_alone(tmp_path: Path, resume:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
-def test_a_file_that_comes_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+def test_a_file_that_is_created_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(50)))
     interrupt(source, target)
@@ -170,8 +170,8 @@ def test_a_file_that_comes_meanwhile_is_not_written_over(tmp_path: Path) -> None
     assert target.read_text() == "precious\n"
 
 
-def test_refused_lines_are_numbered_in_the_file(tmp_path: Path) -> None:
-    """Also after an interruption."""
+def test_refused_lines_are_reported_with_their_numbers(tmp_path: Path) -> None:
+    """Numbers of refused lines are those in the file, also after an interruption."""
 
     class Refusing(Failing):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
@@ -196,8 +196,8 @@ def test_refused_lines_are_numbered_in_the_file(tmp_path: Path) -> None:
     assert target.read_text().split("\n")[:-1] == expected
 
 
-def test_files_that_cannot_be_had(tmp_path: Path) -> None:
-    """Are told as they are."""
+def test_inaccessible_files_are_reported(tmp_path: Path) -> None:
+    """Missing files and folders raise the exceptions of the operating system."""
     (tmp_path / "source").write_text("a\n")
     with Translator(transport=FakeTransport()) as translator:
         with pytest.raises(FileNotFoundError):
@@ -208,8 +208,8 @@ def test_files_that_cannot_be_had(tmp_path: Path) -> None:
             translator.translate_file(tmp_path / "source", tmp_path / "target", beam_width=0)
 
 
-def test_what_cannot_be_translated_is_told_before_a_request(tmp_path: Path) -> None:
-    """Wherever it is: the source could not be corrected after the translation has begun."""
+def test_invalid_lines_are_reported_before_a_request(tmp_path: Path) -> None:
+    """The whole file is checked first: it cannot be corrected once the translation has begun."""
     source, target = tmp_path / "source", tmp_path / "target"
     transport = FakeTransport()
     with Translator(transport=transport) as translator:
@@ -227,8 +227,8 @@ def test_what_cannot_be_translated_is_told_before_a_request(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
-def test_what_is_no_file_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
-    """A pipe can only be read once; and input and output must differ."""
+def test_unsuitable_files_are_refused(tmp_path: Path) -> None:
+    """A pipe can be read only once, input and output must differ, and a folder is not a file."""
     source, pipe = tmp_path / "source", tmp_path / "pipe"
     source.write_text("a\n")
     os.mkfifo(pipe)
@@ -247,8 +247,8 @@ def test_what_is_no_file_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
             translator.translate_file(source, tmp_path)
 
 
-def test_a_source_that_changes_is_noticed(tmp_path: Path) -> None:
-    """Before the output is renamed."""
+def test_a_change_of_the_source_is_an_error(tmp_path: Path) -> None:
+    """A change of the source is noticed before the output is renamed."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("a\nb\n")
 
@@ -266,8 +266,8 @@ def test_a_source_that_changes_is_noticed(tmp_path: Path) -> None:
     assert not target.exists()
 
 
-def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
-    """The second one is told."""
+def test_two_runs_cannot_write_the_same_file(tmp_path: Path) -> None:
+    """The second of two runs with the same output ends with an error."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(10)))
 
@@ -284,8 +284,8 @@ def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
     assert len(target.read_text().splitlines()) == 10
 
 
-def test_a_refused_object_says_so(tmp_path: Path) -> None:
-    """A blank one does not."""
+def test_a_refused_object_is_marked(tmp_path: Path) -> None:
+    """The finish reason of a blank object is `stop`, that of a refused one `refused`."""
 
     class Refusing(FakeTransport):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
@@ -302,9 +302,7 @@ def test_a_refused_object_says_so(tmp_path: Path) -> None:
     assert [row["finish_reason"] for row in rows] == ["stop", "refused"]
 
 
-def test_a_hundred_thousand_lines_in_constant_memory(tmp_path: Path) -> None:
-    """What is held does not grow with the file."""
-
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     class Forgetful(FakeTransport):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
             self.requests.clear()
@@ -330,8 +328,8 @@ def test_a_hundred_thousand_lines_in_constant_memory(tmp_path: Path) -> None:
     assert many < 1.5 * few + 2_000_000
 
 
-def test_asyncio_translates_files_too(url: str, tmp_path: Path) -> None:
-    """In a thread, while the event loop goes on; both are told there."""
+def test_asyncio_translates_files(url: str, tmp_path: Path) -> None:
+    """The event loop continues during the translation, and progress is reported in it."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(20)))
     told: list[FileProgress] = []
@@ -346,8 +344,8 @@ def test_asyncio_translates_files_too(url: str, tmp_path: Path) -> None:
     assert [progress.lines for progress in told] == list(range(len(told)))
 
 
-def test_a_cancelled_file_stops_and_can_be_resumed(url: str, tmp_path: Path) -> None:
-    """As under any interruption."""
+def test_a_cancelled_translation_of_a_file_can_be_resumed(url: str, tmp_path: Path) -> None:
+    """Cancelling the task stops the translation, which can be resumed."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(3000)))
     reached: asyncio.Event | None = None
@@ -376,8 +374,8 @@ def test_a_cancelled_file_stops_and_can_be_resumed(url: str, tmp_path: Path) -> 
     assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(3000)]
 
 
-def test_errors_of_the_server_name_no_line_twice(tmp_path: Path) -> None:
-    """A server that refuses an option refuses the whole file."""
+def test_a_refused_option_ends_the_translation_of_a_file(tmp_path: Path) -> None:
+    """A server that refuses an option would refuse every line, so no line is written."""
 
     class Strict(FakeTransport):
         def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:

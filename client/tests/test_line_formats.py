@@ -1,4 +1,4 @@
-"""What lines look like before and after: plain, JSON objects, columns."""
+"""Formats of lines before and after translation: plain text, JSON objects, columns."""
 
 import json
 from pathlib import Path
@@ -28,13 +28,12 @@ ANSWER = Translation("zwei\nZeilen\tund", 3, "stop")
     ],
 )
 def test_lines_and_columns(form: LineFormat, line: str, text: str, written: str) -> None:
-    """Whatever a translation holds, it stays in its line and column."""
+    """A translation with line feeds or tabs stays in its line and column."""
     assert form.read(line) == text
     assert form.write(line, ANSWER) == written
 
 
-def test_objects_keep_what_else_they_hold() -> None:
-    """Such as an id."""
+def test_objects_keep_their_other_fields() -> None:
     line = '{"id": 7, "text": "Grüße", "more": [1]}'
     form = JsonLines()
     assert form.read(line) == "Grüße"
@@ -64,10 +63,10 @@ def test_objects_keep_what_else_they_hold() -> None:
         (TabColumns(2), "a", "there is no column 2"),
     ],
 )
-def test_what_is_not_of_the_format_is_refused(
+def test_a_line_of_another_format_is_refused(
     form: LineFormat, line: str, message: str, tmp_path: Path
 ) -> None:
-    """With file and line."""
+    """The error names the file and the line."""
     with pytest.raises(ValueError, match=message):
         form.read(line)
     source = tmp_path / "source"

@@ -1,4 +1,4 @@
-"""Histograms, intervals, objectives, the search for capacity: arithmetic of the load test."""
+"""Calculations of the load test: histograms, intervals, objectives, the search for capacity."""
 
 import asyncio
 import dataclasses
@@ -25,7 +25,7 @@ from load_results import point, window
 
 
 def histogram(*latencies_ms: float) -> LatencyHistogram:
-    """Of these."""
+    """A histogram of these latencies."""
     made = LatencyHistogram()
     for latency_ms in latencies_ms:
         made.record(latency_ms / 1000)
@@ -33,7 +33,7 @@ def histogram(*latencies_ms: float) -> LatencyHistogram:
 
 
 def test_percentiles_of_merged_histograms() -> None:
-    """To three digits."""
+    """Percentiles are exact to three digits."""
     fast, slow = histogram(*range(1, 51)), histogram(*range(51, 101))
     found = LatencyHistogram.merge([fast.encode(), slow.encode()])
     assert len(found) == 100
@@ -53,7 +53,7 @@ def test_percentiles_of_merged_histograms() -> None:
 
 
 def test_the_share_within_a_bound() -> None:
-    """The bound itself is within."""
+    """A latency equal to the bound is within it."""
     found = histogram(*range(1, 101))
     assert found.share_within(30) == pytest.approx(0.3)
     assert found.share_within(29.9) == pytest.approx(0.29)
@@ -62,8 +62,8 @@ def test_the_share_within_a_bound() -> None:
     assert LatencyHistogram().share_within(1) == 1
 
 
-def test_intervals_are_students() -> None:
-    """Five values; t at 97.5 % with four degrees of freedom is 2.776."""
+def test_intervals_follow_students_distribution() -> None:
+    """For five values, t at 97.5 % with four degrees of freedom is 2.776."""
     found = Estimate.of([10, 12, 11, 13, 14])
     assert found.mean == 12
     assert found.half_width == pytest.approx(2.776 * math.sqrt(2.5 / 5))
@@ -73,8 +73,8 @@ def test_intervals_are_students() -> None:
     assert Estimate.of([0, 0]).relative == math.inf
 
 
-def test_differences_are_welchs() -> None:
-    """Worked by hand: variances 2.5 and 10, five values each; 5.88, so 5 degrees of freedom."""
+def test_intervals_of_differences_follow_welch() -> None:
+    """By hand: variances 2.5 and 10, five values each, give 5.88, so 5 degrees of freedom."""
     found = difference([10, 12, 11, 13, 14], [20, 24, 22, 26, 28])
     assert found.mean == 12
     assert found.half_width == pytest.approx(2.571 * math.sqrt(2.5 / 5 + 10 / 5))
@@ -82,8 +82,8 @@ def test_differences_are_welchs() -> None:
     assert difference([1], [2, 2]).half_width == math.inf
 
 
-def test_windows_agree_or_do_not() -> None:
-    """By their spread and by their drift."""
+def test_agreement_of_windows() -> None:
+    """Windows agree if their spread and their drift are small."""
     assert is_steady([100, 101, 99, 100])
     assert not is_steady([100, 150, 60, 100])
     assert not is_steady([90, 94, 98, 102, 106, 110])
@@ -105,7 +105,6 @@ def test_windows_agree_or_do_not() -> None:
     ],
 )
 def test_objectives_are_read(text: str, measure: str, bound: float, percentile: float) -> None:
-    """As people write them."""
     found = Objective.parse(text)
     assert (found.text, found.measure, found.percentile) == (text, measure, percentile)
     assert found.bound == pytest.approx(bound)
@@ -115,14 +114,13 @@ def test_objectives_are_read(text: str, measure: str, bound: float, percentile: 
     "text",
     ["", "p99", "p99=300", "p100=1s", "99=1s", "p99=-1s", "p0=1s", "p9=0ms", "errors=1", "x=1%"],
 )
-def test_what_is_no_objective_is_refused(text: str) -> None:
-    """With examples."""
+def test_invalid_objectives_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="objective"):
         Objective.parse(text)
 
 
 def test_objectives_are_judged() -> None:
-    """By all windows together."""
+    """All windows of a load are judged together."""
     load = point(window(latencies_ms=range(1, 101)), window(latencies_ms=range(1, 101)))
     assert Objective.parse("p99=99ms").judge(load).met
     missed = Objective.parse("p99=98ms").judge(load)
@@ -131,11 +129,11 @@ def test_objectives_are_judged() -> None:
     assert Objective.parse("sentences=50/s").judge(load).met
     assert not Objective.parse("sentences=50.1/s").judge(load).met
     assert Objective.parse("errors=0%").judge(load).met
-    assert not Objective.parse("first-p50=1s").judge(load).met  # there are no parts
+    assert not Objective.parse("first-p50=1s").judge(load).met  # there are no first parts
 
 
-def test_a_request_without_an_answer_is_slow() -> None:
-    """Otherwise a server could drop requests to meet its objective."""
+def test_a_request_without_an_answer_counts_as_slow() -> None:
+    """If missing answers did not count, a server could drop requests to meet its objective."""
     load = point(window(latencies_ms=[1] * 98, errors={"DeadlineExceeded": 2}))
     found = Objective.parse("p99=300ms").judge(load)
     assert not found.met
@@ -165,15 +163,15 @@ def search(start: float, holds: Holds, confirms: Holds | None = None) -> Capacit
 
 @pytest.mark.parametrize("start", [20, 90, 200, 1000])
 def test_the_search_ends_near_the_limit(start: float) -> None:
-    """Wherever it begins."""
+    """The search may start below or above the limit."""
     found = search(start, lambda rate: rate <= 100)
     assert 94 <= found.sentences_per_s <= 100
     assert [trial.held for trial in found.trials] == [trial.rate <= 100 for trial in found.trials]
     assert len(found.trials) < 15
 
 
-def test_what_is_found_was_confirmed() -> None:
-    """A short trial may be lucky."""
+def test_the_capacity_is_confirmed_by_a_long_trial() -> None:
+    """A short trial can succeed by chance."""
     found = search(100, lambda rate: rate <= 100, lambda rate: rate <= 80)
     assert 76 <= found.sentences_per_s <= 80
     assert found.sentences_per_s == found.trials[-1].rate
@@ -181,8 +179,8 @@ def test_what_is_found_was_confirmed() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 100])
-def test_a_server_that_holds_nothing_has_no_capacity(start: float) -> None:
-    """And the search ends."""
+def test_a_server_that_meets_no_objective_has_no_capacity(start: float) -> None:
+    """The search also ends if no rate meets the objectives."""
     found = search(start, lambda rate: False)
     assert found.sentences_per_s == 0
     assert len(found.trials) < 20
@@ -190,16 +188,16 @@ def test_a_server_that_holds_nothing_has_no_capacity(start: float) -> None:
     assert plan_for(200, found.sentences_per_s, 40, None) is None
 
 
-def test_a_plan_leaves_room_for_a_server_that_fails() -> None:
-    """And for uneven requests."""
+def test_a_plan_has_capacity_for_a_server_that_fails() -> None:
+    """The plan reserves capacity for a failed server and for an uneven distribution of requests."""
     for wanted, replicas in ((65, 2), (66, 3), (650, 11)):
         plan = plan_for(wanted, 100, 40, None)
         assert plan is not None
         assert (plan.replicas, plan.per_million_characters) == (replicas, None)
 
 
-def test_a_plan_tells_what_a_million_characters_cost() -> None:
-    """Eleven servers at 0.36 an hour do 26,000 characters a second."""
+def test_a_plan_has_the_cost_of_a_million_characters() -> None:
+    """Eleven servers at 0.36 an hour translate 26,000 characters a second."""
     plan = plan_for(650, 100, 40, 0.36)
     assert plan is not None
     assert plan.per_million_characters == pytest.approx(11 * 0.0001 / 0.026)
@@ -207,8 +205,8 @@ def test_a_plan_tells_what_a_million_characters_cost() -> None:
     assert plan_line(plan).endswith("a million characters cost 0.042")
 
 
-def test_what_speaks_against_a_rate() -> None:
-    """An objective, a backlog, and a generator that did not keep up."""
+def test_objections_to_a_rate() -> None:
+    """Objections are a missed objective, a growing backlog, and a generator that was too slow."""
     fast = [Objective.parse("p99=1s")]
 
     def tried(*windows: Window, rate: float) -> list[str]:
@@ -224,8 +222,8 @@ def test_what_speaks_against_a_rate() -> None:
     assert "the generator sent only 30.0 sentences/s" in tried(unsent, unsent, rate=50)
 
 
-def test_the_generator_says_when_it_was_the_limit() -> None:
-    """Busy or late."""
+def test_limits_of_the_generator_are_reported() -> None:
+    """A busy or late generator is reported as the limit of a measurement."""
     on_time, late = histogram(*[1] * 100), histogram(*[1] * 98, 40, 40)
     assert limits_found(0.5, on_time, 5) == []
     assert "processor" in limits_found(0.9, on_time, 5)[0]
@@ -250,7 +248,7 @@ other 3
 
 
 def test_metrics_are_summed_over_models() -> None:
-    """Those of Triton and the engine; others and buckets are left out."""
+    """Only metrics of Triton and the engine are read, without the buckets of histograms."""
     counters, gauges = read_metrics(METRICS)
     assert counters == {"nv_inference_count_total": 42, "dragoman_sentences_total": 84}
     assert gauges == {"dragoman_rows": 3}
@@ -258,8 +256,8 @@ def test_metrics_are_summed_over_models() -> None:
         read_metrics("<html>")
 
 
-def test_the_servers_figures_are_described() -> None:
-    """What is not told is left out."""
+def test_metrics_of_the_server_are_described() -> None:
+    """Missing metrics are left out of the description."""
     increases = {"dragoman_sentences_total": 200.0, "dragoman_queue_seconds_total": 1.0}
     means = {"dragoman_rows": 16.0, "dragoman_rows_limit": 64.0}
     told = dict(ServerFigures(4.0, increases, means, means).described())
@@ -270,8 +268,8 @@ def test_the_servers_figures_are_described() -> None:
     assert dict(ServerFigures(1.0).described()) == {}
 
 
-def test_texts_are_lines(tmp_path: Path) -> None:
-    """Packed or not; blank ones are left out."""
+def test_each_line_is_a_text(tmp_path: Path) -> None:
+    """Files of texts may be compressed; blank lines are left out."""
     plain, packed = tmp_path / "texts", tmp_path / "texts.gz"
     content = "\ufeffone\r\n\n  \ntwo\u2028half\n".encode()
     plain.write_bytes(content)
@@ -289,10 +287,9 @@ def test_texts_are_lines(tmp_path: Path) -> None:
         ("texts.gz", gzip.compress(b"abcabc" * 99, mtime=0)[:20] + b"\0" * 40, "cannot be read"),
     ],
 )
-def test_what_is_no_text_is_refused(
+def test_invalid_files_of_texts_are_refused(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
-    """In one line."""
     file = tmp_path / name
     file.write_bytes(content)
     with pytest.raises(ValueError, match=message):
@@ -301,8 +298,8 @@ def test_what_is_no_text_is_refused(
         read_texts(tmp_path)
 
 
-def test_batches_hold_every_text_once_before_twice() -> None:
-    """The last one is filled up."""
+def test_batches_contain_every_text_before_one_is_repeated() -> None:
+    """The last batch is filled with texts of the others."""
     texts = [str(number) for number in range(10)]
     batches = in_batches(texts, 4, seed=1)
     assert [len(batch) for batch in batches] == [4, 4, 4]
@@ -313,7 +310,7 @@ def test_batches_hold_every_text_once_before_twice() -> None:
     assert in_batches(["a"], 3, seed=0) == [["a", "a", "a"]]
 
 
-def test_the_mix_tells_lengths() -> None:
-    """In characters."""
+def test_a_mix_of_texts_has_their_lengths() -> None:
+    """Lengths of texts are in characters."""
     mix = TextMix.of("texts", ["a" * length for length in range(1, 11)])
     assert (mix.texts, mix.characters_p50, mix.characters_p90, mix.characters_max) == (10, 5, 9, 10)

@@ -20,16 +20,16 @@ pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
 
 
 class Sent:
-    """Counts what is sent, and how much of it at once."""
+    """Counts the requests, and how many of them are in flight at once."""
 
     def __init__(self, wait: Callable[[], Awaitable[object]]) -> None:
-        """Each answer is waited for like this."""
+        """Use `wait` to delay each answer."""
         self.counts: Counter[int] = Counter()
         self.most_at_once = self._at_once = 0
         self._wait = wait
 
     def senders(self, count: int) -> list[Send]:
-        """So many different requests."""
+        """This number of different requests."""
 
         def sender(number: int) -> Send:
             async def send() -> Answered:
@@ -48,12 +48,12 @@ class Sent:
 
 
 def short() -> Awaitable[object]:
-    """Ten milliseconds."""
+    """Wait for ten milliseconds."""
     return asyncio.sleep(0.01)
 
 
 def closed(sent: Sent, senders: list[Send], concurrency: int = 3) -> Ledger:
-    """A closed loop of a quarter of a second, after a little warm-up."""
+    """Run a closed loop for a quarter of a second, after a short warm-up."""
 
     async def run() -> Ledger:
         ledger = Ledger(0.25)
@@ -68,8 +68,8 @@ def closed(sent: Sent, senders: list[Send], concurrency: int = 3) -> Ledger:
     return asyncio.run(run())
 
 
-def test_a_closed_loop_keeps_so_many_under_way() -> None:
-    """And sends every request before it sends one again."""
+def test_a_closed_loop_keeps_its_concurrency() -> None:
+    """Every request is sent once before any is repeated."""
     sent = Sent(short)
     page = closed(sent, sent.senders(7)).window(0)
     assert sent.most_at_once == 3
@@ -82,7 +82,7 @@ def test_a_closed_loop_keeps_so_many_under_way() -> None:
 
 
 def test_errors_are_counted_by_kind_and_not_as_answers() -> None:
-    """One message of each is kept."""
+    """One message of each kind is kept."""
 
     async def refused() -> Answered:
         raise InvalidRequest("too bad")
@@ -98,7 +98,7 @@ def test_errors_are_counted_by_kind_and_not_as_answers() -> None:
     assert page.requests == len(page.latencies) + page.errors.total()
 
 
-def test_what_nobody_foresaw_is_raised() -> None:
+def test_unexpected_errors_are_raised() -> None:
     """A bug in the generator must not become a measurement."""
 
     async def broken() -> Answered:
@@ -125,7 +125,7 @@ async def _open(
     return ledger, in_flight
 
 
-def test_an_open_loop_hides_no_stall() -> None:
+def test_an_open_loop_measures_a_stall() -> None:
     """The latency of a request during a stall counts from its scheduled time."""
     stall_until_s = time.perf_counter() + 0.3
 
@@ -152,15 +152,15 @@ def test_a_late_generator_counts_its_own_delay() -> None:
     assert ledger.window(0).latencies.percentile_ms(90) > 60
 
 
-def test_what_is_given_up_is_counted() -> None:
-    """As an error of the request's window."""
+def test_cancelled_requests_are_counted() -> None:
+    """Each cancelled request is counted as an error of its window."""
     ledger, in_flight = asyncio.run(_open(Sent(lambda: asyncio.sleep(60)).senders(1), 50, False))
     assert in_flight > 10
     assert ledger.window(0).errors == {GIVEN_UP: in_flight}
 
 
-def test_there_is_a_bound_to_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past it requests are not sent, and counted."""
+def test_the_number_of_requests_in_flight_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests above the bound are counted as errors instead of being sent."""
     monkeypatch.setattr(loops, "_MOST_IN_FLIGHT", 5)
     ledger, in_flight = asyncio.run(_open(Sent(lambda: asyncio.sleep(60)).senders(1), 100, False))
     assert in_flight == 5
@@ -168,8 +168,8 @@ def test_there_is_a_bound_to_what_is_under_way(monkeypatch: pytest.MonkeyPatch) 
     assert page.errors == {GIVEN_UP: 5, NOT_SENT: page.requests - 5}
 
 
-def test_what_should_have_been_sent_is_counted() -> None:
-    """A generator that is late at the end has not sent its rate."""
+def test_unsent_requests_are_counted() -> None:
+    """A generator that is late at the end has not reached its rate."""
 
     async def blocking() -> Answered:
         time.sleep(0.05)
@@ -181,15 +181,15 @@ def test_what_should_have_been_sent_is_counted() -> None:
     assert page.errors[NOT_SENT] > 20
 
 
-def test_a_request_belongs_to_when_it_was_to_be_sent() -> None:
-    """And its answer to when it came."""
+def test_a_request_belongs_to_the_window_of_its_scheduled_time() -> None:
+    """The answer to a request belongs to the window in which it arrives."""
     ledger = Ledger(1.0)
     ledger.sent(99.0)
     ledger.failed(99.0, "Odd", "why")
     ledger.begin(100.0)
     ledger.sent(100.9)
     ledger.answered(100.9, 102.4, Answered(4, 5, first_s=101.4, parts=3))
-    ledger.answered(99.5, 100.5, Answered(2, 1))  # of the warm-up
+    ledger.answered(99.5, 100.5, Answered(2, 1))  # sent in the warm-up
     assert [ledger.window(index).sentences for index in range(3)] == [2, 0, 4]
     assert [len(ledger.window(index).latencies) for index in range(3)] == [1, 0, 0]
     first = ledger.window(0)
@@ -202,7 +202,7 @@ def test_a_request_belongs_to_when_it_was_to_be_sent() -> None:
 
 
 def test_arrivals_have_their_rate() -> None:
-    """Poisson's differ, with the standard deviation of an exponential distribution: the mean."""
+    """Gaps of Poisson arrivals are exponential: their standard deviation is their mean."""
     constant = list(itertools.islice(arrival_times(50, "constant", 0), 5))
     assert constant == pytest.approx([0, 0.02, 0.04, 0.06, 0.08])
     times = list(itertools.islice(arrival_times(50, "poisson", 0), 20_000))
@@ -215,8 +215,8 @@ def test_arrivals_have_their_rate() -> None:
     assert times == again != list(itertools.islice(arrival_times(50, "poisson", 1), 20_000))
 
 
-def test_a_record_is_played_over_and_over(tmp_path: Path) -> None:
-    """From its first arrival on, with a mean gap between two turns."""
+def test_a_record_is_repeated(tmp_path: Path) -> None:
+    """A record begins at its first arrival, with a mean gap between two repetitions."""
     file = tmp_path / "times"
     file.write_text("10.0\n\n10.5\n12\n")
     times = read_record(file)
@@ -235,8 +235,8 @@ def test_a_record_is_played_over_and_over(tmp_path: Path) -> None:
         ("\ufeff\x00", "is not in seconds"),
     ],
 )
-def test_a_bad_record_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    """In one line that names the file."""
+def test_an_invalid_record_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    """The message names the file of the record."""
     file = tmp_path / "times"
     file.write_text(content)
     with pytest.raises(ValueError, match=message) as caught:

@@ -1,4 +1,4 @@
-"""What a report says of the machine."""
+"""The description of the machine in a report."""
 
 import os
 
@@ -7,7 +7,7 @@ from dragoman_load_test.machine import machine_in_words
 
 
 def test_processors_are_counted_on_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linux alone says which of them a process may use."""
+    """Only Linux reports which processors a process may use."""
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert machine_in_words().startswith("6 x ")

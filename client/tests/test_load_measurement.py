@@ -28,7 +28,7 @@ def measured(
     schedule: Schedule = SCHEDULE,
     url: str = "grpc://localhost",
 ) -> tuple[Point, list[Progress]]:
-    """A load of requests that are sent like this."""
+    """Measure a load whose requests are sent by `send`; return the results and the progress."""
 
     @contextlib.asynccontextmanager
     async def open_senders(
@@ -43,13 +43,13 @@ def measured(
 
 
 async def soon() -> Answered:
-    """After a few milliseconds."""
+    """Answer after a few milliseconds."""
     await asyncio.sleep(0.005)
     return Answered(1, 2)
 
 
 def test_windows_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is told of; requests and answers are counted once."""
+    """Progress is reported for each window; requests and answers are counted once."""
     point, told = measured(monkeypatch, ClosedLoop(4), soon)
     assert 3 <= len(told) <= 6
     assert len(point.windows) == 3
@@ -59,10 +59,10 @@ def test_windows_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert point.tokens_per_s == pytest.approx(2 * point.sentences_per_s.mean)
 
 
-def test_windows_that_do_not_agree_are_followed_by_others(
+def test_windows_that_do_not_agree_are_followed_by_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The last ones count, unless errors would be hidden."""
+    """Only the last windows are counted, unless that would hide errors."""
     begun: list[float] = []
 
     def is_early() -> bool:
@@ -89,13 +89,13 @@ def test_windows_that_do_not_agree_are_followed_by_others(
     assert point.errors["InvalidRequest"] > 0
 
 
-def test_a_load_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is divided by it."""
+def test_a_load_without_an_answer_has_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The throughput of a load without an answer is zero."""
 
     async def refused() -> Answered:
         raise InvalidRequest("no")
 
-    # What is told of the generator itself depends on how busy the machine is.
+    # Notes about the generator itself depend on how busy the machine is.
     monkeypatch.setattr(measurement, "limits_found", lambda *_: [])
     point, _ = measured(monkeypatch, ClosedLoop(2), refused)
     assert point.notes == ("no request was answered",)
@@ -103,10 +103,10 @@ def test_a_load_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("url", "waits"), [("grpc://a", False), ("http://a", True)])
-def test_a_hopeless_load_is_given_up(
+def test_a_load_with_a_growing_backlog_is_stopped(
     monkeypatch: pytest.MonkeyPatch, url: str, waits: bool
 ) -> None:
-    """Over HTTP it waits for requests in flight, since the server would continue them."""
+    """Over HTTP the test waits for requests in flight, since the server would continue them."""
 
     async def slow() -> Answered:
         await asyncio.sleep(1.0)
@@ -119,7 +119,7 @@ def test_a_hopeless_load_is_given_up(
     assert (GIVEN_UP in point.errors) is not waits
 
 
-def test_long_answers_are_not_hopeless(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_with_slow_answers_is_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many requests are in flight, but their number does not grow."""
 
     async def slow() -> Answered:

@@ -18,7 +18,7 @@ OPTIONS: dict[str, Any] = {
 
 
 def answer(*texts: str, tokens: int, reason: str | None = None) -> Any:
-    """A response as Triton writes it, of `tokens` tokens a text."""
+    """A response as Triton writes it, with `tokens` tokens for each text."""
     response = service_pb2.ModelInferResponse()
     columns = {
         "text_output": strings(*texts),
@@ -38,8 +38,8 @@ def strings(*texts: str) -> bytes:
     return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
 
 
-def test_a_request_is_what_triton_reads() -> None:
-    """Tensors [1, N], options [1, 1], and a deadline."""
+def test_a_request_can_be_read_by_triton() -> None:
+    """Texts are a tensor [1, N], options are tensors [1, 1], and the deadline is a parameter."""
     written = messages.grpc_request(["Grüße", "a"], OPTIONS, timeout_s=1.5)
     request = service_pb2.ModelInferRequest.FromString(written)
     assert request.model_name == "translate"
@@ -56,8 +56,8 @@ def test_a_request_is_what_triton_reads() -> None:
     assert request.parameters["timeout"].int64_param == 1_500_000
 
 
-def test_a_stream_has_one_dimension_less() -> None:
-    """And says why it ends."""
+def test_a_request_for_a_stream_has_one_dimension_less() -> None:
+    """A request for a stream also requests the finish reason."""
     written = messages.grpc_request(["a"], {"beam_width": 1}, 1.5, streamed=True)
     request = service_pb2.ModelInferRequest.FromString(written)
     assert request.model_name == "translate_stream"
@@ -65,15 +65,15 @@ def test_a_stream_has_one_dimension_less() -> None:
     assert "finish_reason" in [output.name for output in request.outputs]
 
 
-def test_the_body_over_http_says_the_same() -> None:
-    """As JSON: a value where there is one, else a list."""
+def test_the_body_over_http_has_the_same_values() -> None:
+    """In JSON, one text is a string and several are a list."""
     body = messages.generate_request(["Grüße", "a"], OPTIONS, 1.5)
     assert json.loads(body) == {"text_input": ["Grüße", "a"], **OPTIONS, "timeout": 1_500_000}
     assert json.loads(messages.generate_request(["a"], {}, 1.5))["text_input"] == "a"
 
 
 def test_answers_are_read() -> None:
-    """Whole ones, parts and events."""
+    """Complete answers, parts of streams over gRPC, and events of streams over HTTP."""
     whole = answer("Gruß", "", "ja", tokens=300)
     assert messages.read_grpc_answer(whole.SerializeToString()) == Answer(("Gruß", "", "ja"), 900)
     columns = {"text_output": ["Gruß", "", "ja"], "output_tokens": [300, 300, 300]}
@@ -92,7 +92,7 @@ def test_answers_are_read() -> None:
 
 
 def test_errors_in_streams_keep_their_kind() -> None:
-    """Triton sends them as messages."""
+    """Triton sends an error in a stream as a message."""
     said = "CANCELLED: the deadline passed"
     part = service_pb2.ModelStreamInferResponse(error_message=said)
     with pytest.raises(DeadlineExceeded, match=r"^the deadline passed$"):
@@ -102,8 +102,8 @@ def test_errors_in_streams_keep_their_kind() -> None:
 
 
 @pytest.mark.parametrize("message", [b"\xff", b"", answer("a", tokens=1).SerializeToString()[:-3]])
-def test_something_else_is_no_answer(message: bytes) -> None:
-    """Damaged, or of somebody else."""
+def test_invalid_answers_are_refused(message: bytes) -> None:
+    """The invalid answers are damaged, or come from another server."""
     with pytest.raises(ValueError, match="not an answer of the model translate"):
         messages.read_grpc_answer(message)
     with pytest.raises(ValueError, match="not an answer of the model translate"):
@@ -114,8 +114,8 @@ def test_something_else_is_no_answer(message: bytes) -> None:
         messages.read_event(b"data:" + message)
 
 
-def test_a_string_that_is_cut_off_is_no_answer() -> None:
-    """Its length says more than there is."""
+def test_a_truncated_string_is_refused() -> None:
+    """The length of the string exceeds the number of bytes that follow."""
     whole = answer("Gruß", tokens=1)
     whole.raw_output_contents[0] = whole.raw_output_contents[0][:-2]
     with pytest.raises(ValueError, match="cut off"):

@@ -39,7 +39,6 @@ FULL = dataclasses.replace(
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """All of it."""
     file = tmp_path / "run.json"
     file.write_text(FULL.to_json(), encoding="utf-8")
     assert Run.read(file) == FULL
@@ -55,8 +54,8 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
         (FULL.to_json().replace('"window_s":2.0', '"window_s":"x"'), "run.window_s"),
     ],
 )
-def test_another_file_is_no_result(tmp_path: Path, content: str, message: str) -> None:
-    """In one line that names it."""
+def test_a_file_that_is_not_a_result_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    """The message is one line, which names the file."""
     file = tmp_path / "run.json"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message) as caught:
@@ -68,7 +67,7 @@ def test_another_file_is_no_result(tmp_path: Path, content: str, message: str) -
 
 
 def test_figures_are_those_of_all_windows() -> None:
-    """Latencies together, throughput as a mean."""
+    """Latencies are merged, and throughput is the mean of the windows."""
     load = point(window(range(1, 101)), window([200] * 50))
     assert load.sentences_per_s.mean == (50 + 25) / 2
     assert load.tokens_per_s == 3 * 150 / 4
@@ -77,15 +76,14 @@ def test_figures_are_those_of_all_windows() -> None:
     assert load.percentile_ms(50).half_width > 100
 
 
-def test_loads_without_an_answer_are_told_unless_a_capacity_was_searched_for() -> None:
+def test_loads_without_an_answer_are_reported_outside_a_search() -> None:
     silent = run(point(window()), point(window([], {"late": 3}), load="900/s"))
     assert silent.unanswered == ("900/s",)
     searched = dataclasses.replace(silent, capacity=Capacity(800.0, ()))
     assert searched.unanswered == ()
 
 
-def test_a_line_a_window_for_spreadsheets() -> None:
-    """With named columns."""
+def test_csv_has_a_line_for_each_window() -> None:
     rows = list(csv.DictReader(csv_of(FULL.points).splitlines()))
     assert len(rows) == 5
     assert rows[0]["load"] == "concurrency 1"
@@ -96,7 +94,7 @@ def test_a_line_a_window_for_spreadsheets() -> None:
 
 
 class _Page(html.parser.HTMLParser):
-    """Text and tags of a page, all of which are closed."""
+    """The text, tags and addresses of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -114,8 +112,8 @@ class _Page(html.parser.HTMLParser):
         self.text += data
 
 
-def test_the_page_holds_all_it_needs() -> None:
-    """And what servers say stays text."""
+def test_a_page_needs_no_other_file() -> None:
+    """Messages of servers are escaped."""
     page = _Page(run_page(FULL))
     assert "script" not in page.tags
     assert not page.addresses
@@ -132,16 +130,16 @@ def test_the_page_holds_all_it_needs() -> None:
         assert text in page.text
 
 
-def test_a_test_without_anything_is_drawn_all_the_same() -> None:
-    """No answers, and not a whole second."""
+def test_an_empty_load_test_is_drawn() -> None:
+    """The load test has no answers, and lasts less than a second."""
     empty = run(point(window([], {"ServerError": 3}), timeline=()))
     assert "<svg" in draw_run(empty)
     assert "no answers" not in run_page(empty)
     assert "<svg" in draw_comparison(Comparison(("a", "b"), empty, empty))
 
 
-def test_names_stay_text_in_pictures() -> None:
-    """matplotlib escapes them."""
+def test_names_are_escaped_in_charts() -> None:
+    """matplotlib escapes the names of loads and tests."""
     odd = run(point(window(range(1, 9)), load="<script>&"), point(window([], {"ServerError": 3})))
     for svg in (draw_run(odd), draw_comparison(Comparison(("<i>", "b"), odd, odd))):
         tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(svg).iter()}
@@ -149,8 +147,8 @@ def test_names_stay_text_in_pictures() -> None:
         assert "<script>&" in "".join(ET.fromstring(svg).itertext())
 
 
-def test_a_comparison_tells_noise_from_change() -> None:
-    """Window by window."""
+def test_a_comparison_separates_noise_from_change() -> None:
+    """Load tests are compared window by window."""
     before = run(point(*(window([10 + n % 2] * 40) for n in range(5))))
     same = run(point(*(window([10 + (n + 1) % 2] * 40) for n in range(5))))
     faster = run(point(*(window([7 + n % 2] * 50) for n in range(5))))
@@ -167,8 +165,8 @@ def test_a_comparison_tells_noise_from_change() -> None:
     assert not page.addresses
 
 
-def test_a_server_that_was_away_does_not_compare_well() -> None:
-    """Windows without an answer count as throughput of nothing, and errors are compared."""
+def test_an_unavailable_server_compares_badly() -> None:
+    """Windows without an answer have a throughput of zero, and shares of errors are compared."""
     before = run(point(*(window([10 + n % 2] * 40) for n in range(6))))
     away = window([], {"ServerUnavailable": 100})
     after = run(point(*(away if n < 3 else window([10 + n % 2] * 40) for n in range(6))))
@@ -177,8 +175,8 @@ def test_a_server_that_was_away_does_not_compare_well() -> None:
     assert found["errors, %"].after == 50
 
 
-def test_a_comparison_says_what_else_differs() -> None:
-    """And leaves out loads that only one has."""
+def test_a_comparison_lists_other_differences() -> None:
+    """Loads that only one load test has are left out."""
     other = dataclasses.replace(
         run(point(window(), load="concurrency 9"), point(window())), protocol="HTTP"
     )
@@ -190,7 +188,7 @@ def test_a_comparison_says_what_else_differs() -> None:
 
 
 def test_lines_for_a_terminal() -> None:
-    """One for each load, and what to know of it."""
+    """Each load has a line, followed by its errors and notes."""
     lines = list(point_lines(FULL.points[1]))
     assert lines[0].startswith("50/s poisson")
     assert any("3 x ServerError: <script>" in line for line in lines)
@@ -200,8 +198,8 @@ def test_lines_for_a_terminal() -> None:
     assert json.loads(FULL.to_json())["version"] == 1
 
 
-def test_the_picture_of_a_capacity_marks_what_held() -> None:
-    """The rates that were offered, and those without a latency."""
+def test_the_chart_of_a_capacity_marks_rates_that_met_the_objectives() -> None:
+    """The chart shows all offered rates, also those without a measured latency."""
     trials = (Trial(90, False, "backlog"), Trial(50, False, "slow"), Trial(40, True, ""))
     points = [
         point(window(times), window(times), load=f"{rate}/s", closed=False, amount=rate)

@@ -21,7 +21,7 @@ from stand_ins import ENDLESS, KINDS, LATE, TlsFiles
 
 
 def send(target: Target, *texts: str) -> Answered:
-    """One request's answer."""
+    """The answer to one request."""
 
     async def run() -> Answered:
         async with open_senders(target, [texts]) as (only,):
@@ -31,15 +31,15 @@ def send(target: Target, *texts: str) -> Answered:
 
 
 def test_an_answer_is_counted(triton_url: str) -> None:
-    """Sentences and their tokens."""
+    """Sentences and tokens are counted."""
     options = {"target_language": "de", "beam_width": 2}
     found = send(Target.of(triton_url, options=options), "abc", "d")
     assert (found.sentences, found.first_s) == (2, None)
-    assert found.tokens == 4  # a letter each
+    assert found.tokens == 4  # one for each letter
 
 
-def test_a_stream_is_timed_from_its_first_part(triton_url: str) -> None:
-    """And counted at its end."""
+def test_the_first_part_of_a_stream_is_timed(triton_url: str) -> None:
+    """Sentences and tokens of a stream are counted at its end."""
     before_s = time.perf_counter()
     found = send(Target.of(triton_url, streamed=True), "abc")
     assert (found.sentences, found.tokens) == (1, len("abc"))
@@ -48,7 +48,7 @@ def test_a_stream_is_timed_from_its_first_part(triton_url: str) -> None:
 
 
 def test_long_events_are_counted() -> None:
-    """Longer than what aiohttp takes for a line."""
+    """The event exceeds aiohttp's limit for a line."""
     event = {"text_output": "a" * 1_000_000, "output_tokens": 1, "finish_reason": "stop"}
     head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
     stream = f"{head}data: {json.dumps(event)}\n\n".encode()
@@ -62,18 +62,18 @@ def test_long_events_are_counted() -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(("text", "kind"), KINDS)
-def test_a_refusal_has_the_clients_kind(
+def test_a_refusal_raises_the_clients_error(
     triton_url: str, text: str, kind: type[Exception], streamed: bool
 ) -> None:
-    """And keeps the server's message."""
+    """The message is the server's own."""
     with pytest.raises(TranslationError) as caught:
         send(Target.of(triton_url, streamed=streamed), text)
     assert type(caught.value) is kind
     assert str(caught.value) == f"refused: {text}"
 
 
-def test_no_answer_in_time_is_an_error(triton_url: str) -> None:
-    """Also of a stream that has no end."""
+def test_a_late_answer_is_an_error(triton_url: str) -> None:
+    """A stream without an end is also an error."""
     with pytest.raises(DeadlineExceeded):
         send(Target.of(triton_url, timeout_s=0.2), LATE)
     with pytest.raises((ServerError, DeadlineExceeded)):
@@ -81,20 +81,17 @@ def test_no_answer_in_time_is_an_error(triton_url: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
-def test_nobody_there(scheme: str, free_port: int) -> None:
-    """Is told, and not waited for."""
+def test_an_unreachable_server_is_reported(scheme: str, free_port: int) -> None:
     with pytest.raises(ServerUnavailable):
         send(Target.of(f"{scheme}://127.0.0.1:{free_port}"), "a")
 
 
-def test_what_speaks_another_protocol(grpc_url: str) -> None:
-    """Is no translation."""
+def test_a_server_with_another_protocol_is_an_error(grpc_url: str) -> None:
     with pytest.raises(TranslationError):
         send(Target.of(grpc_url.replace("grpc", "http"), timeout_s=2), "a")
 
 
 def test_tls_with_certificates(tls_url: str, client_files: TlsFiles) -> None:
-    """As the client has it."""
     access = Access(
         ca_file=client_files.ca,
         certificate_file=client_files.certificate,
@@ -109,6 +106,6 @@ def test_tls_with_certificates(tls_url: str, client_files: TlsFiles) -> None:
     ("scheme", "streamed", "noticed"),
     [("grpc", False, True), ("grpc", True, False), ("http", False, False), ("http", True, True)],
 )
-def test_what_the_server_notices(scheme: str, streamed: bool, noticed: bool) -> None:
-    """A test that ends early waits for the rest."""
+def test_which_servers_notice_a_cancellation(scheme: str, streamed: bool, noticed: bool) -> None:
+    """A load test that ends early waits for requests that their server would continue."""
     assert Target.of(f"{scheme}://localhost", streamed=streamed).notices_cancellation is noticed

@@ -1,4 +1,4 @@
-"""Markup as stand-off codes: its JSON, and what is refused."""
+"""Markup as stand-off codes: its JSON, and invalid values."""
 
 import json
 from typing import Any
@@ -43,14 +43,14 @@ def test_a_parent_and_both_lists_may_be_left_out() -> None:
         ({"keep": [[0, 1, None]]}, "keep[0] is [0, 1, None]: give {"),
     ],
 )
-def test_another_shape_is_refused(value: Any, message: str) -> None:
+def test_json_of_another_shape_is_refused(value: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011, the message is compared
         Markup.parse(json.dumps(value))
     assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("written", ["", "{", "[" * 100_000])
-def test_what_is_not_json_is_refused(written: str) -> None:
+def test_invalid_json_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match=r"^not valid JSON: "):
         Markup.parse(written)
 
@@ -82,7 +82,7 @@ def test_what_is_not_json_is_refused(written: str) -> None:
         (Markup(NESTED, keep=((10, 20),)), "keep 0 is 10 to 20: a code begins or ends within it"),
     ],
 )
-def test_what_is_not_markup_of_the_text_is_refused(markup: Markup, message: str) -> None:
+def test_markup_that_does_not_fit_the_text_is_refused(markup: Markup, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011, the message is compared
         markup.check(TEXT)
     assert str(caught.value).startswith(message)

@@ -25,7 +25,7 @@ _BOMB = b"".join(
 
 
 def translated(kind: str, size: int) -> dict[str, int]:
-    """How a document is translated in a process of its own."""
+    """Measurements of a document's translation in a separate process."""
     program = Path(__file__).with_name("page_memory.py")
     command = [sys.executable, str(program), kind, str(size)]
     done = subprocess.run(command, capture_output=True, check=True, timeout=120)
@@ -35,7 +35,7 @@ def translated(kind: str, size: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", ["html", "xml"])
 def test_memory_does_not_grow_with_a_document(kind: str) -> None:
-    """Its first bytes are written before half of it is read."""
+    """The first bytes are written before half of the document is read."""
     small, large = translated(kind, 2 << 20), translated(kind, 20 << 20)
     assert large["written"] == large["read"] > 10 * small["read"] - (1 << 16)
     assert large["grown_kib"] < small["grown_kib"] + (10 << 10)
@@ -81,7 +81,7 @@ def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: 
     def took_s(count: int) -> float:
         document = around % (part * count)
         reader = open_reader()
-        gc.disable()  # what it takes depends on all other objects
+        gc.disable()  # its time depends on all other objects
         begun = time.thread_time()
         try:
             read(reader, document, len(document))
@@ -89,14 +89,14 @@ def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: 
         finally:
             gc.enable()
 
-    took_s(100)  # what is imported and compiled at first
+    took_s(100)  # warm-up: imports and compiles
     short_s = min(took_s(2000), took_s(2000))
     assert min(took_s(8000), took_s(8000)) < 10 * short_s + 0.02
 
 
 @pytest.mark.parametrize("name", ["a", "para", "emphasis", "footnote", "screen"])
-def test_depth_is_no_recursion(name: str) -> None:
-    """100,000 elements, one in the other."""
+def test_deep_nesting_causes_no_recursion(name: str) -> None:
+    """The document has 100,000 nested elements."""
     begin, end = f"<{name}>".encode(), f"</{name}>".encode()
     document = b"<article>" + begin * 100_000 + b"Text" + end * 100_000 + b"</article>"
     assert written(XmlReader(), document, identity) == document
@@ -121,8 +121,8 @@ def test_depth_is_no_recursion(name: str) -> None:
     ],
     ids=["attribute", "text", "XML attribute", "bomb", "bomb in an attribute", "external"],
 )
-def test_what_cannot_be_held_is_refused(document: bytes, message: str) -> None:
-    """In one line."""
+def test_input_that_needs_too_much_memory_is_refused(document: bytes, message: str) -> None:
+    """The message is one line."""
     reader = XmlReader() if document.startswith((b"<?xml", b"<!DOCTYPE")) else HtmlReader()
     with pytest.raises(ValueError, match=message) as caught:
         read(reader, document)
@@ -138,10 +138,10 @@ def test_what_cannot_be_held_is_refused(document: bytes, message: str) -> None:
     ],
 )
 @pytest.mark.parametrize("text", [b"x", b"a &amp; b; ", b"&lt;a"])
-def test_a_long_text_is_parted_where_it_is(
+def test_a_long_text_is_split_independently_of_chunks(
     open_reader: Callable[[], Reader], begin: bytes, end: bytes, text: bytes
 ) -> None:
-    """At the same places, wherever the chunks end, and not in a reference."""
+    """A long text is split at the same positions for every size of chunks, not in a reference."""
     document = begin + text * (400_000 // len(text)) + end
     parts = [one.text for one in read(open_reader(), document) if isinstance(one, Segment)]
     assert max(map(len, parts)) <= MOST_TEXT_CHARACTERS

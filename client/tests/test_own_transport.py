@@ -27,10 +27,10 @@ from dragoman_client.testing import FakeServer
 
 @contextmanager
 def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[str]]]:
-    """A server that gives these answers in turn, the last one again and again.
+    """A server that sends these answers in order, and repeats the last one.
 
     Yields:
-        Its URL, and the paths that it was asked for.
+        The URL, and the paths of the requests.
     """
     left, asked = list(answers), list[str]()
 
@@ -63,7 +63,7 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str
 
 
 def refusal(code: str, **more: Any) -> bytes:
-    """An error of a gateway."""
+    """The body of an error of a gateway."""
     return json.dumps({"error": {"code": code, "message": "m", **more}, "request_id": "1"}).encode()
 
 
@@ -73,8 +73,8 @@ FOUND = json.dumps(
 ).encode()
 
 
-def test_a_server_is_asked_once_what_it_is() -> None:
-    """Below the path of the URL."""
+def test_the_kind_of_a_server_is_requested_once() -> None:
+    """All requests are sent below the path of the URL."""
     with (
         answering((200, {}, INFO), (200, {}, FOUND)) as (url, asked),
         Translator(url) as translator,
@@ -84,7 +84,7 @@ def test_a_server_is_asked_once_what_it_is() -> None:
     assert asked == ["/base/api/v1/info", *["/base/api/v1/translate"] * 3]
 
 
-def test_many_tasks_ask_once() -> None:
+def test_concurrent_tasks_request_the_kind_once() -> None:
     async def run(url: str) -> None:
         async with AsyncTranslator(url) as translator:
             await asyncio.gather(*(translator.translate("a") for _ in range(20)))
@@ -105,13 +105,13 @@ def test_many_tasks_ask_once() -> None:
         (404, {}, b'{"error": {"code": "x"}}'),
     ],
 )
-def test_what_is_no_gateway_is_triton(answer: tuple[int, dict[str, str], bytes]) -> None:
+def test_other_servers_are_treated_as_triton(answer: tuple[int, dict[str, str], bytes]) -> None:
     with answering(answer) as (url, asked), Translator(url, retries=0) as translator:
         translator.health()
     assert asked == ["/base/api/v1/info", "/base/v2/models/translate/ready"]
 
 
-def test_a_proxy_before_nobody_is_asked_again() -> None:
+def test_the_kind_is_requested_again_after_an_error_of_a_proxy() -> None:
     with (
         answering((502, {}, b"<html>"), (200, {}, INFO), (200, {}, FOUND)) as (url, asked),
         Translator(url, retries=0) as translator,
@@ -122,7 +122,7 @@ def test_a_proxy_before_nobody_is_asked_again() -> None:
     assert asked == [*["/base/api/v1/info"] * 2, "/base/api/v1/translate"]
 
 
-def test_a_gateway_whose_server_is_down_is_a_gateway() -> None:
+def test_a_gateway_is_recognized_while_its_server_is_down() -> None:
     with (
         answering((503, {}, refusal("unavailable"))) as (url, asked),
         Translator(url, retries=0) as translator,
@@ -153,7 +153,9 @@ def test_a_gateway_whose_server_is_down_is_a_gateway() -> None:
         (418, "of a later version", ServerError),
     ],
 )
-def test_codes_are_the_clients_errors(status: int, code: str, kind: type[Exception]) -> None:
+def test_codes_raise_the_errors_of_the_client(
+    status: int, code: str, kind: type[Exception]
+) -> None:
     with pytest.raises(kind) as caught:
         own_wire.check_status(status, None, refusal(code))
     assert type(caught.value) is kind
@@ -169,7 +171,7 @@ def test_codes_are_the_clients_errors(status: int, code: str, kind: type[Excepti
         (refusal("unavailable"), "Wed, 21 Oct 2026 07:28:00 GMT", None),
     ],
 )
-def test_errors_say_when_to_try_again(
+def test_errors_have_the_time_of_a_retry(
     body: bytes, header: str | None, seconds: float | None
 ) -> None:
     with pytest.raises(ServerUnavailable) as caught:
@@ -178,7 +180,7 @@ def test_errors_say_when_to_try_again(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"error": []}', b'{"error": {}}'])
-def test_refusals_of_something_else_have_their_status(body: bytes) -> None:
+def test_other_refusals_are_mapped_by_their_status(body: bytes) -> None:
     with pytest.raises(AccessDenied):
         own_wire.check_status(403, None, body)
 
@@ -186,7 +188,7 @@ def test_refusals_of_something_else_have_their_status(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"translations": [1]}', b'{"translations": [{}]}', b"[" * 99_999]
 )
-def test_answers_that_are_none_are_errors(body: bytes) -> None:
+def test_invalid_answers_are_errors(body: bytes) -> None:
     with (
         answering((200, {}, INFO), (200, {}, body)) as (url, _),
         Translator(url, retries=0) as translator,
@@ -205,7 +207,7 @@ def test_answers_that_are_none_are_errors(body: bytes) -> None:
         b'event: error\ndata: {"error": 1}\n\n',
     ],
 )
-def test_streams_that_are_none_are_errors(stream: bytes) -> None:
+def test_invalid_streams_are_errors(stream: bytes) -> None:
     with (
         answering((200, {}, INFO), (200, {}, stream)) as (url, _),
         Translator(url, retries=0) as translator,
@@ -230,7 +232,7 @@ def test_a_key_is_sent_like_a_token() -> None:
         Translator("http://localhost:5000", token="a", api_key="b")
 
 
-def test_the_stand_in_of_a_gateway_answers_like_that_of_triton() -> None:
+def test_the_fake_gateway_answers_like_the_fake_triton() -> None:
     options: list[dict[str, Any]] = [
         {},
         {"num_return_sequences": 2, "return_scores": True},
@@ -252,7 +254,7 @@ def test_the_stand_in_of_a_gateway_answers_like_that_of_triton() -> None:
         assert gateway.info() == triton.info()
 
 
-def test_the_pivot_language_is_told_in_every_transport() -> None:
+def test_every_transport_returns_the_pivot_language() -> None:
     def through_english(text: str) -> Translation:
         return Translation(text.upper(), 1, "stop", via="en" if "b" in text else None)
 

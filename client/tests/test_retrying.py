@@ -18,10 +18,10 @@ from stand_ins import FakeTransport, translated
 
 
 class Failing(FakeTransport):
-    """Fails so often, then answers."""
+    """Fails a number of times, then answers."""
 
     def __init__(self, times: int, error: Exception) -> None:
-        """Remembers how long each try might have taken."""
+        """Record the timeout of each try."""
         super().__init__()
         self.left, self.error = times, error
         self.timeouts_s: list[float] = []
@@ -35,8 +35,8 @@ class Failing(FakeTransport):
         return super().infer(inputs)
 
 
-def test_a_server_that_comes_back_is_asked_again() -> None:
-    """And nobody notices."""
+def test_a_server_that_recovers_is_retried() -> None:
+    """If a retry succeeds, the caller gets no error."""
     transport = Failing(2, ServerUnavailable("away"))
     with Translator(transport=transport, retries=2) as translator:
         assert translator.translate("a").text == translated("a")
@@ -44,8 +44,8 @@ def test_a_server_that_comes_back_is_asked_again() -> None:
     assert transport.timeouts_s == sorted(transport.timeouts_s, reverse=True)
 
 
-def test_one_that_stays_away_is_given_up() -> None:
-    """With its own words."""
+def test_a_server_that_stays_unavailable_is_an_error() -> None:
+    """The message of the last error is the server's own."""
     transport = Failing(9, ServerUnavailable("away"))
     with (
         Translator(transport=transport, retries=1) as translator,
@@ -56,7 +56,7 @@ def test_one_that_stays_away_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("kind", [InvalidRequest, AccessDenied, DeadlineExceeded, ServerError])
-def test_nothing_else_is_tried_again(kind: type[Exception]) -> None:
+def test_other_errors_are_not_retried(kind: type[Exception]) -> None:
     """A retry would fail again, or cost the server the same work again."""
     transport = Failing(1, kind("no"))
     with Translator(transport=transport, retries=5) as translator, pytest.raises(kind):
@@ -65,7 +65,7 @@ def test_nothing_else_is_tried_again(kind: type[Exception]) -> None:
 
 
 def pauses_of(error: ServerUnavailable, timeout_s: float, retries: int) -> list[float]:
-    """The pauses between tries that all end in this error."""
+    """The pauses between tries that all fail with this error."""
     pauses: list[float] = []
 
     async def fail(timeout_s: float) -> None:
@@ -81,7 +81,7 @@ def pauses_of(error: ServerUnavailable, timeout_s: float, retries: int) -> list[
 
 
 def test_pauses_grow_and_differ() -> None:
-    """So that many clients do not come back at once."""
+    """Random pauses prevent many clients from retrying at the same time."""
     runs = [pauses_of(ServerUnavailable("away"), 1e6, 8) for _ in range(50)]
     assert {len(pauses) for pauses in runs} == {8}
     for number, of_all in enumerate(zip(*runs, strict=True)):
@@ -91,22 +91,22 @@ def test_pauses_grow_and_differ() -> None:
 
 
 def test_default_retries_outlast_a_restart() -> None:
-    """Which takes about a second."""
+    """A restart takes about a second."""
     assert 1.5 < sum(pauses_of(ServerUnavailable("away"), 30.0, DEFAULT_RETRIES)) < 4
 
 
-def test_the_server_says_how_long_to_wait() -> None:
-    """Waits at least this long, plus a random time, and only if the request's timeout allows it."""
+def test_the_server_determines_the_shortest_pause() -> None:
+    """A random time is added to the server's pause, and no pause exceeds the request's timeout."""
     busy = ServerUnavailable("busy", retry_after_s=20.0)
     pauses = pauses_of(busy, 30.0, 3)
-    assert len(pauses) == 3  # no time passed
+    assert len(pauses) == 3  # the pauses take no time here
     assert all(20 < pause < 25 for pause in pauses)
     assert len(set(pauses)) == 3
     assert not pauses_of(busy, 19.0, 3)
 
 
-def test_the_timeout_is_for_all_tries_together() -> None:
-    """Nothing is sent after it, nor waited for."""
+def test_the_timeout_covers_all_tries() -> None:
+    """Nothing is sent or awaited after the timeout."""
     begin_s = time.monotonic()
     transport = Failing(10**6, ServerUnavailable("away"))
     with (
@@ -121,7 +121,7 @@ def test_the_timeout_is_for_all_tries_together() -> None:
 @pytest.mark.parametrize(
     ("retries", "kind"), [(-1, ValueError), (True, TypeError), (1.5, TypeError)]
 )
-def test_a_number_of_retries_is_a_number(retries: Any, kind: type[Exception]) -> None:
-    """Not below zero."""
+def test_an_invalid_number_of_retries_is_refused(retries: Any, kind: type[Exception]) -> None:
+    """The number of retries is an integer, and not below zero."""
     with pytest.raises(kind, match="retries"):
         Translator(retries=retries)

@@ -21,8 +21,8 @@ from recorded_answers import CASES, RECORDING, WITHOUT_ENGINE, Case, answer
 
 @pytest.mark.parametrize("case", [*CASES, *WITHOUT_ENGINE], ids=lambda case: case.name)
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_the_server_answers_as_the_recorded_one(case: Case, protocol: str) -> None:
-    """Statuses, messages, and names, types and shapes of outputs."""
+def test_the_fake_server_answers_like_the_recorded_one(case: Case, protocol: str) -> None:
+    """Statuses, messages, and names, types and shapes of outputs are equal."""
 
     def translate(text: str) -> str:
         if case.refusal is not None:
@@ -34,8 +34,8 @@ def test_the_server_answers_as_the_recorded_one(case: Case, protocol: str) -> No
         assert answer(case, server.grpc_url if protocol == "grpc" else server.http_url) == recorded
 
 
-def test_nothing_recorded_is_left_out() -> None:
-    """Each case is compared above, and there is no other."""
+def test_every_recorded_answer_is_compared() -> None:
+    """The recording contains the cases above and no others."""
     recorded = json.loads(RECORDING.read_text(encoding="utf-8"))
     assert set(recorded) == {case.name for case in (*CASES, *WITHOUT_ENGINE)}
     assert recorded["a deadline"]["http"]["status"] == 400
@@ -54,10 +54,8 @@ def test_nothing_recorded_is_left_out() -> None:
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_what_a_translation_raises_reaches_the_client(
-    error: TranslationError, protocol: str
-) -> None:
-    """The same kind and message, also as the end of a stream."""
+def test_errors_of_the_function_reach_the_client(error: TranslationError, protocol: str) -> None:
+    """Class and message of an error are kept, also at the end of a stream."""
 
     def refuse(text: str) -> str:
         raise error
@@ -73,8 +71,8 @@ def test_what_a_translation_raises_reaches_the_client(
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_a_busy_server_says_when_to_come_back(protocol: str) -> None:
-    """As Dragoman does in its message."""
+def test_a_busy_server_determines_the_pause(protocol: str) -> None:
+    """As in Dragoman, the message of a busy server contains the pause."""
     busy = [ServerUnavailable("busy", retry_after_s=0.25), None]
 
     def translate(text: str) -> str:
@@ -92,8 +90,8 @@ def test_a_busy_server_says_when_to_come_back(protocol: str) -> None:
         assert [request.inputs for request in server.requests] == [{"text_input": ["a"]}] * 2
 
 
-def test_a_server_keeps_what_it_was_asked() -> None:
-    """With headers, options and the deadline."""
+def test_a_server_records_its_requests() -> None:
+    """The record of a request has its headers, options and deadline."""
     with FakeServer() as server:
         for url in (server.grpc_url, server.http_url):
             with Translator(url, token="secret", timeout_s=3) as translator:
@@ -109,7 +107,7 @@ def test_a_server_keeps_what_it_was_asked() -> None:
 
 
 def test_a_transport_answers_without_a_server() -> None:
-    """By a function, which may answer with all that a translation is made of."""
+    """The function of a transport returns either a text or a whole `Translation`."""
     told = Translation("Guten Tag.", 3, "length", score=-1.5)
     transport = FakeTransport({"Good day.": told, "Hello.": "Hallo."}.__getitem__)
     with Translator(transport=transport) as translator:
@@ -128,8 +126,8 @@ def test_a_transport_answers_without_a_server() -> None:
     ]
 
 
-def test_an_asynchronous_transport_does_likewise() -> None:
-    """All the methods of the client but `translate_file`."""
+def test_an_asynchronous_transport_answers_without_a_server() -> None:
+    """Information, scores, streams and batches need no server."""
     transport = AsyncFakeTransport()
 
     async def main() -> list[str]:

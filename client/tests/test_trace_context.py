@@ -1,4 +1,4 @@
-"""The trace context of a sampled span and the request's id go with every request."""
+"""Every request carries the trace context of a sampled span and the request's id."""
 
 import asyncio
 import subprocess
@@ -16,7 +16,7 @@ TRACER = TracerProvider().get_tracer("test")
 
 
 def contexts() -> set[str]:
-    """What of the requests' trace contexts names traces and spans."""
+    """The parts of the requests' trace contexts that identify traces and spans."""
     written = (seen.get("traceparent", "") for seen in HEADERS)
     return {one.rpartition("-")[0] for one in written}
 
@@ -48,7 +48,7 @@ def test_tasks_carry_their_own_spans(url: str) -> None:
     assert len(HEADERS) == 3
 
 
-def test_streams_carry_it_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_carry_the_trace_context(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     for module in ("grpc_transport", "http_connections"):
         name = f"dragoman_client.{module}.trace_headers"
@@ -60,8 +60,8 @@ def test_streams_carry_it_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert seen == [1]
 
 
-def test_without_a_sampled_span_nothing_is_sent(url: str) -> None:
-    """Triton would trace it."""
+def test_without_a_sampled_span_no_trace_context_is_sent(url: str) -> None:
+    """Triton traces every request that has a trace context."""
     HEADERS.clear()
     tracer = TracerProvider(sampler=ALWAYS_OFF).get_tracer("test")
     with Translator(url) as translator:

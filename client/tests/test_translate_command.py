@@ -20,16 +20,16 @@ Run = Callable[..., list[str]]
 
 
 class Terminal(io.StringIO):
-    """A stderr that says it is a terminal."""
+    """A stderr that is reported to be a terminal."""
 
     def isatty(self) -> bool:
-        """Yes."""
+        """Always true."""
         return True
 
 
 @pytest.fixture
 def transport(monkeypatch: pytest.MonkeyPatch) -> FakeTransport:
-    """What the command's translator talks to."""
+    """The transport of the command's translator."""
     fake = FakeTransport(longest_delay_s=0.003)
     real = dragoman_client.Translator
     monkeypatch.setattr(
@@ -41,7 +41,7 @@ def transport(monkeypatch: pytest.MonkeyPatch) -> FakeTransport:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run the command on words and an input; gives the lines of its output."""
+    """Run the command with arguments and an input; returns the lines of its output."""
 
     def call(*words: str, stdin: bytes = b"", quiet: bool = False) -> list[str]:
         parser = argparse.ArgumentParser()
@@ -59,8 +59,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
     return call
 
 
-def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
-    """In UTF-8 whatever the locale says; an option at its default is not sent."""
+def test_each_argument_gives_one_line(run: Run, transport: FakeTransport) -> None:
+    """The output is UTF-8 in every locale; an option at its default is not sent."""
     lines = run(
         *("Grüße", "two\nlines", " ", "--source-language", "en", "--target-language", "de"),
         *("--beam-width", "4", "--max-tokens", "9", "--length-penalty", "0.5"),
@@ -79,10 +79,10 @@ def test_arguments_give_a_line_each(run: Run, transport: FakeTransport) -> None:
 
 
 @pytest.mark.parametrize("batch_size", ["1", "3", "32"])
-def test_the_filter_keeps_order_and_count(
+def test_the_filter_keeps_order_and_number_of_lines(
     run: Run, transport: FakeTransport, batch_size: str
 ) -> None:
-    """Blank lines stay where they are."""
+    """Blank lines keep their position."""
     texts = [("" if n % 3 == 0 else " \t" if n % 7 == 0 else f"line {n}") for n in range(60)]
     texts = ["", *texts, "", "  "]
     lines = run("--batch-size", batch_size, stdin="".join(f"{t}\n" for t in texts).encode())
@@ -105,12 +105,12 @@ def test_the_filter_keeps_order_and_count(
 def test_only_a_line_feed_ends_a_line(
     run: Run, transport: FakeTransport, stdin: bytes, expected: list[str]
 ) -> None:
-    """With or without a last one, from Windows, and with other separators in it."""
+    """The last line feed may be missing, and lines may contain other separators."""
     assert run(stdin=stdin) == expected
 
 
-def test_json_says_all_that_is_known(run: Run, transport: FakeTransport) -> None:
-    """An object a line, for blank lines too."""
+def test_json_has_all_fields_of_a_translation(run: Run, transport: FakeTransport) -> None:
+    """Each line becomes one object, also a blank line."""
     rows = [json.loads(line) for line in run("--json", stdin="Grüße\n \ncut\n".encode())]
     assert rows == [
         _row("Grüße", "<GRÜSSE>", 5, "stop"),
@@ -119,8 +119,8 @@ def test_json_says_all_that_is_known(run: Run, transport: FakeTransport) -> None
     ]
 
 
-def test_blank_lines_have_all_that_was_requested(run: Run, transport: FakeTransport) -> None:
-    """As the server answers them."""
+def test_blank_lines_have_all_requested_fields(run: Run, transport: FakeTransport) -> None:
+    """A blank line has the fields that the server returns for a blank text."""
     words = ("--json", "--return-scores", "--num-return-sequences", "2")
     (row,) = (json.loads(line) for line in run(*words, stdin=b" \n"))
     empty = {"translation": "", "output_tokens": 0, "finish_reason": "stop", "score": 0.0}
@@ -128,13 +128,13 @@ def test_blank_lines_have_all_that_was_requested(run: Run, transport: FakeTransp
 
 
 def _row(source: str, translation: str, output_tokens: int, finish_reason: str) -> dict[str, Any]:
-    """An object of `--json`."""
+    """An output object of `--json`."""
     names = ("source", "translation", "output_tokens", "finish_reason")
     return dict(zip(names, (source, translation, output_tokens, finish_reason), strict=True))
 
 
-def test_alternatives_want_json(run: Run, transport: FakeTransport) -> None:
-    """There is no place for them in a line of text."""
+def test_alternatives_require_json(run: Run, transport: FakeTransport) -> None:
+    """A line of plain text cannot contain alternatives."""
     with pytest.raises(UsageError, match="only --json and jsonl show it"):
         run("a", "--num-return-sequences", "2")
     with pytest.raises(UsageError, match="only --json and jsonl show it"):
@@ -142,16 +142,16 @@ def test_alternatives_want_json(run: Run, transport: FakeTransport) -> None:
     assert not transport.requests
 
 
-def test_cut_translations_are_told(
+def test_truncated_translations_are_reported(
     run: Run, transport: FakeTransport, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once, on stderr."""
+    """The command logs the number of truncated translations once."""
     assert len(run(stdin=b"a\ncut\ncut short\n")) == 3
     assert "2 of 3 translations were cut" in caplog.text
 
 
-def test_what_is_not_utf_8_is_told_with_its_line(run: Run, transport: FakeTransport) -> None:
-    """In one line, as a usage error."""
+def test_invalid_utf_8_is_reported_with_its_line(run: Run, transport: FakeTransport) -> None:
+    """The error is a usage error, and names the line or the argument."""
     with pytest.raises(UsageError, match="standard input, line 3: not valid UTF-8"):
         run(stdin=b"a\n\n\xff\nb\n")
     with pytest.raises(UsageError, match="text 2 is not valid UTF-8"):
@@ -170,7 +170,7 @@ def test_what_is_not_utf_8_is_told_with_its_line(run: Run, transport: FakeTransp
     ],
 )
 def test_a_wrong_option_is_a_usage_error(run: Run, words: tuple[str, str]) -> None:
-    """Before anything is sent, with the value in one line."""
+    """The message is one line."""
     with pytest.raises(UsageError) as caught:
         run("a", *words)
     assert "\n" not in str(caught.value)
@@ -179,10 +179,10 @@ def test_a_wrong_option_is_a_usage_error(run: Run, words: tuple[str, str]) -> No
 @pytest.mark.parametrize(
     ("error", "exit_code"), [(InvalidRequest("too\nlong"), 2), (ServerUnavailable("away"), 1)]
 )
-def test_errors_of_the_server_end_it_in_one_line(
+def test_errors_of_the_server_end_the_command(
     run: Run, transport: FakeTransport, error: Exception, exit_code: int
 ) -> None:
-    """That names the server and how far it came."""
+    """The message is one line, with the server's URL and the last translated line."""
     infer = transport.infer
 
     def fail(inputs: Any, timeout_s: float) -> dict[str, Any]:
@@ -199,14 +199,14 @@ def test_errors_of_the_server_end_it_in_one_line(
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 32])
-def test_a_refused_line_of_a_file_does_not_cost_the_rest(
+def test_a_refused_line_does_not_stop_the_others(
     run: Run,
     transport: FakeTransport,
     capfdbinary: pytest.CaptureFixture[bytes],
     caplog: pytest.LogCaptureFixture,
     batch_size: int,
 ) -> None:
-    """It is left empty and named by its number; order and number of lines stay."""
+    """A refused line is left empty and reported by its number; the order of lines is kept."""
     infer = transport.infer
 
     def refuse(inputs: Any, timeout_s: float) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def test_a_refused_line_of_a_file_does_not_cost_the_rest(
 
 
 def test_a_refused_connection_is_an_error_not_a_traceback(run: Run, free_port: int) -> None:
-    """With the real client."""
+    """The command uses its real transport here."""
     with pytest.raises(DragomanError, match="no Dragoman server at") as caught:
         run("a", "--url", f"http://127.0.0.1:{free_port}")
     assert caught.value.exit_code == 1
@@ -236,17 +236,17 @@ def test_a_refused_connection_is_an_error_not_a_traceback(run: Run, free_port: i
 def test_the_url_comes_from_the_environment(
     run: Run, monkeypatch: pytest.MonkeyPatch, free_port: int
 ) -> None:
-    """Unless an option says otherwise."""
+    """The variable `DRAGOMAN_URL` is the default of the option `--url`."""
     monkeypatch.setenv("DRAGOMAN_URL", f"http://127.0.0.1:{free_port}")
     with pytest.raises(DragomanError, match=str(free_port)):
         run("a")
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_progress_is_for_terminals_only(
+def test_progress_is_shown_on_a_terminal(
     run: Run, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
-    """And never among the results."""
+    """Progress is never part of the output, and `--quiet` turns it off."""
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -254,10 +254,10 @@ def test_progress_is_for_terminals_only(
     assert ("2 lines" in terminal.getvalue()) is not quiet
 
 
-def test_a_stderr_that_is_a_file_gets_nothing(
+def test_a_stderr_that_is_a_file_gets_no_progress(
     run: Run, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a log stays a log."""
+    """Progress would make log files unreadable."""
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
     run(stdin=b"a\n")
@@ -267,11 +267,11 @@ def test_a_stderr_that_is_a_file_gets_nothing(
 def test_each_line_is_flushed_before_the_next_is_read(
     transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one line a request, a program may talk to the command."""
+    """With one line a request, another program can exchange lines with the command."""
     written = io.BytesIO()
 
     class Dialogue(io.RawIOBase):
-        """Gives a line only when the one before was answered."""
+        """Provides a line only after the previous one was answered."""
 
         lines = iter([b"a\n", b"b\n", b""])
         expected = iter([b"", b"<A>\n", b"<A>\n<B>\n"])
@@ -296,22 +296,22 @@ def test_each_line_is_flushed_before_the_next_is_read(
 
 
 class _Raw(io.RawIOBase):
-    """Writes through, so that only what was flushed arrives."""
+    """Writes without a buffer, so that only flushed bytes arrive."""
 
     def __init__(self, target: io.BytesIO) -> None:
         self._target = target
 
     def writable(self) -> bool:
-        """Yes."""
+        """Always true."""
         return True
 
     def write(self, data: Any) -> int:
-        """On to the target."""
+        """Write to the target."""
         return self._target.write(data)
 
 
 def test_files_with_ids_and_columns(run: Run, transport: FakeTransport, tmp_path: Path) -> None:
-    """From file to file, or to standard output."""
+    """The output is a file or standard output."""
     objects, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     objects.write_text('{"id": 1, "body": "a"}\n\n{"id": 2, "body": "b"}\n')
     words = ("--format", "jsonl", "--field", "body", "--input", str(objects))
@@ -330,7 +330,7 @@ def test_files_with_ids_and_columns(run: Run, transport: FakeTransport, tmp_path
 
 
 def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_path: Path) -> None:
-    """The message says how, and nothing is translated twice."""
+    """The message names the option --resume, and no line is translated twice."""
     infer = transport.infer
 
     def fail(inputs: Any, timeout_s: float) -> dict[str, Any]:
@@ -351,10 +351,10 @@ def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_
     assert sorted(sent) == sorted(f"line {n}" for n in range(20))
 
 
-def test_no_file_is_written_over_without_force(
+def test_no_file_is_overwritten_without_force(
     run: Run, transport: FakeTransport, tmp_path: Path
 ) -> None:
-    """The error says what can be done; --resume is for what is not whole."""
+    """The message names the possible options; --resume is only for incomplete files."""
     source, target, partial = (tmp_path / name for name in ("in", "out", "out.partial"))
     source.write_text("a\n")
     words = ("--input", str(source), "--output", str(target))
@@ -392,19 +392,18 @@ def test_no_file_is_written_over_without_force(
         (("--format", "jsonl", "a text"), "text 1: not JSON"),
     ],
 )
-def test_files_that_make_no_sense(
+def test_invalid_arguments_for_files_are_refused(
     run: Run, transport: FakeTransport, words: tuple[str, ...], message: str
 ) -> None:
-    """In one line."""
     with pytest.raises(UsageError, match=message):
         run(*words)
     assert not transport.requests
 
 
-def test_a_line_of_another_format_names_itself(
+def test_a_line_of_another_format_is_reported(
     run: Run, transport: FakeTransport, tmp_path: Path
 ) -> None:
-    """In a file and on standard input."""
+    """The message names the file or standard input, and the line."""
     source = tmp_path / "in"
     source.write_text('{"text": "a"}\n{"text": 1}\n')
     with pytest.raises(UsageError, match="in, line 2: no text under 'text'"):
@@ -415,10 +414,10 @@ def test_a_line_of_another_format_names_itself(
         run("--input", str(source), "--output", str(tmp_path / "nowhere" / "out"))
 
 
-def test_progress_of_a_file_knows_its_end(
+def test_progress_of_a_file_shows_the_total(
     run: Run, transport: FakeTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How many of how many, and how fast."""
+    """Progress shows the finished lines, all lines and the speed."""
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -428,10 +427,10 @@ def test_progress_of_a_file_knows_its_end(
     assert "lines/s" in terminal.getvalue()
 
 
-def test_a_document_is_a_text_of_paragraphs(
+def test_a_document_is_translated_by_paragraph(
     run: Run, transport: FakeTransport, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Refused ones stay as they are, and are told by their number."""
+    """Refused paragraphs are left unchanged and reported by their numbers."""
     lines = run("--format", "document", stdin=b"One.\n\n  Two. Three.\n")
     assert lines == ["<ONE.>", "", "  <TWO. THREE.>"]
     assert transport.requests[0].inputs["split_sentences"][0]
@@ -450,7 +449,6 @@ def test_a_document_is_a_text_of_paragraphs(
     assert "paragraph 2 was refused: text 0 is bad" in caplog.text
 
 
-def test_shorter_sentences_are_asked_for(run: Run, transport: FakeTransport) -> None:
-    """By their tokens."""
+def test_the_most_tokens_of_a_sentence_are_sent(run: Run, transport: FakeTransport) -> None:
     run("One.", "--split-sentences", "--max-sentence-tokens", "30")
     assert transport.requests[0].inputs["max_sentence_tokens"] == [30]

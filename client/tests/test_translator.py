@@ -1,4 +1,4 @@
-"""Single requests and streams of them, over a transport without a server."""
+"""Single requests and batches, over a transport without a server."""
 
 import itertools
 import math
@@ -15,17 +15,17 @@ from stand_ins import FakeTransport, translated
 
 
 class RefusingTransport(FakeTransport):
-    """Refuses the request that holds a certain text."""
+    """Refuses a request that contains a certain text."""
 
     def infer(self, inputs: Any, timeout_s: float = 1.0) -> dict[str, Any]:
-        """Translate, or not."""
+        """Refuse the request, or answer it."""
         if b"bad" in inputs["text_input"]:
             raise InvalidRequest("text 1: bad")
         return super().infer(inputs)
 
 
 def test_a_text_gives_a_translation_and_a_list_a_list() -> None:
-    """Also a list of one, and other sequences."""
+    """A list of one text and other sequences give a list of translations."""
     with Translator(transport=FakeTransport()) as translator:
         assert translator.translate("a").text == "<A>"
         assert [t.text for t in translator.translate(["a"])] == ["<A>"]
@@ -33,7 +33,7 @@ def test_a_text_gives_a_translation_and_a_list_a_list() -> None:
 
 
 def test_no_texts_need_no_request() -> None:
-    """But options are checked all the same."""
+    """Options are also checked if there are no texts."""
     transport = FakeTransport()
     translator = Translator(transport=transport)
     assert translator.translate([]) == []
@@ -44,8 +44,8 @@ def test_no_texts_need_no_request() -> None:
 
 
 @pytest.mark.parametrize("texts", [b"a", 1, None, ["a", None], {"a": "b"}, iter(["a"])])
-def test_what_is_no_text_is_refused(texts: Any) -> None:
-    """Before anything is sent."""
+def test_invalid_texts_are_refused(texts: Any) -> None:
+    """No request is sent."""
     transport = FakeTransport()
     with pytest.raises(TypeError, match="must be str"):
         Translator(transport=transport).translate(texts)
@@ -54,20 +54,20 @@ def test_what_is_no_text_is_refused(texts: Any) -> None:
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf")])
 def test_a_timeout_must_be_positive(timeout_s: float) -> None:
-    """And an end in sight."""
+    """A timeout must also be finite."""
     with pytest.raises(ValueError, match="timeout_s"):
         Translator(timeout_s=timeout_s)
 
 
 def test_a_timeout_must_be_a_number() -> None:
-    """Neither True nor text."""
+    """A timeout may be neither a bool nor a string."""
     for value in (True, "30"):
         with pytest.raises(TypeError, match="timeout_s"):
             Translator(timeout_s=value)  # type: ignore[arg-type]
 
 
-def test_a_closed_translator_says_so() -> None:
-    """At every method."""
+def test_a_closed_translator_raises_an_error() -> None:
+    """Every method of a closed translator raises `RuntimeError`."""
     transport = FakeTransport()
     with Translator(transport=transport) as translator:
         pass
@@ -81,8 +81,8 @@ def test_a_closed_translator_says_so() -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 7, 200])
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_batches_keep_order_and_count(batch_size: int, concurrency: int) -> None:
-    """However long each request takes."""
+def test_batches_keep_order_and_number_of_texts(batch_size: int, concurrency: int) -> None:
+    """The requests of the batches take different times."""
     transport = FakeTransport(longest_delay_s=0.004)
     texts = [f"line {number}" for number in range(100)]
     translations = Translator(transport=transport).translate_batches(
@@ -95,8 +95,7 @@ def test_batches_keep_order_and_count(batch_size: int, concurrency: int) -> None
     assert all(request.inputs["target_language"] == ["de"] for request in transport.requests)
 
 
-def test_batches_run_at_once_but_not_more_than_asked() -> None:
-    """The limit is reached and held."""
+def test_batches_run_concurrently_up_to_the_limit() -> None:
     transport = FakeTransport(longest_delay_s=0.01)
     texts = [str(number) for number in range(60)]
     list(Translator(transport=transport).translate_batches(texts, batch_size=2, concurrency=3))
@@ -104,7 +103,7 @@ def test_batches_run_at_once_but_not_more_than_asked() -> None:
 
 
 def test_batches_read_only_a_little_ahead() -> None:
-    """An endless input is possible."""
+    """The input may be endless."""
     read = 0
 
     def endless() -> Iterator[str]:
@@ -137,8 +136,8 @@ def test_a_dialogue_gets_each_answer_before_the_next_question() -> None:
     assert heard == [translated(str(number)) for number in range(5)]
 
 
-def test_batches_check_their_arguments_at_once() -> None:
-    """Not only when somebody asks for the first translation."""
+def test_batches_check_their_arguments_immediately() -> None:
+    """Arguments are checked before the first translation is read."""
     translator = Translator(transport=FakeTransport())
     with pytest.raises(TypeError, match="use translate"):
         translator.translate_batches("one text")
@@ -150,8 +149,8 @@ def test_batches_check_their_arguments_at_once() -> None:
         translator.translate_batches([], beam_width=0)
 
 
-def test_batches_name_the_place_of_what_is_no_text() -> None:
-    """Among all texts, not in its batch."""
+def test_batches_report_an_invalid_text_with_its_index() -> None:
+    """The message has the index among all texts, not within a batch."""
     texts: list[Any] = ["a"] * 10
     texts[7] = 7
     stream = Translator(transport=FakeTransport()).translate_batches(texts, batch_size=2)
@@ -159,8 +158,8 @@ def test_batches_name_the_place_of_what_is_no_text() -> None:
         list(stream)
 
 
-def test_a_refused_batch_comes_after_the_good_ones_before_it() -> None:
-    """And ends the stream."""
+def test_a_refused_batch_is_reported_after_the_earlier_ones() -> None:
+    """The error of a refused batch ends the iteration."""
     texts = ["a", "b", "c", "bad", "d", "e"]
     stream = Translator(transport=RefusingTransport(0.01)).translate_batches(texts, batch_size=2)
     assert [next(stream).text, next(stream).text] == ["<A>", "<B>"]
@@ -169,8 +168,8 @@ def test_a_refused_batch_comes_after_the_good_ones_before_it() -> None:
     assert list(stream) == []
 
 
-def test_an_abandoned_stream_lets_its_threads_go() -> None:
-    """A reader that stops early leaves none behind."""
+def test_threads_of_an_abandoned_iteration_end() -> None:
+    """The reader stops before the last translation."""
     stream = Translator(transport=FakeTransport()).translate_batches(["a"] * 100, batch_size=1)
     next(stream)
     assert isinstance(stream, Iterator)
@@ -206,7 +205,7 @@ def test_the_examples_of_the_readme_run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Against servers that speak a gateway's and Triton's protocols."""
+    """The examples run against servers with the protocols of a gateway and of Triton."""
     readme = Path(dragoman_client.translator.__file__).parents[2] / "README.md"
     blocks = readme.read_text("utf-8").split("```python\n")[1:]
     assert len(blocks) == 12

@@ -51,7 +51,7 @@ MONOLINGUAL = (DOCBOOK, ANDROID, RESX)
 
 
 def reader(document: bytes = b"") -> XmlReader:
-    """Into the language that a document names, or German."""
+    """A reader whose target language is the one that the document names, or German."""
     named = re.search(
         rb"""(?:target-language|trgLang|<TS\b[^>]* language)=["']([\w-]+)""", document
     )
@@ -71,7 +71,7 @@ def events(document: bytes) -> Iterator[tuple[str, ...]]:
 
 
 def shared() -> list[Path]:
-    """Real documents that are well-formed."""
+    """Paths of real documents that are well-formed."""
     names = (path for folder in _FOLDERS for path in sorted((_SHARED / folder).rglob("*")))
     found = [path for path in names if path.suffix in {".xml", ".resx", ".ts", ".xlf", ".xliff"}]
     return [path for path in found if "empty" not in path.name and "invalid" not in path.name]
@@ -95,7 +95,7 @@ def test_tags_are_codes() -> None:
     assert segment.markup.codes[1].parent == 0
 
 
-def test_a_translation_is_put_in_its_place() -> None:
+def test_a_translation_replaces_its_text() -> None:
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         if len(segment.markup.codes) < 2:
             return "Über <PHP>", PlacedCodes(((5, 10),) * len(segment.markup.codes))
@@ -107,7 +107,7 @@ def test_a_translation_is_put_in_its_place() -> None:
     assert "<![CDATA[a < b]]>" in found
 
 
-def test_a_target_is_written_beside_its_source() -> None:
+def test_a_target_is_written_after_its_source() -> None:
     for document, wanted in (
         (XLIFF, b'Dr\xc3\xbccke <g id="1">Enter</g>'),
         (XLIFF_2, b'Dr\xc3\xbccke <pc id="1">Enter</pc>'),
@@ -124,7 +124,7 @@ def test_a_target_is_written_beside_its_source() -> None:
 
 
 @pytest.mark.parametrize("document", MONOLINGUAL)
-def test_outside_texts_nothing_changes(document: bytes) -> None:
+def test_bytes_outside_texts_do_not_change(document: bytes) -> None:
     assert written(reader(), document, identity) == document
     for noise in ("<b>&amp;]]>", "\"'", "ß日本"):
         assert list(events(written(reader(), document, hostile(noise)))) == list(events(document))
@@ -132,13 +132,13 @@ def test_outside_texts_nothing_changes(document: bytes) -> None:
 
 @given(documents() | monolingual(), NOISE, st.integers(0, 99))
 @settings(max_examples=200)
-def test_any_document(document: bytes, noise: str, seed: int) -> None:
+def test_random_documents(document: bytes, noise: str, seed: int) -> None:
     check_xml(document, noise, Random(seed))
 
 
 @given(bilingual(), NOISE, st.integers(0, 99))
 @settings(max_examples=100)
-def test_any_document_with_translations(document: bytes, noise: str, seed: int) -> None:
+def test_random_bilingual_documents(document: bytes, noise: str, seed: int) -> None:
     check_bilingual(document, noise, Random(seed))
 
 
@@ -154,10 +154,10 @@ def test_real_documents(path: Path) -> None:
         assert same == original(reader(), document) == document
         assert list(events(changed)) == list(events(document))
     else:
-        list(events(changed))  # well-formed
+        list(events(changed))  # fails if it is not well-formed
 
 
-def test_what_is_not_well_formed_is_refused() -> None:
+def test_invalid_documents_are_refused() -> None:
     for document, message in (
         (b"<a><b></a>", r"line 1, column 9: mismatched tag"),
         (b"", "no element found"),
@@ -169,26 +169,26 @@ def test_what_is_not_well_formed_is_refused() -> None:
 
 
 def test_the_root_may_come_late() -> None:
-    """A long comment before it does not change what the document is."""
+    """A long comment before the root does not change the detected format."""
     begin = b"<?xml version='1.0'?><!--" + b"-x" * 20_000 + b"-->"
     for chunk in (100, 1 << 16):
         assert texts(reader(), begin + XLIFF_2, chunk) == ["Press Enter."]
         assert texts(reader(), begin + ANDROID, chunk) == ["It's new, %1$s!"]
 
 
-def test_spaces_count_where_an_element_says_so() -> None:
+def test_spaces_are_kept_where_an_element_requires_it() -> None:
     document = b"<a>x  y <b xml:space='preserve'>c  d</b> e  f</a>"
     assert texts(reader(), document) == ["x y c  d e f"]
 
 
-def test_what_is_translated_in_what_is_not() -> None:
+def test_translatable_elements_in_untranslatable_ones() -> None:
     document = b"<a>x <b translate='no'>y <i translate='yes'>z</i></b></a>"
     assert texts(reader(), document) == ["x", "z"]
 
 
 @pytest.mark.parametrize("element", ["svg", "code", "footnote"])
-def test_a_long_element_in_a_text_is_not_held(element: str) -> None:
-    """It splits the text, and is returned while it is read."""
+def test_a_long_element_in_a_text_is_not_buffered(element: str) -> None:
+    """A long element splits the text, and is returned while it is read."""
     profile = "html" if element != "footnote" else "article"
     begin = f"<{profile}><p>Before <{element}>".encode()
     document = begin + b"<g>x y</g>" * 300_000 + f"</{element}> after</p></{profile}>".encode()
@@ -202,18 +202,18 @@ def test_a_long_element_in_a_text_is_not_held(element: str) -> None:
     assert written(reader(), document, identity) == document
 
 
-def test_attributes_that_look_like_others_stay() -> None:
+def test_attribute_values_that_look_like_attributes_are_kept() -> None:
     document = XLIFF.replace(b"</source>", b"</source><target a=' state=\"new\"' state='new'/>", 1)
     found = written(reader(), document, identity)
     assert b'<target a=\' state="new"\' state="needs-review-translation"' in found
 
 
-def test_a_target_knows_the_prefixes_of_its_source() -> None:
+def test_a_target_declares_the_prefixes_of_its_source() -> None:
     document = XLIFF.replace(b"<source>Press", b"<source xmlns:x='u'><x:y/>Press")
     assert xml_tree(written(reader(), document, identity)) is not None
 
 
 @pytest.mark.parametrize("name", ["unicode_escape", "utf-7", "cp037", "idna", "utf-8-sig", "hz"])
-def test_an_encoding_whose_bytes_mean_several_things_is_refused(name: str) -> None:
+def test_an_unsupported_encoding_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not supported: convert the document to UTF-8"):
         read(reader(), f"<?xml version='1.0' encoding='{name}'?><a>b</a>".encode())

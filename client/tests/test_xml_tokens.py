@@ -1,4 +1,4 @@
-"""XML tokens: their bytes are the document's, their contents are expat's."""
+"""XML tokens: their bytes are those of the document, their contents are those expat finds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xml_documents import documents
 def tokens_of(
     document: bytes, chunk_bytes: int = 1 << 20, encoding: str | None = None, **form: bool
 ) -> list[XmlToken]:
-    """The tokens of a document that comes in chunks."""
+    """The tokens of a document that is read in chunks."""
     source = XmlTokens(encoding, **form)
     found = []
     for begin in range(0, len(document), chunk_bytes):
@@ -24,7 +24,7 @@ def tokens_of(
 
 
 def whole(tokens: list[XmlToken]) -> list[tuple[object, ...]]:
-    """Tokens, with texts that stand side by side joined."""
+    """The tokens, with adjacent texts joined."""
     joined: list[tuple[object, ...]] = []
     for token in tokens:
         written = (token.kind, token.name, token.attributes, token.text, token.raw)
@@ -36,7 +36,7 @@ def whole(tokens: list[XmlToken]) -> list[tuple[object, ...]]:
 
 
 def test_every_kind_of_token_has_its_bytes() -> None:
-    """References, CDATA, comments, instructions and empty-element tags."""
+    """Kinds include references, CDATA, comments, instructions and empty-element tags."""
     document = (
         b'<?xml version="1.0"?>\n<!DOCTYPE a SYSTEM "a.dtd" [<!-- <b> --><!ENTITY x "y">]>\n'
         b'<a k="&lt;">1 &amp; &#50;\r\n<b/>&x;&other;<![CDATA[c &amp; ]]>d<?e f?><!--g--></a>\n'
@@ -61,16 +61,15 @@ def test_every_kind_of_token_has_its_bytes() -> None:
 
 
 @given(document=documents(), chunk_bytes=st.integers(1, 50))
-def test_chunk_borders_change_nothing(document: bytes, chunk_bytes: int) -> None:
-    """The bytes are the document's, and the tokens the same wherever it is cut."""
+def test_tokens_do_not_depend_on_the_size_of_chunks(document: bytes, chunk_bytes: int) -> None:
+    """The bytes of all tokens are those of the document."""
     found = tokens_of(document)
     assert b"".join(token.raw for token in found) == document
     assert whole(tokens_of(document, chunk_bytes)) == whole(found)
 
 
 @given(document=documents())
-def test_the_text_is_what_another_reader_finds(document: bytes) -> None:
-    """Texts and start tags, compared with ElementTree."""
+def test_texts_and_attributes_are_those_of_elementtree(document: bytes) -> None:
     tree = ElementTree.fromstring(document)
     found = tokens_of(document)
     assert "".join(t.text for t in found if t.kind in ("text", "cdata")) == "".join(tree.itertext())
@@ -92,7 +91,7 @@ def test_the_text_is_what_another_reader_finds(document: bytes) -> None:
 )
 @pytest.mark.parametrize("chunk_bytes", [1, 1000])
 def test_encodings(python: str, declared: str | None, chunk_bytes: int) -> None:
-    """Offsets are bytes in every encoding, and its name is known."""
+    """Offsets count bytes in every encoding, and the name of the encoding is known."""
     declaration = f'<?xml version="1.0" encoding="{declared}"?>' if declared else ""
     document = f"{declaration}<a>é<b>ü</b></a>".encode(python)
     source = XmlTokens()
@@ -105,8 +104,8 @@ def test_encodings(python: str, declared: str | None, chunk_bytes: int) -> None:
     assert "é<b>".encode(source.encoding) in document
 
 
-def test_a_known_encoding_wins() -> None:
-    """Such as that of a message's header."""
+def test_a_given_encoding_takes_precedence() -> None:
+    """An encoding may be given by the header of a message, for example."""
     document = '<?xml version="1.0" encoding="utf-8"?><a>é</a>'.encode("latin-1")
     assert tokens_of(document, encoding="ISO-8859-1")[2].text == "é"
 
@@ -137,24 +136,24 @@ def test_a_known_encoding_wins() -> None:
         ),
     ],
 )
-def test_what_is_refused(document: bytes, message: str) -> None:
-    """One line that says where."""
+def test_invalid_documents_are_refused(document: bytes, message: str) -> None:
+    """The message is one line, which names the position."""
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
         tokens_of(document)
     assert str(error.value) == message
 
 
 @pytest.mark.parametrize("chunk_bytes", [1 << 14, 1 << 20, 1 << 26])
-def test_a_huge_attribute_is_refused_at_once(chunk_bytes: int) -> None:
-    """It is neither held nor read again and again."""
+def test_a_huge_attribute_is_refused_early(chunk_bytes: int) -> None:
+    """A huge attribute is neither buffered nor read repeatedly."""
     begun = time.monotonic()
     with pytest.raises(ValueError, match="more than 8388608 bytes"):
         tokens_of(b'<a b="' + b"x" * (6 * MOST_TOKEN_BYTES) + b'"/>', chunk_bytes)
     assert time.monotonic() - begun < 5
 
 
-def test_depth_is_no_recursion() -> None:
-    """100,000 elements, one in the other."""
+def test_deep_nesting_causes_no_recursion() -> None:
+    """The document has 100,000 nested elements."""
     document = b"<a>" * 100_000 + b"x" + b"</a>" * 100_000
     assert len(tokens_of(document, 1 << 16)) == 200_001
 
@@ -164,7 +163,7 @@ def test_depth_is_no_recursion() -> None:
     [(b"", []), (b"a <b>c</b> d", ["text", "start", "text", "end", "text"]), (b"<!--a-->", None)],
 )
 def test_fragments(fragment: bytes, kinds: list[str] | None) -> None:
-    """A text with elements is no document, and is read all the same."""
+    """A text with elements is not a document, but can be read."""
     found = tokens_of(fragment, is_fragment=True)
     assert b"".join(token.raw for token in found) == fragment
     assert [token.kind for token in found] == (["comment"] if kinds is None else kinds)
@@ -179,8 +178,8 @@ def test_fragments(fragment: bytes, kinds: list[str] | None) -> None:
         (b"a <b>", "line 1, column 8: mismatched tag"),
     ],
 )
-def test_fragments_cannot_leave_their_place(fragment: bytes, message: str) -> None:
-    """A fragment cannot close the elements around it; positions are relative to the fragment."""
+def test_fragments_cannot_close_outer_elements(fragment: bytes, message: str) -> None:
+    """Positions in the message are relative to the fragment."""
     with pytest.raises(ValueError) as error:  # noqa: PT011  its begin is compared
         tokens_of(fragment, is_fragment=True)
     assert str(error.value).startswith(message)

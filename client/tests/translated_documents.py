@@ -35,7 +35,7 @@ def texts(reader: Reader, document: bytes, chunk: int = 1 << 16) -> list[str]:
 
 
 def original(reader: Reader, document: bytes) -> bytes:
-    """What was read, joined."""
+    """The bytes that the reader returns, joined."""
     parts = read(reader, document)
     return b"".join(part.content if isinstance(part, Raw) else part.original for part in parts)
 
@@ -79,7 +79,7 @@ def swapped(segment: Segment) -> tuple[str, PlacedCodes]:
 
 
 def shuffled(random: Random) -> Translator:
-    """A translator that moves words and elements, each within the element that it is in."""
+    """A translator that moves words and elements, each within its parent element."""
 
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         codes = segment.markup.codes
@@ -111,7 +111,7 @@ def shuffled(random: Random) -> Translator:
 def _parts(
     segment: Segment, parent: int | None, children: dict[int | None, list[int]], random: Random
 ) -> list[str | int]:
-    """Words of an element, with the space behind each, and indices of the codes in it."""
+    """The words of an element, each with the space after it, and the indices of its codes."""
     codes = segment.markup.codes
     position, end = (0, len(segment.text)) if parent is None else codes[parent][:2]
     found: list[str | int] = []
@@ -126,7 +126,7 @@ def _parts(
 
 
 def careless(random: Random) -> Translator:
-    """A translator that loses codes, has some too many, and puts them anywhere."""
+    """A translator that loses or adds codes, and puts them at random positions."""
 
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         number = max(0, len(segment.markup.codes) + random.choice((-1, 0, 0, 1)))
@@ -147,5 +147,5 @@ def blank(space: str) -> Translator:
 
 
 def at_once(segment: Segment) -> tuple[str, PlacedCodes]:
-    """No text is left, and all elements are empty."""
+    """A translator that returns no text, so that all elements are empty."""
     return "", PlacedCodes(((0, 0),) * len(segment.markup.codes))

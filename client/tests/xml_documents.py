@@ -1,4 +1,4 @@
-"""XML documents for tests, written out and random."""
+"""XML documents for tests: templates of formats, and random content."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _TEXTS = st.text(
 
 @st.composite
 def _pieces(draw: st.DrawFn, depth: int = 3, names: Sequence[str] = _NAMES) -> str:
-    """Content of an element."""
+    """Random content of an element."""
     kinds = ["text", "reference", "cdata", "comment", "instruction", "empty"]
     written = []
     for _ in range(draw(st.integers(0, 4))):
@@ -103,7 +103,7 @@ def _pieces(draw: st.DrawFn, depth: int = 3, names: Sequence[str] = _NAMES) -> s
 
 @st.composite
 def documents(draw: st.DrawFn) -> bytes:
-    """A well-formed document."""
+    """A random well-formed document."""
     declaration = draw(st.sampled_from(["", '<?xml version="1.0"?>\n', "\ufeff"]))
     return f'{declaration}<root xmlns:x="u">{draw(_pieces())}</root>\n'.encode()
 
@@ -120,7 +120,7 @@ def _documents_of(draw: st.DrawFn, formats: Mapping[str, tuple[str, tuple[str, .
 
 @st.composite
 def _texts(draw: st.DrawFn, names: Sequence[str]) -> str:
-    """Words, and elements of a format."""
+    """Random words, and elements of a format."""
     word = st.sampled_from(
         ("Word ", " and more", "%1$s ", "{x} ", "&lt;b>", "&lt;/b&gt; ", "\\n", "\\'")
     )
@@ -129,10 +129,10 @@ def _texts(draw: st.DrawFn, names: Sequence[str]) -> str:
 
 
 def monolingual() -> st.SearchStrategy[bytes]:
-    """Documents of the formats whose texts are replaced."""
+    """Documents of formats in which a translation replaces its source."""
     return _documents_of(_FORMATS)
 
 
 def bilingual() -> st.SearchStrategy[bytes]:
-    """Documents of the formats whose translations stand beside the texts."""
+    """Documents of formats in which a translation is written beside its source."""
     return _documents_of(_BILINGUAL)
