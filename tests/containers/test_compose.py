@@ -111,7 +111,7 @@ def test_the_gateway_stops_without_loss(podman: Podman, started: Composed, key: 
 
 
 def test_the_local_profile_needs_no_tls_and_no_key(compose: Composed, started: Composed) -> None:
-    """Last: it stops the services of the other profile."""
+    """This test is last, because it stops the services of the other profile."""
     started.run("--profile", "cpu", "--profile", "triton", "down", "--volumes")
     services = ("fetch-models-cpu", "triton-cpu", "gateway-local", "proxy-local")
     with compose.up(("local",), *services):

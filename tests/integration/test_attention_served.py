@@ -26,7 +26,7 @@ TARGET = "Das Tier überquerte die Straße nicht, weil es zu müde war."
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
+def test_attention_equals_the_bundles(shipped: Served, protocol: str) -> None:
     client: Client = getattr(shipped, protocol)
     found = client.score(TEXT, TARGET, return_attention=True).attention
     translator = Translator(BUNDLE)
@@ -45,7 +45,7 @@ def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_translations_come_with_it(shipped: Served, protocol: str) -> None:
+def test_translations_can_include_attention(shipped: Served, protocol: str) -> None:
     client: Client = getattr(shipped, protocol)
     (plain,) = client.translate([TEXT])
     assert plain.attention is None

@@ -219,7 +219,7 @@ def test_a_token_opens_translation_and_nothing_else(proxy: Proxy) -> None:
         "/inference.GRPCInferenceService/RepositoryModelLoad",
     ],
 )
-def test_a_path_that_clients_do_not_need_is_not_there(proxy: Proxy, path: str) -> None:
+def test_a_path_that_clients_do_not_need_is_not_found(proxy: Proxy, path: str) -> None:
     assert proxy.ask(path) == 404
     assert proxy.ask(path, b"{}") == 404
 
@@ -235,7 +235,7 @@ def test_a_path_that_clients_do_not_need_is_not_there(proxy: Proxy, path: str) -
         "/v2/models/translate/infer?a=b",
     ],
 )
-def test_infer_is_refused_however_it_is_spelled(proxy: Proxy, path: str) -> None:
+def test_infer_is_refused_in_every_spelling(proxy: Proxy, path: str) -> None:
     """A JSON tensor whose shape claims 10^12 would crash Triton, also beside a binary part."""
     tensors = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [10**12], "data": [1]}]}
     body = json.dumps(tensors).encode()
@@ -246,7 +246,7 @@ def test_infer_is_refused_however_it_is_spelled(proxy: Proxy, path: str) -> None
         assert b"\n" not in answer
 
 
-def test_a_path_that_only_leads_to_a_published_one_is_sent_as_that(proxy: Proxy) -> None:
+def test_a_path_that_normalizes_to_a_published_one_is_sent_normalized(proxy: Proxy) -> None:
     """Otherwise Triton could read it differently from the proxy."""
     for path in (
         "/v2/models/translate/infer/../generate",
@@ -338,8 +338,8 @@ def test_our_client_gets_through(proxy: Proxy, scheme: str) -> None:
         translator.translate("Good morning.")
 
 
-def test_haste_is_refused(proxy: Proxy) -> None:
-    """Also requests without a token."""
+def test_too_many_requests_are_refused(proxy: Proxy) -> None:
+    """The rate limit also applies to requests without a token."""
     time.sleep(1.5)  # until the requests of other tests no longer count
     statuses = [proxy.ask("/v2/health/ready") for _ in range(6 * RATE)]
     assert set(statuses) == {200, 429}
