@@ -59,7 +59,7 @@ def test_a_key_is_printed_once_and_kept_as_a_hash(keys: Command) -> None:
     assert secret.encode() not in on_disk
 
 
-def test_all_that_a_key_has(keys: Command) -> None:
+def test_all_properties_of_a_key(keys: Command) -> None:
     words = ("--label", "x", "--expires", "2099-01-31", "--protocols", "own", "deepl", "--no-cache")
     limits = ("--requests-per-minute", "60", "--characters-per-month", "500000")
     added = keys.json("add", *words, *limits, "--concurrent-requests", "none")
@@ -79,7 +79,7 @@ def test_all_that_a_key_has(keys: Command) -> None:
     }
 
 
-def test_limits_that_are_given_change(keys: Command) -> None:
+def test_only_given_limits_change(keys: Command) -> None:
     key_id = keys.json("add", "--requests-per-minute", "60", "--concurrent-requests", "3")["id"]
     printed = keys("limit", key_id, "--requests-per-minute", "none", "--characters-per-month", "9")
     assert printed == f"{key_id}: characters per month 9, concurrent requests 3\n"
