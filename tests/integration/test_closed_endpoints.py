@@ -191,7 +191,7 @@ def test_only_backends_that_a_model_names_are_installed(shipped: Served) -> None
 
 
 def test_vertex_ai_variables_open_no_further_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton would listen on every address there, and none of the above would be closed."""
+    """Triton would listen there on every address, and none of the endpoints would be closed."""
     (port,) = free_ports(1)
     monkeypatch.setenv("AIP_MODE", "PREDICTION")
     monkeypatch.setenv("AIP_HTTP_PORT", str(port))

@@ -43,7 +43,7 @@ def test_a_long_text_keeps_its_layout(shipped: Served, protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
-    """The model was trained on single sentences, and translates only some of several."""
+    """The model was trained on single sentences, and omits some of several sentences."""
     translator: Translator = getattr(shipped, protocol)
     sentences = ["I am hungry.", "I have time.", "See you tomorrow."]
     apart = [one.text for one in translator.translate(sentences, target_language="de")]

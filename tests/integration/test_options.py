@@ -160,7 +160,7 @@ def test_a_stream_accepts_constraints(shipped: Served, name: str) -> None:
     assert last_of(client.translate_stream(TEXTS[0], **options)) == whole
 
 
-def test_the_endpoint_for_json_takes_lists(shipped: Served) -> None:
+def test_the_endpoint_for_json_accepts_lists(shipped: Served) -> None:
     body = {"text_input": TEXTS[0], "suppress": ["Tee", "Tasse"], "prefix": "Ich"}
     status, answer = shipped.generate(body)
     assert status == 200

@@ -252,7 +252,7 @@ def test_deeply_nested_json_costs_one_restart_of_triton(tmp_path: Path) -> None:
         assert after["engine"] == before["engine"]
 
 
-def test_a_busy_engine_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
+def test_a_busy_engine_is_not_considered_hung(tmp_path: Path) -> None:
     # Less than the default of 10 s, so that a slow machine has as much margin.
     with serving(tmp_path, "--engine-timeout=3") as server:
         before = server.pids()

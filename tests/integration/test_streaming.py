@@ -63,7 +63,7 @@ def test_the_last_event_has_the_other_requested_outputs(
 
 
 def test_greedy_search_is_streamed_token_by_token(shipped: Served) -> None:
-    """A slow reader gets fewer updates, so the model continues this text up to the limit."""
+    """A slow reader gets fewer updates, so this is a text that the model continues to the limit."""
     text = "Tom and Mary and John " * 20
     messages = shipped.events(text_input=text, beam_width=1, max_tokens=320)
     assert len(messages) > 3
@@ -133,7 +133,7 @@ def test_our_client_reads_it(shipped: Served, protocol: str) -> None:
 
 
 def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:
-    """In Triton's strict mode they do, after a few dozen."""
+    """In Triton's strict mode, a few dozen refused streams end the server."""
     for _ in range(100):
         with pytest.raises(InvalidRequest, match=r"^beam_width is 99"):
             list(shipped.grpc.translate_stream(TEXT, beam_width=99))

@@ -80,7 +80,7 @@ def test_a_lock_has_versions_and_digests_but_no_server(path: Path) -> None:
     ("lock", "python"),
     [(lock, python) for lock in MAKE for python in PYTHONS if python >= MAKE[lock][0]],
 )
-def test_a_lock_fits_what_is_required(lock: str, python: str, machine: str) -> None:
+def test_a_lock_fits_the_requirements(lock: str, python: str, machine: str) -> None:
     found = versions(lock, python, machine)
     for one in required(MAKE[lock][1]):
         if one.name != "torch" and holds(one, python, machine):

@@ -212,7 +212,7 @@ PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\
 def test_a_body_that_arrives_too_slowly_ends(
     slow: RunningGateway, line: bytes, headers: bytes, begin: bytes, piece: bytes, status: bytes
 ) -> None:
-    """A few bytes come every 50 ms, below the rate of `--upload-timeout-s`."""
+    """A few bytes arrive every 50 ms, which is below the rate of `--upload-timeout-s`."""
     head = line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n" + begin
     answer = b""
     with socket.create_connection(("127.0.0.1", slow.port), 0.05) as connection:

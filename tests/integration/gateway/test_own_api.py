@@ -250,7 +250,7 @@ def test_texts_with_tags(gateway: RunningGateway, document: dict[str, Any]) -> N
 def test_tags_in_plain_text_stay_in_every_protocol(
     gateway: RunningGateway, path: str, body: dict[str, str], found: str
 ) -> None:
-    """Without a format; also for texts whose sentences are cached one by one."""
+    """No format is given, and some of the texts have sentences that are cached separately."""
     text = "<p>I like <b>red</b> cars. Good morning.</p>"
     field = "q" if path == "/translate" else "text"
     for _ in range(2):

@@ -64,7 +64,7 @@ def test_translate(client: NeuralMachineTranslationClient, shipped: Served) -> N
     assert under_way.result().translations[0].text == "Guten Morgen."
 
 
-def test_the_id_of_a_request_comes_back(client: NeuralMachineTranslationClient) -> None:
+def test_the_id_of_a_request_is_returned(client: NeuralMachineTranslationClient) -> None:
     request = riva_nmt_pb2.TranslateTextRequest(
         texts=["Hello."], source_language="en", target_language="de"
     )
@@ -201,7 +201,7 @@ def test_health(riva: RunningGateway) -> None:
         assert status_of(lambda: stub.Check(request))[0] == grpc.StatusCode.NOT_FOUND
 
 
-def test_it_is_counted_and_logged(
+def test_calls_are_counted_and_logged(
     riva: RunningGateway, client: NeuralMachineTranslationClient
 ) -> None:
     labels = '{endpoint="translate",protocol="riva",status="2xx"}'

@@ -521,7 +521,7 @@ def test_a_refusal_is_visible_and_clears_the_old_translation(
     assert 0 <= value(page, "getElementById('notice').getBoundingClientRect().top") < 50
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab(
+def test_a_key_is_requested_and_kept_for_the_tab(
     browser: Page, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
     with contextlib.closing(open_database(tmp_path)) as database, transaction(database):

@@ -127,7 +127,7 @@ def test_the_peer_may_use_all_cores_in_either_way_or_one() -> None:
     assert len(peer_processes(1)) == 2
 
 
-def test_parts_are_cut_by_tokens_only_where_there_are_parts() -> None:
+def test_batching_by_tokens_is_only_tried_in_batches_of_several() -> None:
     peers = {process: FakeWorker("peer", 1.0, []) for process in peer_processes(2)}
     assert len(peer_settings(peers, batch_size=1)) == 6
     by_tokens = [s for s in peer_settings(peers, batch_size=8) if s.batching == "tokens"]

@@ -61,7 +61,7 @@ def test_lost_duplicate_and_moved_elements(translation: str, once: float, in_par
     assert found.in_parent == pytest.approx(in_parent)
 
 
-def test_the_best_pieces_are_found_in_other_words() -> None:
+def test_the_best_parts_are_found_in_other_words() -> None:
     text = "wir lieben rote Autos, und alte Häuser"
     pieces = best_pieces(text, ["Wir mögen", "rote Autos", ", und", "alte Häuser", ""])
     assert pieces == ["wir lieben ", "rote Autos", ", und ", "alte Häuser", ""]

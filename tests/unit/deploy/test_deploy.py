@@ -119,7 +119,7 @@ def test_variables_of_the_gateway_are_settings(services: dict[str, Any]) -> None
 
 
 def test_every_image_can_be_replaced_and_is_the_same_everywhere() -> None:
-    """The command in docs/deployment.md that pins them reads the example."""
+    """The command in docs/deployment.md that pins the images reads the example."""
     dockerfiles = {name: (DEPLOY / name).read_text() for name in DOCKERFILES}
     defaults = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", COMPOSE.read_text()))
     example = (REPOSITORY / ".env.example").read_text()

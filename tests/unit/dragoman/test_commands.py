@@ -182,7 +182,7 @@ def test_unusable_text_and_numbers_are_refused(
         ["translate", "--url", "ftp://nonsense", "text"],
     ],
 )
-def test_a_users_error_is_one_line(
+def test_a_users_error_is_reported_in_one_line(
     words: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -238,10 +238,10 @@ def test_a_demonstration_shows_the_directions_for_which_it_has_sentences(
 
 
 @pytest.mark.parametrize("told", [("it", "es"), ("it", "en")])
-def test_a_demonstration_without_sentences_is_one_line(
+def test_a_demonstration_without_sentences_is_refused_in_one_line(
     told: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """None in one of the model's languages, or none that it translates from."""
+    """There may be no sentences in the model's languages, or only in target languages."""
     assert demonstrate(monkeypatch, Served((told,))) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

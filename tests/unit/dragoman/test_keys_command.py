@@ -150,13 +150,13 @@ def test_labels_are_one_line(keys: Command) -> None:
     assert "--label" in keys("add", "--label", "x" * 201, code=2)
 
 
-def test_a_damaged_state_is_one_line(keys: Command) -> None:
+def test_a_damaged_state_is_reported_in_one_line(keys: Command) -> None:
     keys.folder.mkdir(mode=0o700)
     (keys.folder / FILE_NAME).write_text("text" * 1000)
     assert "is damaged or not a SQLite file" in keys("list", code=1 + 1)
 
 
-def test_a_state_that_another_process_holds_is_one_line(
+def test_a_state_locked_by_another_process_is_reported_in_one_line(
     keys: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman_gateway.core.store._BUSY_MS", 50)

@@ -169,7 +169,7 @@ def test_no_text_ends_the_script_that_contains_it() -> None:
         (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
     ],
 )
-def test_wrong_input_is_one_line(
+def test_invalid_input_is_refused_in_one_line(
     words: tuple[str, ...],
     message: str,
     random_bundle: Path,
@@ -318,7 +318,7 @@ def test_characters_without_a_font_are_reported_in_one_line(
         (("red", "--translation", ""), "the translation is empty"),
     ],
 )
-def test_wrong_input_to_a_checkpoint_is_one_line(
+def test_invalid_input_to_a_checkpoint_is_refused_in_one_line(
     words: tuple[str, ...],
     message: str,
     random_checkpoint: MakeBundle,

@@ -112,7 +112,7 @@ def test_a_choice_that_links_most_anchors_wrongly_is_replaced(directions: Direct
     assert against[0].heads == (DIAGONAL,)
 
 
-def test_a_choice_by_anchors_that_agrees_nearly_as_well_is_taken() -> None:
+def test_a_choice_by_anchors_with_similar_agreement_is_used() -> None:
     random = np.random.default_rng(0)
     knowing = Directions(tuple(made_up(random, length, 40, first=1.0) for length in (4, 6, 9)))
     nominees = nominate(knowing, anchors_by(FIRST_HALF), "made up")

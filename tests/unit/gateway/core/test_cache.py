@@ -117,7 +117,7 @@ def test_an_entry_that_is_put_again_counts_once() -> None:
 
 
 def test_memory_stays_within_the_limit() -> None:
-    """The size that Python measures."""
+    """The test compares the size that Python measures."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -280,7 +280,7 @@ def test_the_check_against_the_document_can_fail() -> None:
     assert check(b"{}", path="/v2/other")
 
 
-def test_pages_of_other_origins_may_call_if_the_settings_say_so(app: Application) -> None:
+def test_pages_of_other_origins_may_call_if_the_settings_allow_it(app: Application) -> None:
     asks = {
         "origin": "https://page.example",
         "access-control-request-method": "POST",

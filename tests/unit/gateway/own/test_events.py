@@ -147,7 +147,7 @@ def test_a_slow_reader_slows_the_stream_down() -> None:
 
 
 def test_a_client_that_disconnects_just_as_an_event_arrives() -> None:
-    """The event must not be taken for the cancellation of its waiter."""
+    """The event must not be mistaken for the cancellation of its waiting task."""
 
     async def run() -> None:
         client = Client()

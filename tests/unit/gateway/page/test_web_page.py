@@ -107,7 +107,7 @@ def test_the_policy_has_the_hashes_of_the_attention_pages_code() -> None:
     assert not re.search(r"\son\w+=", page.partition("<script>")[0])
 
 
-def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
+def test_the_page_has_no_inline_code_and_no_external_files() -> None:
     page = (STATIC / "index.html").read_text("utf-8")
     assert not re.search(r"\s(style|on\w+)=", page)
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style", page)

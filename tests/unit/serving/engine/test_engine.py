@@ -179,7 +179,7 @@ def test_deadlines_hold(engine: Engine, session: CopySession, in_flight: bool) -
         future.result(WAIT_S)
 
 
-def test_priority_goes_first(engine: Engine, session: CopySession) -> None:
+def test_higher_priority_runs_first(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
     engine.submit([sentence(11)] * 8)
     wait_until(lambda: engine.rows == 8)

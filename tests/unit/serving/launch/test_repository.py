@@ -80,7 +80,7 @@ def test_a_model_for_another_backend_is_ignored(path: Path) -> None:
         ('key: "precision" value: { string_value: "auto"', _FP16, "no GPU here can be used"),
     ],
 )
-def test_what_cannot_be_served_is_reported_at_once(
+def test_an_unusable_repository_is_reported_at_once(
     path: Path, before: str, after: str, message: str
 ) -> None:
     config = path / "translate" / "config.pbtxt"

@@ -135,7 +135,7 @@ def test_a_closed_stderr_blocks_no_process() -> None:
     os.close(out.writing)
 
 
-def test_a_line_of_ours_follows_what_is_in_the_pipe() -> None:
+def test_our_lines_follow_earlier_output() -> None:
     out = Out()
     os.write(out.log.descriptor, b"first\n")
     out.log.say("second")

@@ -156,7 +156,7 @@ def test_pairs_name_their_pivot(routes: Routes) -> None:
     assert len({(one.source, one.target) for one in found}) == len(found)
 
 
-def test_a_detected_language_goes_through_a_pivot_too(routes: Routes) -> None:
+def test_a_detected_language_can_use_a_pivot(routes: Routes) -> None:
     pivoted = Routes(routes.bundles, "en")
     route = pivoted.choose_for([GERMAN, " "], "auto", "fr")
     assert (names(route), route.languages) == ("large romance", ("de", "en", "fr"))

@@ -409,7 +409,7 @@ def test_answers_arrive_without_a_metrics_port(triton: Triton, engine: Engine) -
     assert triton.metrics == []
 
 
-def test_finalizing_cancels_what_is_in_flight(triton: Triton, engine: Engine) -> None:
+def test_finalizing_cancels_requests_in_flight(triton: Triton, engine: Engine) -> None:
     request = asked()
     triton.execute(request)
     engine.take()

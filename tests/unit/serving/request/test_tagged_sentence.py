@@ -88,7 +88,7 @@ def test_a_sentence_without_tags_has_none() -> None:
 
 
 def test_too_many_tags_are_left_in() -> None:
-    """As terms they count as tokens, and the number of a sentence's tokens is limited."""
+    """Tags are terms whose tokens count, and the number of a sentence's tokens is limited."""
     assert TaggedSentence.of("Tom" + "<b></b>" * 128) is not None
     assert TaggedSentence.of("Tom" + "<b></b>" * 129) is None
     assert TaggedSentence.of("<a>" * 10_000 + "Tom" + "</b>" * 10_000) is None

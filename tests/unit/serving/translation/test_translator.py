@@ -260,7 +260,7 @@ def test_a_model_may_require_shorter_sentences(translator: Translator) -> None:
         (["red"], {"source_language": "de", "target_language": "de"}, "are both 'de'"),
     ],
 )
-def test_what_cannot_be_served_is_refused_by_name(
+def test_unsupported_requests_are_refused_by_name(
     translator: Translator, texts: list[str], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:

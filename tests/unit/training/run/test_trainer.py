@@ -874,7 +874,7 @@ def test_a_compiled_model_trains_the_same_in_few_graphs(
     assert len(graphs) == 1, "dropout does not cut the graph"
 
 
-def test_products_are_rounded_to_tf32_only_when_asked(text: Path, tmp_path: Path) -> None:
+def test_products_are_rounded_to_tf32_only_on_request(text: Path, tmp_path: Path) -> None:
     former = torch.get_float32_matmul_precision()
     try:
         Trainer(settings(1, "training.tf32=true"), text, tmp_path / "yes")
