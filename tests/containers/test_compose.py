@@ -73,14 +73,14 @@ def test_metrics_are_scraped(podman: Podman, started: Composed) -> None:
     wait_until(are_up)
 
 
-def test_services_inside_have_no_way_out(podman: Podman, started: Composed) -> None:
+def test_internal_services_have_no_internet_access(podman: Podman, started: Composed) -> None:
     script = "import socket; socket.create_connection(('1.1.1.1', 80), 3)"
     for service in ("triton-cpu", "gateway"):
         done = podman.inside(started.container(service), f'python3 -c "{script}"')
         assert "Network is unreachable" in done.stderr
 
 
-def test_a_killed_engine_comes_back(podman: Podman, started: Composed, key: str) -> None:
+def test_a_killed_engine_is_restarted(podman: Podman, started: Composed, key: str) -> None:
     find = "grep -l 'dragoman_serving[.]service' /proc/[0-9]*/cmdline | cut -d/ -f3"
     (process,) = podman.inside(started.container("triton-cpu"), find).stdout.split()
     podman.inside(started.container("triton-cpu"), f"kill -{signal.SIGKILL.value} {process}")
@@ -92,7 +92,7 @@ def test_a_killed_engine_comes_back(podman: Podman, started: Composed, key: str)
 
 
 def test_the_gateway_stops_without_loss(podman: Podman, started: Composed, key: str) -> None:
-    """A request of several seconds is answered although its gateway is stopped meanwhile."""
+    """A request of several seconds is answered although its gateway is stopped during it."""
     texts = [f"This is sentence number {number}." for number in range(400)]
     body = {"text": texts, "target_language": "de", "beam_width": 8}
     answers = []
@@ -111,7 +111,7 @@ def test_the_gateway_stops_without_loss(podman: Podman, started: Composed, key: 
 
 
 def test_the_local_profile_needs_no_tls_and_no_key(compose: Composed, started: Composed) -> None:
-    """Last: it stops the services of the other profile."""
+    """This test is last, because it stops the services of the other profile."""
     started.run("--profile", "cpu", "--profile", "triton", "down", "--volumes")
     services = ("fetch-models-cpu", "triton-cpu", "gateway-local", "proxy-local")
     with compose.up(("local",), *services):

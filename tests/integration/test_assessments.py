@@ -31,7 +31,7 @@ Protocol = Literal["grpc", "http"]
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 @pytest.mark.parametrize("width", [1, 4])
-def test_token_scores_and_confidence_are_the_engines(
+def test_token_scores_and_confidence_equal_the_engines(
     shipped: Served, protocol: Protocol, width: int
 ) -> None:
     client: Client = getattr(shipped, protocol)
@@ -83,7 +83,7 @@ def test_words_are_linked(shipped: Served, protocol: Protocol) -> None:
     assert (5, words.index("Boston.")) in tom.alignments.links
 
 
-def test_under_asyncio_it_is_the_same(shipped: Served) -> None:
+def test_results_are_the_same_with_asyncio(shipped: Served) -> None:
     options: Any = {"return_token_scores": True, "return_alignments": "soft"}
     expected = shipped.grpc.translate(TEXTS, **options)
 
@@ -95,7 +95,7 @@ def test_under_asyncio_it_is_the_same(shipped: Served) -> None:
         assert asyncio.run(translate(url)) == expected
 
 
-def test_generate_answers_with_what_was_asked_for(shipped: Served) -> None:
+def test_generate_returns_the_requested_outputs(shipped: Served) -> None:
     names = {"token_scores", "alignments", "confidences", "scores"}
     _, plain = shipped.generate({"text_input": TEXTS[0]})
     assert not names & set(plain)
@@ -112,7 +112,7 @@ def test_generate_answers_with_what_was_asked_for(shipped: Served) -> None:
         ({"return_scores": True, "split_sentences": True}, "return_scores: not with split_sent"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(
+def test_invalid_options_are_refused_by_name(
     shipped: Served, options: dict[str, Any], message: str
 ) -> None:
     status, answer = shipped.generate({"text_input": "a", **options})
@@ -182,7 +182,7 @@ def test_pairs_that_cannot_be_scored_are_named(
     assert (status, message in answer["error"]) == (400, True)
 
 
-def test_score_is_asked_without_a_client_too(shipped: Served) -> None:
+def test_scores_can_be_requested_without_a_client(shipped: Served) -> None:
     asked = {"text_input": ["Good night."] * 2, "target_input": ["Gute Nacht.", "Nein."]}
     status, found = shipped.generate(asked, model="score")
     assert status == 200
@@ -197,7 +197,7 @@ def test_score_is_asked_without_a_client_too(shipped: Served) -> None:
     assert "beam_width: not supported by the model score" in refused["error"]
 
 
-def test_the_command_shows_what_was_thought(
+def test_the_command_shows_the_assessments(
     shipped: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["translate", "--url", shipped.server.grpc_url, "Good morning, Tom."]
@@ -257,7 +257,7 @@ def test_the_command_scores_by_bundle_and_by_server(
         (["--tsv", "good", "--url", "ftp://x"], "ftp://x"),
     ],
 )
-def test_what_the_command_cannot_read_is_named(
+def test_input_that_the_command_cannot_read_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

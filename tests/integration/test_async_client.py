@@ -13,7 +13,7 @@ NUMBER = 5000
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_thousands_at_once_are_answered_each(shipped: Served, protocol: str) -> None:
+def test_thousands_of_concurrent_requests_are_all_answered(shipped: Served, protocol: str) -> None:
     server = shipped.server
     url = server.grpc_url if protocol == "grpc" else server.http_url
     texts = [f"I have {number} apples." for number in range(40)]
@@ -31,8 +31,8 @@ def test_thousands_at_once_are_answered_each(shipped: Served, protocol: str) -> 
     assert found == [right[texts[number % len(texts)]] for number in range(NUMBER)]
 
 
-def test_cancelled_tasks_give_their_requests_up(shipped: Served) -> None:
-    """Over gRPC; over HTTP Triton 24.10 does not notice that a client has disconnected."""
+def test_cancelled_tasks_cancel_their_requests(shipped: Served) -> None:
+    """Only over gRPC: over HTTP, Triton 24.10 does not notice that a client has disconnected."""
     url = shipped.server.grpc_url
     before = shipped.metric("sentences_cancelled_total")
 

@@ -26,7 +26,7 @@ TARGET = "Das Tier überquerte die Straße nicht, weil es zu müde war."
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
+def test_attention_equals_the_bundles(shipped: Served, protocol: str) -> None:
     client: Client = getattr(shipped, protocol)
     found = client.score(TEXT, TARGET, return_attention=True).attention
     translator = Translator(BUNDLE)
@@ -45,7 +45,7 @@ def test_attention_is_the_bundles(shipped: Served, protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_translations_come_with_it(shipped: Served, protocol: str) -> None:
+def test_translations_can_include_attention(shipped: Served, protocol: str) -> None:
     client: Client = getattr(shipped, protocol)
     (plain,) = client.translate([TEXT])
     assert plain.attention is None
@@ -60,7 +60,7 @@ def test_translations_come_with_it(shipped: Served, protocol: str) -> None:
         client.translate([TEXT] * 100, return_attention=True)
 
 
-def test_a_stream_refuses_it_by_name(shipped: Served) -> None:
+def test_a_stream_refuses_attention_by_name(shipped: Served) -> None:
     with pytest.raises(ValueError, match="return_attention: not supported in a stream"):
         list(shipped.grpc.translate_stream(TEXT, return_attention=True))
     (found,) = shipped.events(text_input=TEXT, return_attention=True)
@@ -68,7 +68,7 @@ def test_a_stream_refuses_it_by_name(shipped: Served) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_it_is_drawn_without_torch(shipped: Served, protocol: str, tmp_path: Path) -> None:
+def test_attention_is_drawn_without_torch(shipped: Served, protocol: str, tmp_path: Path) -> None:
     url = shipped.server.grpc_url if protocol == "grpc" else shipped.server.http_url
     out = tmp_path / "attention.html"
     words = ["attention", TEXT, "--server", url, "--target-language", "de", "--out", str(out)]
@@ -96,7 +96,7 @@ def test_it_is_drawn_without_torch(shipped: Served, protocol: str, tmp_path: Pat
             assert served[name] == value
 
 
-def test_the_servers_refusals_are_one_line(
+def test_the_servers_refusals_are_shown_in_one_line(
     shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url, out = shipped.server.grpc_url, str(tmp_path / "a.html")

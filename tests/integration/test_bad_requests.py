@@ -43,7 +43,7 @@ def clients(shipped: Served) -> tuple[Translator, Translator]:
         ("a", {"target_language": "xx"}, "target_language 'xx' is unknown; known: en, de, fr"),
     ],
 )
-def test_both_protocols_refuse_in_the_same_words(
+def test_both_protocols_refuse_with_the_same_message(
     shipped: Served, text: str, options: dict[str, Any], message: str
 ) -> None:
     for client in clients(shipped):
@@ -91,7 +91,7 @@ def test_long_texts_pass_when_split(shipped: Served) -> None:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_rubbish_in_generate_gets_one_error(
+def test_invalid_generate_bodies_get_one_error(
     shipped: Served, body: bytes, status: int, message: str
 ) -> None:
     found, answer = shipped.generate(body)
@@ -181,7 +181,9 @@ def sockets(served: Served) -> int:
 
 
 @pytest.mark.parametrize("sent", [HALF, HALF_BODY], ids=["head", "body"])
-def test_half_a_request_over_http_is_freed_and_delays_nobody(shipped: Served, sent: bytes) -> None:
+def test_an_incomplete_http_request_is_freed_and_does_not_delay_others(
+    shipped: Served, sent: bytes
+) -> None:
     before = sockets(shipped)
     with contextlib.ExitStack() as opened:
         for _ in range(MANY_CONNECTIONS):
@@ -195,7 +197,7 @@ def test_half_a_request_over_http_is_freed_and_delays_nobody(shipped: Served, se
     wait_for(lambda: sockets(shipped) < before + MANY_CONNECTIONS // 2)
 
 
-def test_what_is_no_http2_is_hung_up_on(shipped: Served) -> None:
+def test_connections_without_http2_are_closed(shipped: Served) -> None:
     with socket.create_connection(("127.0.0.1", shipped.server.ports.grpc), 10) as connection:
         connection.sendall(HALF)
         with contextlib.suppress(ConnectionResetError):

@@ -35,7 +35,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.thorough
-def test_objects_are_translated_once_and_left_in_parts(
+def test_objects_are_translated_once_and_written_in_parts(
     endpoint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     query = f"?endpoint_override={endpoint}&scheme=http"
@@ -61,7 +61,7 @@ def test_objects_are_translated_once_and_left_in_parts(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-def test_ray_translates_from_a_store_into_it_although_the_command_is_killed(
+def test_ray_translates_objects_although_the_command_is_killed(
     endpoint: str, random_bundle: Path, tmp_path: Path
 ) -> None:
     s3 = fs.S3FileSystem(endpoint_override=endpoint, scheme="http", allow_bucket_creation=True)
@@ -124,7 +124,7 @@ def test_ray_translates_from_a_store_into_it_although_the_command_is_killed(
     assert [row for row, error in enumerate(errors) if error] == [RAY_ROWS // 3]
 
 
-def test_a_uri_that_names_no_storage_is_one_line(
+def test_a_uri_without_storage_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     uri = "nothing://bucket/folder"

@@ -53,7 +53,9 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-def test_what_dies_costs_no_row(random_bundle: Path, tmp_path: Path, cluster: Any) -> None:
+def test_killed_nodes_and_actors_lose_no_row(
+    random_bundle: Path, tmp_path: Path, cluster: Any
+) -> None:
     write_input(tmp_path / "in", ROWS)
     whole = command(random_bundle, tmp_path, "whole")
     subprocess.run(whole, check=True, stdout=subprocess.DEVNULL)

@@ -50,7 +50,7 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.thorough
-def test_shards_that_are_killed_come_to_what_one_process_does(
+def test_killed_shards_give_the_same_result_as_one_process(
     random_bundle: Path, tmp_path: Path
 ) -> None:
     rows = 4000

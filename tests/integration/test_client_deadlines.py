@@ -58,7 +58,7 @@ def ask(url: str, method: str, asynchronously: bool) -> None:
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("asynchronously", [False, True])
 @pytest.mark.parametrize("method", ["translate", "translate_stream", "score"])
-def test_the_servers_deadline_is_no_refusal(
+def test_the_servers_deadline_is_not_a_refusal(
     served: Served,
     engine: str,
     method: str,

@@ -114,16 +114,14 @@ def test_no_header_opens_a_closed_grpc_endpoint(
     assert not marker.exists()
 
 
-def test_the_raw_frames_reach_what_is_open(shipped: Served) -> None:
-    """Otherwise the test above would pass with frames that gRPC cannot read."""
+def test_the_raw_frames_reach_open_endpoints(shipped: Served) -> None:
+    """Without this check, the test above would pass with frames that gRPC cannot read."""
     end = call(shipped.server.ports.grpc, "ServerLive", service_pb2.ServerLiveRequest(), b"")
     assert b"grpc-status\x010" in end
 
 
 @pytest.mark.parametrize("name", [b"a-Capital", b"a space", b"a:colon"])
-def test_grpc_refuses_the_names_that_the_closed_header_is_made_of(
-    shipped: Served, name: bytes
-) -> None:
+def test_grpc_refuses_the_names_in_the_closed_header(shipped: Served, name: bytes) -> None:
     live = service_pb2.ServerLiveRequest()
     assert b"grpc-status" not in call(
         shipped.server.ports.grpc, "ServerLive", live, literal(name, b"x")
@@ -184,7 +182,7 @@ def test_a_usual_grpc_client_is_refused_too(shipped: Served) -> None:
                 request()
 
 
-def test_no_backend_is_laid_out_that_no_model_names(shipped: Served) -> None:
+def test_only_backends_that_a_model_names_are_installed(shipped: Served) -> None:
     """Triton's own `python` backend would run a model's code."""
     arguments = Path(f"/proc/{shipped.server.pid}/cmdline").read_bytes().split(b"\0")
     (given,) = (one for one in arguments if one.startswith(b"--backend-directory="))
@@ -192,8 +190,8 @@ def test_no_backend_is_laid_out_that_no_model_names(shipped: Served) -> None:
     assert [path.name for path in folder.iterdir()] == ["dragoman"]
 
 
-def test_vertex_ai_s_variables_open_no_further_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton would listen on every address there, and none of the above would be closed."""
+def test_vertex_ai_variables_open_no_further_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton would listen there on every address, and none of the endpoints would be closed."""
     (port,) = free_ports(1)
     monkeypatch.setenv("AIP_MODE", "PREDICTION")
     monkeypatch.setenv("AIP_HTTP_PORT", str(port))

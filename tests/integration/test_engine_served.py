@@ -28,7 +28,7 @@ def test_metrics_follow_the_work(shipped: Served) -> None:
     assert shipped.metric("first_token_seconds_total") > 0
 
 
-def test_histograms_hold_every_sentence(shipped: Served) -> None:
+def test_histograms_count_every_sentence(shipped: Served) -> None:
     """Prometheus' `histogram_quantile` computes the server's own percentiles from them."""
     time.sleep(1)  # by then, metrics of earlier requests are written
     names = ("queue_seconds", "first_token_seconds", "total_seconds")
@@ -72,7 +72,7 @@ def test_a_cancelled_request_frees_its_rows(shipped: Served) -> None:
     shipped.cancel_under_way()
 
 
-def test_priority_needs_the_operators_leave(shipped: Served) -> None:
+def test_priority_needs_the_operators_permission(shipped: Served) -> None:
     status, answer = shipped.generate({"text_input": "a", "queue_priority": 3})
     assert (status, answer["error"]) == (400, "option queue_priority is not allowed by this server")
 

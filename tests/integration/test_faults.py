@@ -49,7 +49,7 @@ def test_a_request_with_a_timeout_is_answered_while_the_engine_hangs(
             client.infer("translate", asked, timeout=TIMEOUT_US, client_timeout=WAIT_S)
 
 
-def test_late_answers_of_an_engine_that_hung_find_nobody(served: Served) -> None:
+def test_late_answers_of_an_engine_that_hung_are_dropped(served: Served) -> None:
     assert served.server.engine
     hang(served.server.engine.pid)
     texts = [f"I have {number} books." for number in range(2, 40)]
@@ -59,7 +59,7 @@ def test_late_answers_of_an_engine_that_hung_find_nobody(served: Served) -> None
     assert served.grpc.translate(texts)[0].text == "Ich habe 2 Bücher."
 
 
-def test_a_client_that_has_gone_without_a_word_is_hung_up_on(
+def test_the_connection_of_a_vanished_client_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dragoman_serving.launch.triton_process._KEEPALIVE_MS", 1000)

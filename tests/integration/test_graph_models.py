@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-def test_the_example_gets_what_translate_gets(server: TritonServer, text: str) -> None:
+def test_the_example_gets_the_same_result_as_translate(server: TritonServer, text: str) -> None:
     url = server.grpc_url.removeprefix("grpc://")
     example = [sys.executable, "examples/own_loop.py", text, url]
     done = subprocess.run(
@@ -52,7 +52,7 @@ def test_the_example_gets_what_translate_gets(server: TritonServer, text: str) -
     assert done.stdout == f"{found.text}\n"
 
 
-def test_what_does_not_fit_fails_alone(server: TritonServer) -> None:
+def test_only_the_input_that_does_not_fit_fails(server: TritonServer) -> None:
     with triton_grpc.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client:
         ids = triton_grpc.InferInput("input_ids", [1, 2], "INT64")
         ids.set_data_from_numpy(np.array([[4, 3]]))
@@ -73,6 +73,6 @@ def test_they_are_loaded_only_when_named(shipped: Served) -> None:
         assert not client.is_model_ready("encoder")
 
 
-def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no model 'nonsense' to load"):
         TritonServer(ServeOptions(SKELETON, more_models=("nonsense",)))

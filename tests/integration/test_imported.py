@@ -24,7 +24,7 @@ def run(*words: str | Path) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_model_from_elsewhere_is_served(tmp_path: Path) -> None:
+def test_an_imported_model_is_served(tmp_path: Path) -> None:
     from transformers import MarianMTModel, MarianTokenizer
 
     folder, made, bundle = tmp_path / "opus-mt-en-mul", tmp_path / "checkpoint", tmp_path / "bundle"

@@ -88,7 +88,7 @@ def test_answers_carry_the_requests_id(shipped: Served) -> None:
         assert last.infer_response.id == "a-9"
 
 
-def test_an_older_repository_serves_todays_options(older: Served) -> None:
+def test_an_older_repository_serves_current_options(older: Served) -> None:
     for client in (older.grpc, older.http):
         found = client.translate("red", beam_width=2, return_scores=True, return_bundle=True)
         assert found.score is not None

@@ -74,7 +74,7 @@ def test_empty_lines_of_files(
 
 
 @pytest.mark.parametrize("code", ["DE", "de-DE", "de_AT", "De"])
-def test_language_codes_are_folded(
+def test_language_codes_are_normalized(
     shipped: Served, code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = OptionArguments(source_language="en_US", target_language=code)

@@ -137,7 +137,7 @@ def test_two_tests_are_compared(
         (("--ca-file", "nowhere"), "nowhere"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_settings_are_refused(
     shipped: Served, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     assert load_test(shipped, *words) == 2
@@ -148,7 +148,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 @pytest.mark.parametrize("word", [("--rate", "0"), ("--concurrency", "x"), ("--batch-size", "1,")])
-def test_numbers_are_checked_as_they_are_read(
+def test_numbers_are_checked_when_they_are_read(
     shipped: Served, capsys: pytest.CaptureFixture[str], word: tuple[str, str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -157,12 +157,12 @@ def test_numbers_are_checked_as_they_are_read(
     assert f"argument {word[0]}: {word[1]!r}: give" in capsys.readouterr().err
 
 
-def test_a_server_that_is_away_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unavailable_server_is_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["load-test", "--url", "grpc://127.0.0.1:1"]) == 1
     assert "grpc://127.0.0.1:1" in capsys.readouterr().err
 
 
-def test_a_server_without_metrics_is_measured_all_the_same(
+def test_a_server_without_metrics_is_measured_too(
     shipped: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nowhere = ("--metrics-url", "http://127.0.0.1:1/metrics")
@@ -170,7 +170,7 @@ def test_a_server_without_metrics_is_measured_all_the_same(
     assert "note: no server metrics: http://127.0.0.1:1" in capsys.readouterr().out
 
 
-def test_what_cannot_be_written_is_told(
+def test_an_unwritable_report_is_reported(
     shipped: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert load_test(shipped, "--concurrency", "1", "--json", "/nowhere/run.json") == 2

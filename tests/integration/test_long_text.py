@@ -43,7 +43,7 @@ def test_a_long_text_keeps_its_layout(shipped: Served, protocol: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
-    """The model was trained on single sentences, and translates only some of several."""
+    """The model was trained on single sentences, and omits some of several sentences."""
     translator: Translator = getattr(shipped, protocol)
     sentences = ["I am hungry.", "I have time.", "See you tomorrow."]
     apart = [one.text for one in translator.translate(sentences, target_language="de")]
@@ -54,8 +54,8 @@ def test_no_sentence_is_lost(shipped: Served, protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
-def test_the_most_characters_stream(shipped: Served, protocol: str) -> None:
-    """And the total amount sent is bounded, though each update has the text from its start."""
+def test_a_text_of_maximum_length_is_streamed(shipped: Served, protocol: str) -> None:
+    """The total amount sent is bounded, although each update has the text from its start."""
     translator: Translator = getattr(shipped, protocol)
     both = "I am hungry. Good night."
     said = translator.translate(both, split_sentences=True, beam_width=1).text
@@ -72,7 +72,7 @@ def test_the_most_characters_stream(shipped: Served, protocol: str) -> None:
     assert sent < 1_100 * len(part.text)
 
 
-def test_a_limit_within_a_joined_text_is_told(shipped: Served) -> None:
+def test_a_cut_within_a_joined_text_is_reported(shipped: Served) -> None:
     text = "Hello. I would like a cup of coffee, but my brother does not want to. Hello."
     for translator in (shipped.grpc, shipped.http):
         whole = translator.translate(text, split_sentences=True)
@@ -83,7 +83,7 @@ def test_a_limit_within_a_joined_text_is_told(shipped: Served) -> None:
         )
 
 
-def test_shorter_pieces_on_request(shipped: Served) -> None:
+def test_shorter_parts_on_request(shipped: Served) -> None:
     text = "I am hungry, and I would like a cup of coffee; my brother is in Boston."
     pieces = ["I am hungry, and I would like a cup of coffee;", "my brother is in Boston."]
     for translator in (shipped.grpc, shipped.http):
@@ -115,7 +115,7 @@ def test_shorter_pieces_on_request(shipped: Served) -> None:
         ),
     ],
 )
-def test_refusals_name_the_mend(
+def test_refusals_name_the_fix(
     shipped: Served, text: str, options: dict[str, object], message: str
 ) -> None:
     for translator in (shipped.grpc, shipped.http):
@@ -127,8 +127,8 @@ def test_refusals_name_the_mend(
         assert message in str(caught.value)
 
 
-def test_a_book_becomes_a_book(shipped: Served, tmp_path: Path) -> None:
-    """By the command, to a file and to standard output, and by the client."""
+def test_a_book_keeps_its_layout(shipped: Served, tmp_path: Path) -> None:
+    """The command translates it to a file and to standard output, and the client does too."""
     source, target = tmp_path / "book.txt", tmp_path / "german.txt"
     text = f"{TEXT}\n\n" * 4 + "The end."
     source.write_bytes(text.encode())

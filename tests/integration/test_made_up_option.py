@@ -60,7 +60,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield running
 
 
-def test_the_server_takes_it_over_http(served: Served) -> None:
+def test_the_server_accepts_it_over_http(served: Served) -> None:
     texts = {TRANSLATE: {}, SCORE: {"target_input": "Guten Morgen."}}
     for model, more in texts.items():
         for value, right in ((3, True), (4, False)):
@@ -75,7 +75,7 @@ def test_the_server_takes_it_over_http(served: Served) -> None:
 
 
 @pytest.mark.usefixtures("declared")
-def test_the_server_takes_it_over_grpc(served: Served) -> None:
+def test_the_server_accepts_it_over_grpc(served: Served) -> None:
     with grpc.insecure_channel(served.server.grpc_url.removeprefix("grpc://")) as channel:
         service = GRPCInferenceServiceStub(channel)
         for model in (TRANSLATE, SCORE, STREAM):

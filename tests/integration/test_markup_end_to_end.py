@@ -14,7 +14,7 @@ from tests.integration.conftest import Served
 @pytest.mark.thorough
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="needs the corpora")
 @pytest.mark.parametrize("name", ["amazon en-de/test-eurlex", "php en-de/test"])
-def test_tags_are_a_tree_and_stand_where_they_can(shipped: Served, name: str) -> None:
+def test_tags_are_a_tree_and_are_at_valid_positions(shipped: Served, name: str) -> None:
     pairs = read_tagged_pairs(CORPORA / f"markup-{name.replace(' ', '-')}", "de")
     lines = [pair.line for pair in pairs]
     found, uncertain = translate_lines(shipped.grpc, "de", lines, root_of(name))

@@ -131,7 +131,7 @@ TREE = """[...document.querySelectorAll("*")].map(one => [one.tagName, ...[...on
 def test_the_example_page_in_a_browser(
     translated: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Chromium builds the same tree of both, shows German, and has nothing to complain about."""
+    """Chromium builds the same tree for both pages, shows German, and logs no error."""
     chromium = find_chromium()
     if chromium is None:
         skip_without("Chromium")
@@ -210,7 +210,7 @@ def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:
         (("--format", "html", "a"), "--format html: give an --input"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_unsupported_uses_are_refused_in_one_line(
     shipped: Served,
     page: Path,
     tmp_path: Path,

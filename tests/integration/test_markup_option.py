@@ -35,7 +35,7 @@ def test_codes_are_placed_over_both_protocols(shipped: Served) -> None:
         assert plain.codes is None
 
 
-def test_each_text_has_its_own(shipped: Served) -> None:
+def test_each_text_has_its_own_markup(shipped: Served) -> None:
     texts = ["I like red cars.", "Good morning.", "", "I like red cars."]
     markup = [Markup((Code(7, 15),)), None, Markup((Code(0, 0),)), Markup((Code(0, 16),))]
     found = shipped.grpc.translate(texts, target_language="de", markup=markup)
@@ -65,7 +65,7 @@ def test_neighbours_change_nothing(shipped: Served) -> None:
         assert marked(found)[:2] == ["rote Autos", "rote"]
 
 
-def test_what_is_kept_is_repeated(shipped: Served) -> None:
+def test_kept_words_are_repeated(shipped: Served) -> None:
     text = "Call the function get_size_of_x now."
     begin = text.index("get")
     for width in (1, 4):
@@ -79,7 +79,7 @@ def test_what_is_kept_is_repeated(shipped: Served) -> None:
         assert marked(found) == ["get_size_of_x"]
 
 
-def test_what_is_kept_may_be_longer_than_a_sentence(shipped: Served) -> None:
+def test_kept_words_may_be_longer_than_a_sentence(shipped: Served) -> None:
     code = " ".join(f"x{number} = get(bar_{number});" for number in range(40))  # 500 tokens
     text = f"Write {code} at the end of the file."
     span = 6, 6 + len(code)
@@ -124,9 +124,7 @@ def test_with_other_outputs(shipped: Served) -> None:
         (["{}", "{}"], "markup has 2 values for 1 texts: give one for each"),
     ],
 )
-def test_what_is_no_markup_is_refused_in_one_line(
-    shipped: Served, markup: Any, message: str
-) -> None:
+def test_invalid_markup_is_refused_in_one_line(shipped: Served, markup: Any, message: str) -> None:
     body = {"text_input": TEXT, "target_language": "de", "markup": markup}
     status, answer = shipped.generate(body)
     assert status == 400
@@ -135,7 +133,7 @@ def test_what_is_no_markup_is_refused_in_one_line(
     assert shipped.events(**body)[-1]["error"].startswith("INVALID_ARGUMENT: ")
 
 
-def test_options_that_it_excludes(shipped: Served) -> None:
+def test_options_that_markup_excludes(shipped: Served) -> None:
     for name, value in (("prefix", "Ich"), ("keep_placeholders", True), ("seed", 1)):
         body = {"text_input": TEXT, "markup": str(LINK), name: value}
         status, answer = shipped.generate(body)

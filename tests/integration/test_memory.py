@@ -28,7 +28,7 @@ def memory_bytes(pid: int) -> int:
     return int(found[1]) * 1024
 
 
-def test_memory_is_given_back_after_a_burst() -> None:
+def test_memory_is_released_after_a_burst() -> None:
     with serving() as served, ThreadPoolExecutor(1) as pool:
         assert served.server.engine is not None
         pid = served.server.engine.pid

@@ -98,7 +98,7 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
         (["any/model", "--offline"], "any/model: needs a download, which HF_HUB_OFFLINE or"),
     ],
 )
-def test_what_cannot_be_served_is_told_in_one_line(
+def test_an_unusable_model_is_reported_in_one_line(
     words: list[str],
     message: str,
     random_bundle: Path,

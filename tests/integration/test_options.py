@@ -75,7 +75,7 @@ def test_every_option_is_served(
 
 
 @pytest.mark.parametrize("words", [[], ["Tee"], ["Tee", "Ich"]])
-def test_words_are_suppressed_in_every_way_to_ask(shipped: Served, words: list[str]) -> None:
+def test_words_are_suppressed_in_every_request_format(shipped: Served, words: list[str]) -> None:
     """JSON encodes a list of one word as the word alone."""
     clients = shipped.grpc, shipped.http
     plain = shipped.grpc.translate(TEXTS[0]).text
@@ -144,7 +144,7 @@ def elements(options: dict[str, Any]) -> dict[str, list[Any]]:
 @pytest.mark.parametrize(
     "options", [{"keep_placeholders": True}, {"coverage_penalty": 0.1}, {"num_return_sequences": 2}]
 )
-def test_a_stream_has_one_translation_as_it_comes(shipped: Served, options: dict[str, Any]) -> None:
+def test_a_stream_has_one_translation(shipped: Served, options: dict[str, Any]) -> None:
     for client in (shipped.grpc, shipped.http):
         with pytest.raises((InvalidRequest, ValueError)):
             list(client.translate_stream(TEXTS[0], **options))
@@ -152,7 +152,7 @@ def test_a_stream_has_one_translation_as_it_comes(shipped: Served, options: dict
 
 
 @pytest.mark.parametrize("name", ["grpc", "http"])
-def test_a_stream_may_be_guided(shipped: Served, name: str) -> None:
+def test_a_stream_accepts_constraints(shipped: Served, name: str) -> None:
     client: Client = getattr(shipped, name)
     options: dict[str, Any] = {"prefix": "Bitte", "suppress": ["Tee"]}
     whole = client.translate(TEXTS[0], **options).text
@@ -160,7 +160,7 @@ def test_a_stream_may_be_guided(shipped: Served, name: str) -> None:
     assert last_of(client.translate_stream(TEXTS[0], **options)) == whole
 
 
-def test_the_endpoint_for_json_takes_lists(shipped: Served) -> None:
+def test_the_endpoint_for_json_accepts_lists(shipped: Served) -> None:
     body = {"text_input": TEXTS[0], "suppress": ["Tee", "Tasse"], "prefix": "Ich"}
     status, answer = shipped.generate(body)
     assert status == 200
@@ -168,7 +168,7 @@ def test_the_endpoint_for_json_takes_lists(shipped: Served) -> None:
     assert answer["text_output"].startswith("Ich ")
 
 
-def test_the_command_line_asks_for_them(
+def test_the_command_line_sends_them(
     shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     glossary = tmp_path / "terms.json"

@@ -219,7 +219,7 @@ def test_a_token_opens_translation_and_nothing_else(proxy: Proxy) -> None:
         "/inference.GRPCInferenceService/RepositoryModelLoad",
     ],
 )
-def test_a_path_that_clients_do_not_need_is_not_there(proxy: Proxy, path: str) -> None:
+def test_a_path_that_clients_do_not_need_is_not_found(proxy: Proxy, path: str) -> None:
     assert proxy.ask(path) == 404
     assert proxy.ask(path, b"{}") == 404
 
@@ -235,7 +235,7 @@ def test_a_path_that_clients_do_not_need_is_not_there(proxy: Proxy, path: str) -
         "/v2/models/translate/infer?a=b",
     ],
 )
-def test_infer_is_refused_however_it_is_spelled(proxy: Proxy, path: str) -> None:
+def test_infer_is_refused_in_every_spelling(proxy: Proxy, path: str) -> None:
     """A JSON tensor whose shape claims 10^12 would crash Triton, also beside a binary part."""
     tensors = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [10**12], "data": [1]}]}
     body = json.dumps(tensors).encode()
@@ -246,8 +246,8 @@ def test_infer_is_refused_however_it_is_spelled(proxy: Proxy, path: str) -> None
         assert b"\n" not in answer
 
 
-def test_a_path_that_only_leads_to_a_published_one_is_sent_as_that(proxy: Proxy) -> None:
-    """Otherwise Triton could read it differently from the proxy."""
+def test_a_path_that_normalizes_to_a_published_one_is_sent_normalized(proxy: Proxy) -> None:
+    """Otherwise Triton could interpret the path differently from the proxy."""
     for path in (
         "/v2/models/translate/infer/../generate",
         "/v2/x%3f/../models/translate/%67enerate",
@@ -275,7 +275,7 @@ def test_a_compressed_body_is_refused(proxy: Proxy) -> None:
     assert "send it uncompressed" in json.loads(answer)["error"]
 
 
-def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
+def test_grpc_passes_through_the_proxy_too(proxy: Proxy) -> None:
     with proxy.grpc() as client:
         found = client.infer("translate", [tensor(["Good morning."])], headers=TOKEN)
         assert found.as_numpy("text_output").item() == b"Guten Morgen."
@@ -296,7 +296,7 @@ def test_grpc_goes_the_same_way(proxy: Proxy) -> None:
 
 
 def test_streams_over_grpc_are_refused(proxy: Proxy) -> None:
-    """One that names an unknown model, or that is cancelled, can crash Triton."""
+    """A stream that names an unknown model, or that is cancelled, can crash Triton."""
     answers: queue.Queue[object] = queue.Queue()
     with proxy.grpc() as client:
         client.start_stream(lambda result, error: answers.put(error or result), headers=TOKEN)
@@ -315,7 +315,7 @@ def _one_text(text: str) -> triton_grpc.InferInput:
 
 
 def test_grpc_messages_are_bounded(proxy: Proxy) -> None:
-    """A compressed one would be gigabytes in Triton."""
+    """A small compressed message could take gigabytes in Triton."""
     with proxy.grpc() as client:
         for texts in (["a" * (9 << 20)], ["a" * (3 << 20)] * 3):
             with pytest.raises(InferenceServerException, match="larger than 8 MiB") as caught:
@@ -327,7 +327,7 @@ def test_grpc_messages_are_bounded(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_our_client_gets_through(proxy: Proxy, scheme: str) -> None:
+def test_our_client_works_through_the_proxy(proxy: Proxy, scheme: str) -> None:
     url = f"{scheme}://localhost:{proxy.port}"
     with Translator(url, token="secret", ca_file=proxy.certificate) as translator:
         assert translator.translate("Good morning.").text == "Guten Morgen."
@@ -338,8 +338,8 @@ def test_our_client_gets_through(proxy: Proxy, scheme: str) -> None:
         translator.translate("Good morning.")
 
 
-def test_haste_is_refused(proxy: Proxy) -> None:
-    """Also requests without a token."""
+def test_too_many_requests_are_refused(proxy: Proxy) -> None:
+    """The rate limit also applies to requests without a token."""
     time.sleep(1.5)  # until the requests of other tests no longer count
     statuses = [proxy.ask("/v2/health/ready") for _ in range(6 * RATE)]
     assert set(statuses) == {200, 429}

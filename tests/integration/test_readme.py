@@ -68,7 +68,7 @@ def test_curl(shipped: Served) -> None:
 
 
 def test_scoring(shipped: Served) -> None:
-    """The page of its own."""
+    """The examples of docs/scoring.md."""
     text = (REPOSITORY / "docs" / "scoring.md").read_text(encoding="utf-8")
     commands = [code for kind, code in BLOCK.findall(text) if kind == "sh"]
     assert len(commands) == 2
@@ -87,7 +87,7 @@ def test_scoring(shipped: Served) -> None:
 
 
 def test_markup(shipped: Served) -> None:
-    """Its page, with what it prints."""
+    """The examples of docs/markup.md, with their output."""
     text = (REPOSITORY / "docs" / "markup.md").read_text(encoding="utf-8")
     (code,) = (code for kind, code in BLOCK.findall(text) if kind == "python")
     printed = run([sys.executable, "-c", here(code, shipped)])
@@ -97,7 +97,7 @@ def test_markup(shipped: Served) -> None:
 
 
 def test_options(shipped: Served) -> None:
-    """Their page."""
+    """The examples of docs/options.md."""
     text = (REPOSITORY / "docs" / "options.md").read_text(encoding="utf-8")
     kinds = []
     for kind, code in BLOCK.findall(text):
@@ -118,7 +118,7 @@ def test_options(shipped: Served) -> None:
 
 
 def test_attention(shipped: Served, tmp_path: Path) -> None:
-    """The commands and the example of its page."""
+    """The commands and the example of docs/attention.md."""
     (code,) = blocks("console", "--out attention.html", "docs/attention.md")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     script = f"cd {tmp_path}\n{code}"
@@ -184,7 +184,7 @@ def test_load_test(shipped: Served, tmp_path: Path) -> None:
 
 
 def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
-    """By the program if it is installed, else only by its message."""
+    """The example is run if grpcurl is installed; otherwise only its message is sent."""
     text = (REPOSITORY / "client" / "README.md").read_text(encoding="utf-8")
     (code,) = [code for _, code in BLOCK.findall(text) if "grpcurl" in code]
     if shutil.which("grpcurl"):
@@ -212,7 +212,7 @@ def test_grpcurl(shipped: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["serve", "test", "demo", "docs", "help"])
-def test_make_knows_the_targets(target: str) -> None:
+def test_make_has_the_targets(target: str) -> None:
     assert f"make {target}" in (REPOSITORY / "README.md").read_text(encoding="utf-8")
     printed = run(["make", "-C", str(REPOSITORY), "help"])
     assert re.search(rf"^{target}\s+\S", printed, re.MULTILINE)

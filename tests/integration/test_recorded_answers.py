@@ -37,6 +37,6 @@ def found(shipped: Served) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [case.name for case in (*CASES, *WITHOUT_ENGINE)])
-def test_the_recording_is_what_the_server_answers(found: dict[str, Any], name: str) -> None:
+def test_the_recording_equals_the_servers_answers(found: dict[str, Any], name: str) -> None:
     recorded = json.loads(RECORDING.read_text(encoding="utf-8"))
     assert found[name] == recorded[name]

@@ -171,7 +171,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ("engine", signal.SIGKILL),
     ],
 )
-def test_what_dies_is_started_again(server: Server, who: str, number: signal.Signals) -> None:
+def test_killed_processes_are_restarted(server: Server, who: str, number: signal.Signals) -> None:
     before, starts = server.pids(), server.log.count("ready:")
     os.kill(before[who], number)
     server.wait_for(lambda: server.log.count("ready:") > starts)
@@ -182,7 +182,7 @@ def test_what_dies_is_started_again(server: Server, who: str, number: signal.Sig
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_gateway_that_ends_is_started_again(server: Server, number: signal.Signals) -> None:
+def test_a_gateway_that_ends_is_restarted(server: Server, number: signal.Signals) -> None:
     before, starts = server.pids(), server.log.count("the gateway ended by itself")
     os.kill(before["gateway"], number)
     server.wait_for(lambda: server.log.count("the gateway ended by itself") > starts)
@@ -196,7 +196,7 @@ def test_a_gateway_that_ends_is_started_again(server: Server, number: signal.Sig
     ("who", "noticed"),
     [("gateway", "the gateway has hung for"), ("triton", "Triton has hung for")],
 )
-def test_what_hangs_is_replaced_and_the_engine_stays(
+def test_a_hanging_triton_or_gateway_is_replaced_and_the_engine_stays(
     tmp_path: Path, who: str, noticed: str
 ) -> None:
     with serving(tmp_path, "--engine-timeout=2.5") as server:
@@ -223,7 +223,7 @@ def test_an_engine_that_hangs_is_replaced(tmp_path: Path) -> None:
         assert "the start failed" not in server.log
 
 
-def test_a_triton_that_has_grown_is_replaced_in_a_pause(tmp_path: Path) -> None:
+def test_a_triton_that_has_grown_is_replaced_when_idle(tmp_path: Path) -> None:
     with serving(tmp_path, "--triton-growth=8") as server:
         before = server.pids()
         with socket.create_connection(("127.0.0.1", server.port), GUARD_S) as half_sent:
@@ -252,7 +252,7 @@ def test_deeply_nested_json_costs_one_restart_of_triton(tmp_path: Path) -> None:
         assert after["engine"] == before["engine"]
 
 
-def test_a_busy_engine_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
+def test_a_busy_engine_is_not_considered_hung(tmp_path: Path) -> None:
     # Less than the default of 10 s, so that a slow machine has as much margin.
     with serving(tmp_path, "--engine-timeout=3") as server:
         before = server.pids()
@@ -261,7 +261,7 @@ def test_a_busy_engine_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
         assert server.pids() == before
 
 
-def test_a_port_that_was_taken_meanwhile_is_tried_again(tmp_path: Path) -> None:
+def test_a_port_that_was_taken_in_the_meantime_is_tried_again(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         os.kill(server.pids()["triton"], signal.SIGKILL)
         with socket.socket() as taken:
@@ -280,7 +280,7 @@ def bound(taken: socket.socket, port: int) -> bool:
     return True
 
 
-def test_idle_connections_beyond_the_soft_limit_stop_nobody(tmp_path: Path) -> None:
+def test_idle_connections_beyond_the_soft_limit_do_not_block_others(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
@@ -292,7 +292,7 @@ def test_idle_connections_beyond_the_soft_limit_stop_nobody(tmp_path: Path) -> N
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_flood_of_like_lines_is_collapsed_and_ends(tmp_path: Path) -> None:
+def test_a_flood_of_similar_lines_is_collapsed_and_ends(tmp_path: Path) -> None:
     with serving(tmp_path, most_files=256) as server:
         before = len(server.log)
         with idle_connections(server.port, 400):
@@ -301,9 +301,9 @@ def test_a_flood_of_like_lines_is_collapsed_and_ends(tmp_path: Path) -> None:
         server.wait_for(server.translates)
 
 
-def test_a_closed_stderr_ends_nobody(tmp_path: Path) -> None:
+def test_a_closed_stderr_ends_no_process(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    # `cat` passes the log on until it is killed; then nobody reads it.
+    # `cat` passes the log on until it is killed; then no process reads it.
     with (tmp_path / "log").open("wb") as log:
         reader = subprocess.Popen(["/bin/cat"], stdin=reading, stdout=log)
     os.close(reading)
@@ -317,7 +317,7 @@ def test_a_closed_stderr_ends_nobody(tmp_path: Path) -> None:
         assert server.process.wait(GUARD_S) == 0
 
 
-def test_idle_connections_do_not_hold_a_stop_up(tmp_path: Path) -> None:
+def test_idle_connections_do_not_delay_a_stop(tmp_path: Path) -> None:
     texts = [f"I have {number} books." for number in range(2, 300)]
     with (
         serving(tmp_path) as server,

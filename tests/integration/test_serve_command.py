@@ -103,7 +103,7 @@ def test_a_signal_drains_and_leaves_nothing(number: signal.Signals) -> None:
     assert segments() <= before
 
 
-def test_a_killed_launcher_takes_triton_along() -> None:
+def test_killing_the_launcher_ends_triton_too() -> None:
     with serving() as (process, _, _):
         pids = family(process.pid)
         process.kill()
@@ -124,7 +124,7 @@ def test_a_signal_before_ready_leaves_nothing() -> None:
     assert segments() <= before
 
 
-def test_a_crash_of_triton_is_said() -> None:
+def test_a_crash_of_triton_is_reported() -> None:
     with serving("--on-failure=exit") as (process, _, _):
         for pid in family(process.pid) - {process.pid}:
             if b"tritonserver\0" in Path(f"/proc/{pid}/cmdline").read_bytes():

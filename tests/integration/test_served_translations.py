@@ -40,20 +40,20 @@ def sentences(number: int, language: str = "en") -> list[str]:
     return list(SENTENCES[language])
 
 
-def test_translations_are_in_the_language_asked_for(shipped: Served) -> None:
+def test_translations_are_in_the_requested_language(shipped: Served) -> None:
     assert shipped.grpc.translate("I'm hungry.").text == "Ich habe Hunger."
     assert shipped.grpc.translate("I'm hungry.", target_language="fr").text == "J'ai faim."
     for text, language in (("Tom schläft.", "de"), ("Tom dort.", "fr")):
         assert "Tom" in shipped.grpc.translate(text, source_language=language).text
 
 
-def test_the_server_tells_its_languages(shipped: Served) -> None:
+def test_the_server_lists_its_languages(shipped: Served) -> None:
     assert shipped.grpc.languages() == shipped.http.languages() == ("en", "de", "fr")
     assert shipped.grpc.health()
     assert shipped.http.health()
 
 
-def test_the_source_language_is_found_out(shipped: Served) -> None:
+def test_the_source_language_is_detected(shipped: Served) -> None:
     french = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
     texts = ["I would like a cup of coffee.", "Ich habe heute keine Zeit.", french]
     for client in (shipped.grpc, shipped.http):
@@ -99,7 +99,7 @@ def test_other_translations_with_scores(shipped: Served, protocol: Literal["grpc
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
-def test_packed_requests_are_answered_alike(
+def test_compressed_requests_get_the_same_answers(
     shipped: Served, compression: Literal["gzip", "deflate"]
 ) -> None:
     texts = ["I would like a cup of coffee."] * 20
@@ -131,7 +131,7 @@ def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonSer
 
 
 @pytest.mark.parametrize("width", [1, 4])
-def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -> None:
+def test_served_tokens_equal_the_oracles(shipped_fp32: TritonServer, width: int) -> None:
     loaded = checkpoint.load(BUNDLE)
     manifest = Manifest.load(BUNDLE)
     limits = manifest.limits
@@ -158,8 +158,8 @@ def test_served_tokens_are_the_oracles(shipped_fp32: TritonServer, width: int) -
 
 
 @pytest.mark.parametrize("width", [1, 4])
-def test_served_tokens_are_the_engines(shipped: Served, width: int) -> None:
-    """In this machine's default precision, whatever other requests run beside them."""
+def test_served_tokens_equal_the_engines(shipped: Served, width: int) -> None:
+    """Uses this machine's default precision, and sends all sentences in one request."""
     texts = sentences(60)
     translator = Translator(BUNDLE)
     expected = [

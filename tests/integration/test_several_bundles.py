@@ -59,13 +59,13 @@ def test_clients_reach_each_bundle(
     assert events[-1].bundle == identity
 
 
-def test_a_pair_that_there_is_not_is_refused_with_those_that_there_are(served: Served) -> None:
+def test_an_unsupported_pair_is_refused_with_the_supported_ones(served: Served) -> None:
     for client in (served.grpc, served.http):
         with pytest.raises(InvalidRequest, match="from 'fr' into 'de': there are en-de, de-"):
             client.translate("red", source_language="fr", target_language="de")
 
 
-def test_clients_see_what_went_through_a_pivot(served: Served, folders: list[Path]) -> None:
+def test_clients_see_which_translations_used_a_pivot(served: Served, folders: list[Path]) -> None:
     engines = Engine(folders[0]), Engine(folders[2])
     between = engines[0].translate(TEXTS, {"source_language": "de", "target_language": "en"})
     expected = engines[1].translate([one.text for one in between])
@@ -83,13 +83,13 @@ def test_clients_see_what_went_through_a_pivot(served: Served, folders: list[Pat
     wait_for(lambda: served.metric("bundle_pivoted_sentences_total", bundle="french") >= 4)
 
 
-def test_the_server_tells_of_all(served: Served) -> None:
+def test_the_server_lists_all_bundles(served: Served) -> None:
     info = served.grpc.info()
     assert [one["name"] for one in info.bundles] == ["first", "second", "french"]
     assert info.directions == (("en", "de"), ("de", "en"), ("en", "fr"), ("de", "fr"))
 
 
-def test_metrics_tell_of_each_bundle(served: Served) -> None:
+def test_metrics_cover_each_bundle(served: Served) -> None:
     def value(name: str, bundle: str) -> float:
         return served.metric(f"bundle_{name}", bundle=bundle)
 

@@ -49,7 +49,7 @@ def test_the_stream_grows_to_the_unary_answer(
         {"return_scores": True, "split_sentences": False},
     ],
 )
-def test_the_last_event_has_what_else_was_asked_for(
+def test_the_last_event_has_the_other_requested_outputs(
     shipped: Served, width: int, asked: dict[str, Any]
 ) -> None:
     body = {"text_input": TWO, "beam_width": width, **asked}
@@ -62,8 +62,8 @@ def test_the_last_event_has_what_else_was_asked_for(
         assert not any(name in one for one in messages)
 
 
-def test_greedy_comes_token_by_token(shipped: Served) -> None:
-    """As far as the reader keeps up: the model continues this one to the limit."""
+def test_greedy_search_is_streamed_token_by_token(shipped: Served) -> None:
+    """A slow reader gets fewer updates, so this is a text that the model continues to the limit."""
     text = "Tom and Mary and John " * 20
     messages = shipped.events(text_input=text, beam_width=1, max_tokens=320)
     assert len(messages) > 3
@@ -87,7 +87,7 @@ def test_errors_end_the_stream(shipped: Served, body: dict[str, Any], message: s
     assert message in only["error"]
 
 
-def test_events_say_what_is_new(shipped: Served) -> None:
+def test_events_have_the_new_text(shipped: Served) -> None:
     """The first event is sent before anything is translated, and can be followed by an error."""
     first, *events = shipped.events(text_input=f"{TEXT} " * 200, beam_width=1)
     assert (first["text_output"], first["delta"], first["output_tokens"]) == ("", "", 0)
@@ -133,15 +133,15 @@ def test_our_client_reads_it(shipped: Served, protocol: str) -> None:
 
 
 def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:
-    """In Triton's strict mode they do, after a few dozen."""
+    """In Triton's strict mode, a few dozen refused streams end the server."""
     for _ in range(100):
         with pytest.raises(InvalidRequest, match=r"^beam_width is 99"):
             list(shipped.grpc.translate_stream(TEXT, beam_width=99))
         assert list(shipped.grpc.translate_stream("Hello."))[-1].text
 
 
-def test_a_reader_that_goes_away_gives_it_up(shipped: Served) -> None:
-    """Over HTTP; over gRPC the client keeps reading, since a cancelled stream can crash Triton."""
+def test_a_reader_that_disconnects_cancels_the_request(shipped: Served) -> None:
+    """Only over HTTP: a gRPC client keeps reading, since a cancelled stream can crash Triton."""
     translator: Translator = shipped.http
     before = shipped.metric("sentences_cancelled_total")
     parts = translator.translate_stream(f"{TEXT} " * 1000, split_sentences=True, beam_width=8)

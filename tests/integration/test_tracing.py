@@ -155,7 +155,7 @@ def test_scores_and_streams(traced: Traced) -> None:
     assert the(spans, "translate_stream", TRITON).attributes["triton.request_id"] == request_id
 
 
-def test_a_request_that_is_refused(traced: Traced) -> None:
+def test_a_refused_request(traced: Traced) -> None:
     body = {"text_input": TEXT, "beam_width": 99}
     trace_id = f"{uuid.uuid4().int:032x}"
     request = urllib.request.Request(
@@ -171,7 +171,7 @@ def test_a_request_that_is_refused(traced: Traced) -> None:
     assert engine.attributes == {"error.type": "INVALID_ARGUMENT"}
 
 
-def test_what_brings_no_sampled_context_is_not_traced(traced: Traced) -> None:
+def test_requests_without_a_sampled_context_are_not_traced(traced: Traced) -> None:
     before = {one.trace_id for one in traced.collector.spans}
     unsampled = TracerProvider(sampler=ALWAYS_OFF).get_tracer("test")
     sampled = set()

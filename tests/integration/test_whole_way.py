@@ -34,7 +34,7 @@ def run(*words: str | Path) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_the_reverse_task_is_learnt_and_served(
+def test_the_reverse_task_is_trained_and_served(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "text", reverse_pairs(5000, seed=1), ("xx", "yy"))

@@ -115,17 +115,17 @@ def _is_code(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("package", table())
-def test_packages_import_what_the_table_says_and_nothing_else(package: str) -> None:
+def test_packages_import_only_what_the_table_allows(package: str) -> None:
     if table()[package] != {EVERYTHING}:
         assert package_imports()[package] == table()[package]
 
 
-def test_no_modules_and_no_packages_import_each_other() -> None:
+def test_there_are_no_circular_imports() -> None:
     for graph in (imports(), package_imports()):
         TopologicalSorter(graph).prepare()
 
 
-def test_a_circle_would_be_found() -> None:
+def test_a_circular_import_is_detected() -> None:
     """Three real modules, with an import from the lowest to the highest one."""
     low, middle = "dragoman.kernel.errors", "dragoman.kernel.settings"
     high = next(name for name in imports() if middle in imports()[name] and name != low)
@@ -141,7 +141,7 @@ def test_the_command_line_imports_other_parts_only_when_a_command_runs() -> None
             assert {other.partition(".")[0] for other in found} <= {"dragoman"}, name
 
 
-def test_the_check_sees_imports_wherever_they_stand() -> None:
+def test_the_check_finds_imports_everywhere() -> None:
     kept_out = "def f():\n from dragoman_serving.x import y\nif TYPE_CHECKING:\n import numpy\n"
     tree = ast.parse(f"if a:\n import torch.nn\n{kept_out}else:\n import onnx")
     assert set(imported(tree)) == {"numpy", "onnx", "torch.nn", "dragoman_serving.x.y"}

@@ -53,7 +53,7 @@ def required(extras: tuple[str, ...], folder: str = ".") -> Iterator[Requirement
 
 
 def holds(requirement: Requirement, python: str, machine: str) -> bool:
-    """Whether it applies to this Python on Linux."""
+    """Whether a requirement applies to this Python on Linux."""
     environment = {
         **{"python_version": python, "python_full_version": f"{python}.4"},
         **{"sys_platform": "linux", "platform_system": "Linux", "platform_machine": machine},
@@ -70,7 +70,7 @@ def versions(lock: str, python: str, machine: str = "x86_64") -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
-def test_a_lock_names_versions_and_digests_and_no_server(path: Path) -> None:
+def test_a_lock_has_versions_and_digests_but_no_server(path: Path) -> None:
     assert locked(path)
     assert not re.search(r"://|--(extra-)?index|--find-links|--trusted", path.read_text())
 
@@ -80,7 +80,7 @@ def test_a_lock_names_versions_and_digests_and_no_server(path: Path) -> None:
     ("lock", "python"),
     [(lock, python) for lock in MAKE for python in PYTHONS if python >= MAKE[lock][0]],
 )
-def test_a_lock_fits_what_is_required(lock: str, python: str, machine: str) -> None:
+def test_a_lock_fits_the_requirements(lock: str, python: str, machine: str) -> None:
     found = versions(lock, python, machine)
     for one in required(MAKE[lock][1]):
         if one.name != "torch" and holds(one, python, machine):
@@ -102,7 +102,7 @@ def test_every_extra_that_is_installed_has_its_lock() -> None:
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("lock", ["serve.txt", "train.txt"])
-def test_what_is_used_is_what_is_tested(lock: str, python: str) -> None:
+def test_every_lock_has_the_versions_of_the_development_lock(lock: str, python: str) -> None:
     assert versions(lock, python).items() <= versions("dev.txt", python).items()
 
 

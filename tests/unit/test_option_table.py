@@ -22,8 +22,8 @@ def test_the_documentation_has_the_tables() -> None:
         assert table in text, "write what `python -m dragoman_options` prints into docs/options.md"
 
 
-def test_former_flags_are_understood() -> None:
-    """And not shown."""
+def test_former_flags_are_accepted() -> None:
+    """The help does not list them."""
     parser = argparse.ArgumentParser()
     configure_options(parser)
     help_text = parser.format_help()
@@ -77,7 +77,7 @@ def test_a_percent_sign_in_a_help_text_is_printed(monkeypatch: pytest.MonkeyPatc
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_what_cannot_be_is_refused_in_one_line(given: dict[str, Any], message: str) -> None:
+def test_impossible_options_are_refused_in_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         check(given)
     assert str(caught.value).startswith(message)

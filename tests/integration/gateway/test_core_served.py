@@ -53,7 +53,7 @@ def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
     ],
     ids=str,
 )
-def test_real_pages_from_the_cache_are_as_the_server_translates_them(
+def test_cached_translations_of_real_pages_equal_the_servers(
     shipped: Served, options: dict[str, Any]
 ) -> None:
     given = {"source_language": "en", "target_language": "de", **options}
@@ -76,8 +76,8 @@ def test_real_pages_from_the_cache_are_as_the_server_translates_them(
     run(shipped, work)
 
 
-def test_a_glossary_gives_what_its_terms_that_occur_give(shipped: Served) -> None:
-    """900 terms, which the server takes at once, compared with those that the gateway sends."""
+def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(shipped: Served) -> None:
+    """The server gets all 900 terms at once; the gateway sends only some of them."""
     words = itertools.chain.from_iterable(page.read_text("utf-8").split() for page in PAGES[:4])
     chosen = [word for word in dict.fromkeys(words) if word.isalpha() and len(word) > 3]
     pairs = [" ".join(pair) for pair in itertools.pairwise(chosen)][:150]
@@ -99,7 +99,7 @@ def test_a_glossary_gives_what_its_terms_that_occur_give(shipped: Served) -> Non
     run(shipped, work)
 
 
-def test_a_request_that_nobody_waits_for_is_cancelled_down_to_the_decoder(shipped: Served) -> None:
+def test_a_request_without_waiting_clients_is_cancelled_in_the_decoder(shipped: Served) -> None:
     name = "sentences_cancelled_total"
     before = shipped.metric(name)
     text = " ".join(f"The {number} old books are about this town." for number in range(1500))

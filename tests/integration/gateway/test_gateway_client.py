@@ -45,7 +45,7 @@ def translator(gateway: RunningGateway) -> Iterator[Translator]:
         {"prefix": ["Ich", "", "Wie"]},
     ],
 )
-def test_the_answers_are_those_over_grpc(
+def test_answers_equal_those_over_grpc(
     translator: Translator, shipped: Served, options: dict[str, Any]
 ) -> None:
     options = {"target_language": "de", **options}
@@ -69,7 +69,7 @@ def test_all_methods(translator: Translator, shipped: Served, tmp_path: Path) ->
     assert (tmp_path / "out").read_text().splitlines()[0] == "Guten Morgen."
 
 
-def test_refusals_are_the_clients_errors(translator: Translator) -> None:
+def test_refusals_raise_the_clients_errors(translator: Translator) -> None:
     with pytest.raises(InvalidRequest, match="'zz' is unknown"):
         translator.translate("Hello.", target_language="zz")
     with pytest.raises(InvalidRequest, match="'zz' is unknown"):
@@ -118,7 +118,7 @@ def test_the_command(
     assert capfdbinary.readouterr().out.decode() == "Guten Morgen.\n"
 
 
-def test_a_key_is_wanted_and_has_limits(
+def test_a_key_is_required_and_has_limits(
     start_gateway: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -181,7 +181,7 @@ def test_load_tests_of_streams(gateway: RunningGateway, tmp_path: Path) -> None:
         (("--protocol", "own", "--url", "grpc://localhost:1"), "for http:// and https://"),
     ],
 )
-def test_load_tests_that_make_no_sense(
+def test_invalid_load_tests_are_refused(
     gateway: RunningGateway,
     words: tuple[str, ...],
     message: str,

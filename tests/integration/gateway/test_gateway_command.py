@@ -15,13 +15,13 @@ def test_it_translates(gateway: RunningGateway) -> None:
     assert (answer.status, answer.json["translations"][0]["text"]) == (200, "Guten Morgen.")
 
 
-def test_it_ends_in_good_order(start_gateway: StartGateway) -> None:
+def test_it_stops_cleanly(start_gateway: StartGateway) -> None:
     with start_gateway() as running:
         assert running.stop() == 0
         assert len(running.log) == 1  # the ready line
 
 
-def test_a_port_in_use_is_one_line(start_gateway: StartGateway) -> None:
+def test_a_port_in_use_is_reported_in_one_line(start_gateway: StartGateway) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -56,11 +56,11 @@ def test_it_translates(proxy: Proxy) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/livez"])
-def test_what_is_for_operators_is_not_published(proxy: Proxy, path: str) -> None:
+def test_endpoints_for_operators_are_not_published(proxy: Proxy, path: str) -> None:
     assert proxy.ask(path, None, None) == 404
 
 
-def test_bodies_fit_documents_and_no_more(proxy: Proxy) -> None:
+def test_the_body_limit_is_the_size_of_a_document(proxy: Proxy) -> None:
     # As large as a document may be, so the gateway answers.
     status, answer = proxy.answer(TRANSLATE, b'{"text": "' + b"a" * (32 << 20), None, JSON)
     assert status == 413
@@ -70,7 +70,7 @@ def test_bodies_fit_documents_and_no_more(proxy: Proxy) -> None:
     assert "33 MiB" in json.loads(answer)["message"]
 
 
-def test_haste_is_refused(proxy: Proxy) -> None:
+def test_too_many_requests_are_refused(proxy: Proxy) -> None:
     answers = [proxy.answer(TRANSLATE, SENTENCE, None, JSON) for _ in range(4 * RATE)]
     assert {status for status, _ in answers} == {200, 429}
     refused = next(body for status, body in answers if status == 429)
@@ -91,7 +91,7 @@ def test_a_half_sent_request_ends(proxy: Proxy, sent: bytes) -> None:
         assert_ends(connection)
 
 
-def test_a_gateway_that_is_away_is_said_in_json(
+def test_an_unavailable_gateway_is_reported_as_json(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
     with start_gateway(trusted_proxies=("127.0.0.0/8",), anonymous=True) as gateway:

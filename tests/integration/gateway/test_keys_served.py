@@ -100,7 +100,7 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
 def test_two_gateways_on_one_redis_keep_one_quota(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
-    """Needs a Redis, of the machine or from Debian; the keys are copied as docs/keys.md says."""
+    """Needs a Redis server; the keys are copied as docs/keys.md describes."""
     first, second, size = tmp_path / "first", tmp_path / "second", len(SENTENCE)
     key = keys(first, "add", "--characters-per-month", str(10 * size))["key"]
     rare = keys(first, "add", "--requests-per-minute", "1")["key"]
@@ -166,7 +166,7 @@ def test_a_stop_under_load_loses_no_count(
     assert used["characters"] == used["requests"] * len(SENTENCE)
 
 
-def test_a_killed_gateway_loses_a_second_at_most(
+def test_a_killed_gateway_loses_at_most_a_second(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
     added = keys(tmp_path, "add")
@@ -197,7 +197,7 @@ def test_a_restored_backup_serves(start_gateway: StartGateway, tmp_path: Path) -
     assert keys(second, "list")["keys"][0]["used"]["requests"] == 2
 
 
-def test_secrets_and_texts_are_nowhere(start_gateway: StartGateway, tmp_path: Path) -> None:
+def test_secrets_and_texts_are_not_exposed(start_gateway: StartGateway, tmp_path: Path) -> None:
     folder = tmp_path / "state"
     added = keys(folder, "add", "--characters-per-request", "100")
     imported = "c0ffee00-libretranslate-secret"
@@ -254,7 +254,7 @@ def test_secrets_and_texts_are_nowhere(start_gateway: StartGateway, tmp_path: Pa
 
 
 @pytest.mark.parametrize("damage", ["damaged", "newer", "no folder"])
-def test_a_state_that_cannot_be_used_ends_the_start_with_one_line(
+def test_an_unusable_state_ends_the_start_with_one_line(
     tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if damage == "damaged":
@@ -270,7 +270,7 @@ def test_a_state_that_cannot_be_used_ends_the_start_with_one_line(
     assert line.startswith(f"dragoman gateway: {tmp_path / FILE_NAME}: ")
 
 
-def test_a_page_of_another_site_is_kept_out(gateway: RunningGateway) -> None:
+def test_a_page_of_another_site_is_refused(gateway: RunningGateway) -> None:
     rebound = gateway.post(TRANSLATE, BODY, headers={"Host": "evil.example"})
     assert (rebound.status, rebound.json["error"]["code"]) == (403, "forbidden")
     other = gateway.post(TRANSLATE, BODY, headers={"Origin": "https://evil.example"})

@@ -474,7 +474,7 @@ def test_a_call_of_deepls_client(call: str, client: Client, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("call", REFUSED_CALLS)
-def test_a_call_that_is_refused_by_name(call: str, client: Client, tmp_path: Path) -> None:
+def test_an_unsupported_call_is_refused_by_name(call: str, client: Client, tmp_path: Path) -> None:
     with pytest.raises(deepl.DeepLException) as refused:
         REFUSED_CALLS[call](client, tmp_path)
     if call == "download_translation_memory_export":  # it does not show the message

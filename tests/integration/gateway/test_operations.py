@@ -59,7 +59,7 @@ def test_probes_and_metrics(gateway: RunningGateway) -> None:
     assert SECRET not in gateway.get("/metrics").body.decode()
 
 
-def test_metrics_are_not_for_strangers(
+def test_metrics_are_refused_to_other_networks(
     gateway: RunningGateway, start_gateway: StartGateway
 ) -> None:
     # A proxy on this machine that is not in the settings; an open gateway, and another one.
@@ -115,7 +115,7 @@ def test_it_is_not_ready_while_it_stops(start_gateway: StartGateway) -> None:
         assert gateway.process.wait(30) == 0
 
 
-def test_without_a_server_it_lives_and_is_not_ready(start_gateway: StartGateway) -> None:
+def test_without_a_server_it_is_alive_but_not_ready(start_gateway: StartGateway) -> None:
     with start_gateway(triton="grpc://localhost:1", triton_http="http://localhost:1") as gateway:
         assert gateway.get("/livez").status == 200
         answer = gateway.get("/readyz")
@@ -139,10 +139,10 @@ def test_it_is_ready_again_when_triton_is_back(tmp_path: Path, start_gateway: St
                 assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
 
 
-def test_it_gets_ready_when_the_models_have_loaded(
+def test_it_becomes_ready_when_the_models_have_loaded(
     tmp_path: Path, start_gateway: StartGateway
 ) -> None:
-    """Started before its server; the engine is paused while it loads its model."""
+    """The gateway starts before its server; the engine is paused while it loads its model."""
     ports = dict(zip(("grpc", "http", "metrics"), free_ports(3), strict=True))
     urls = {"triton": f"grpc://127.0.0.1:{ports['grpc']}"}
     urls["triton_http"] = f"http://127.0.0.1:{ports['http']}"
@@ -209,10 +209,10 @@ PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\
         (b"POST /nowhere", b"Content-Length: 99999\r\n", b"", b"{", b"404"),  # before its body
     ],
 )
-def test_a_body_that_drips_for_ever_ends(
+def test_a_body_that_arrives_too_slowly_ends(
     slow: RunningGateway, line: bytes, headers: bytes, begin: bytes, piece: bytes, status: bytes
 ) -> None:
-    """A few bytes come every 50 ms, below the rate of `--upload-timeout-s`."""
+    """A few bytes arrive every 50 ms, which is below the rate of `--upload-timeout-s`."""
     head = line + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n" + begin
     answer = b""
     with socket.create_connection(("127.0.0.1", slow.port), 0.05) as connection:
@@ -240,10 +240,10 @@ def test_a_body_that_drips_for_ever_ends(
         (1, 1, [[], [b"200"], [b"200", b"431"]]),  # the first one may be in progress
     ],
 )
-def test_a_head_has_as_many_bytes_as_it_may(
+def test_a_request_head_has_a_size_limit(
     slow: RunningGateway, before: int, more_bytes: int, statuses: list[list[bytes]]
 ) -> None:
-    """Also if it comes together with another request."""
+    """The limit also holds for a head that arrives together with another request."""
     other = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
     begin = other.removesuffix(b"\r\n") + b"Connection: close\r\nX: "
     end = b"\r\n\r\n"
@@ -269,7 +269,7 @@ def test_a_head_has_as_many_bytes_as_it_may(
         (b"POST /v2/translate HTTP/1.1\r\nX", 408, {"message": "the head of the request did"}),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_the_shape_of_its_protocol(
+def test_malformed_requests_get_the_error_format_of_their_protocol(
     slow: RunningGateway, line: bytes, status: int, body: dict[str, Any]
 ) -> None:
     rest = b"" if b"\r\n" in line else b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -296,8 +296,8 @@ def slow(start_gateway: StartGateway) -> Iterator[RunningGateway]:
         yield running
 
 
-def test_slow_clients_do_not_keep_others_out(slow: RunningGateway) -> None:
-    """Like Slowloris: many connections, each of which sends a header line now and then."""
+def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
+    """Like Slowloris: many connections, each of which slowly sends header lines."""
     held = []
     try:
         for _ in range(60):

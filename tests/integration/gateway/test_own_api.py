@@ -68,7 +68,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
     )
 
 
-def test_every_answer_is_as_described(
+def test_every_response_matches_its_description(
     gateway: RunningGateway, document: dict[str, Any], kept: dict[str, str]
 ) -> None:
     statuses = set()
@@ -95,7 +95,7 @@ def test_every_answer_is_as_described(
         {"return_attention": True, "return_alignments": "hard"},
     ],
 )
-def test_what_options_add_is_described(
+def test_fields_that_options_add_are_described(
     gateway: RunningGateway, document: dict[str, Any], options: dict[str, Any]
 ) -> None:
     body = {"text": ["A cup of tea.", ""], "target_language": "de", **options}
@@ -165,7 +165,7 @@ def test_the_page_of_the_docs_runs(gateway: RunningGateway, tmp_path: Path) -> N
 
 
 def begin(gateway: RunningGateway, path: str, body: Any) -> http.client.HTTPConnection:
-    """A request whose response nobody has read."""
+    """Send a request without reading the response."""
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
     headers = {"Content-Type": "application/json"}
     connection.request("POST", BASE + path, json.dumps(body), headers)
@@ -173,7 +173,7 @@ def begin(gateway: RunningGateway, path: str, body: Any) -> http.client.HTTPConn
 
 
 @pytest.mark.parametrize("path", ["/translate", "/translate/stream"])
-def test_a_client_that_leaves_stops_the_decoder(
+def test_a_client_that_disconnects_stops_the_decoder(
     gateway: RunningGateway, shipped: Served, path: str
 ) -> None:
     # All sentences differ, since the gateway translates each once.
@@ -279,7 +279,7 @@ def test_a_document_in_the_target_language_is_refused(gateway: RunningGateway) -
 def test_tags_in_plain_text_stay_in_every_protocol(
     gateway: RunningGateway, path: str, body: dict[str, str], found: str
 ) -> None:
-    """Without a format; also for texts whose sentences are cached one by one."""
+    """No format is given, and some of the texts have sentences that are cached separately."""
     text = "<p>I like <b>red</b> cars. Good morning.</p>"
     field = "q" if path == "/translate" else "text"
     for _ in range(2):
@@ -367,7 +367,7 @@ def test_two_hundred_bad_requests_leave_it_working(gateway: RunningGateway) -> N
     assert gateway.get(f"{BASE}/health").json["status"] == "ready"
 
 
-def test_a_gateway_without_a_server_says_so(start_gateway: Any, free_port: int) -> None:
+def test_a_gateway_without_a_server_reports_it(start_gateway: Any, free_port: int) -> None:
     nobody = f"127.0.0.1:{free_port}"
     with start_gateway(triton=f"grpc://{nobody}", triton_http=f"http://{nobody}") as running:
         for path in ("/health", "/info", "/languages"):

@@ -93,8 +93,8 @@ def test_discourse(gateway: RunningGateway) -> None:
     assert found.endswith("<pre><code>a &lt; b</code></pre>")
 
 
-def test_text_that_is_escaped_stays_escaped(gateway: RunningGateway) -> None:
-    """LibreTranslate's own server turns it into tags."""
+def test_escaped_text_stays_escaped(gateway: RunningGateway) -> None:
+    """LibreTranslate's own server turns escaped text into tags."""
     body = {"q": "<p>Write &lt;script&gt;alert(1)&lt;/script&gt; here.</p>", "format": "html"}
     found = gateway.post("/translate", {**body, **_DIRECTION}).json["translatedText"]
     assert "<script" not in found
@@ -120,7 +120,7 @@ def test_a_page_through_libretranslates_files(gateway: RunningGateway) -> None:
     assert all(one in refused.json["error"] for one in formats)
 
 
-def test_a_form_like_those_of_deepls_other_clients(gateway: RunningGateway) -> None:
+def test_a_form_of_deepls_other_clients(gateway: RunningGateway) -> None:
     pairs = [("text", _ENGLISH), ("text", "A house."), ("source_lang", "EN")]
     fields = [*pairs, ("target_lang", "DE"), ("preserve_formatting", "1")]
     answer = gateway.post("/v2/translate", urlencode(fields).encode(), headers=_FORM | _KEY)
@@ -137,7 +137,7 @@ def test_a_text_too_long_for_a_sentence_is_translated(gateway: RunningGateway, s
     assert found["text"] == " ".join([_GERMAN] * 60)
 
 
-def test_alternatives_of_sentences_that_are_too_long(gateway: RunningGateway) -> None:
+def test_alternatives_of_too_long_sentences(gateway: RunningGateway) -> None:
     text = f"{'a' * 199}. {_ENGLISH} " + "We went to the sea and to the hills, " * 9
     answer = gateway.post("/translate", {"q": text, **_DIRECTION, "alternatives": 2}).json
     assert _GERMAN in answer["translatedText"]

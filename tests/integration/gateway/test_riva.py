@@ -49,7 +49,7 @@ def status_of(call: object) -> tuple[grpc.StatusCode, str]:
 
 
 def fresh(name: str) -> list[str]:
-    """Texts that no cache has, and that take seconds."""
+    """Texts that are not cached, and whose translation takes seconds."""
     return [f"{name} has {number} old books about this town." for number in range(2000)]
 
 
@@ -64,7 +64,7 @@ def test_translate(client: NeuralMachineTranslationClient, shipped: Served) -> N
     assert under_way.result().translations[0].text == "Guten Morgen."
 
 
-def test_the_id_of_a_request_comes_back(client: NeuralMachineTranslationClient) -> None:
+def test_the_id_of_a_request_is_returned(client: NeuralMachineTranslationClient) -> None:
     request = riva_nmt_pb2.TranslateTextRequest(
         texts=["Hello."], source_language="en", target_language="de"
     )
@@ -73,7 +73,7 @@ def test_the_id_of_a_request_comes_back(client: NeuralMachineTranslationClient) 
     assert client.stub.TranslateText(request).id.value == "my own"
 
 
-def test_phrases_are_kept_and_translated_as_given(
+def test_phrases_are_kept_or_translated_as_given(
     client: NeuralMachineTranslationClient,
 ) -> None:
     text = "The weather in Berlin is very nice."
@@ -95,7 +95,9 @@ def test_the_table_has_every_call_of_nvidias_client() -> None:
 
 
 @pytest.mark.parametrize("call", REFUSED_CALLS)
-def test_a_call_that_is_refused_by_name(call: str, client: NeuralMachineTranslationClient) -> None:
+def test_an_unsupported_call_is_refused_by_name(
+    call: str, client: NeuralMachineTranslationClient
+) -> None:
     code, details = status_of(lambda: REFUSED_CALLS[call](client))
     assert code == grpc.StatusCode.UNIMPLEMENTED
     assert details.startswith(table()["nvidia-riva-client"][call].removeprefix("refused: "))
@@ -199,7 +201,7 @@ def test_health(riva: RunningGateway) -> None:
         assert status_of(lambda: stub.Check(request))[0] == grpc.StatusCode.NOT_FOUND
 
 
-def test_it_is_counted_and_logged(
+def test_calls_are_counted_and_logged(
     riva: RunningGateway, client: NeuralMachineTranslationClient
 ) -> None:
     labels = '{endpoint="translate",protocol="riva",status="2xx"}'

@@ -114,7 +114,7 @@ def test_a_text_is_translated_while_it_is_typed(page: Page, gateway: RunningGate
     assert counted == f"{len(text):,} of 100,000 characters"
 
 
-def test_a_translation_is_asked_for_once(page: Page) -> None:
+def test_a_translation_is_requested_once(page: Page) -> None:
     page.requests.clear()
     translation = enter(page, TEXT)
     page.wait_for(f"document.getElementById('said').textContent === {json.dumps(translation)}")
@@ -124,7 +124,7 @@ def test_a_translation_is_asked_for_once(page: Page) -> None:
     assert lit(page, "#shadow")
 
 
-def test_what_is_typed_later_aborts_what_came_before(page: Page) -> None:
+def test_later_input_aborts_earlier_requests(page: Page) -> None:
     page.evaluate("document.getElementById('source').focus()")
     page.insert("We are going home. " * 200)
     page.wait_for("!document.getElementById('busy').hidden")
@@ -136,7 +136,7 @@ def test_what_is_typed_later_aborts_what_came_before(page: Page) -> None:
     assert "net::ERR_ABORTED" in page.blocked
 
 
-def test_the_direction_turns_round_for_a_text_in_the_target_language(page: Page) -> None:
+def test_the_direction_is_swapped_for_a_text_in_the_target_language(page: Page) -> None:
     enter(page, "Wir gehen heute mit unseren Freunden an den Strand.")
     assert value(page, "getElementById('target-language').value") == "en"
     assert value(page, "getElementById('detected').textContent").startswith("German")
@@ -153,7 +153,7 @@ def test_languages_are_swapped_with_their_texts(page: Page) -> None:
     translated(page)
 
 
-def test_a_click_on_a_word_shows_other_ways_to_go_on(page: Page) -> None:
+def test_a_click_on_a_word_shows_alternatives(page: Page) -> None:
     first, second = enter(page, TEXT).split(". ")
     index = len(first.split()) + 2
     page.click(f".word[data-index='{index}']")
@@ -182,7 +182,7 @@ def test_a_click_on_a_word_shows_other_ways_to_go_on(page: Page) -> None:
         assert all((source >= begin) == bool(sentence) for source in sources)
 
 
-def test_words_show_where_they_come_from_both_ways(page: Page) -> None:
+def test_linked_words_are_shown_in_both_directions(page: Page) -> None:
     choose(page, "source", "en")
     translation = enter(page, "We saw the big black house yesterday.")
     house = translation.split().index("Haus")
@@ -229,7 +229,7 @@ def test_a_file_is_translated_and_downloaded(
     assert received.read_text("utf-8") == wanted
 
 
-def test_a_file_that_is_not_translated_says_why(page: Page, tmp_path: Path) -> None:
+def test_a_file_that_fails_shows_the_reason(page: Page, tmp_path: Path) -> None:
     picture, broken = tmp_path / "picture.png", tmp_path / "broken.xml"
     picture.write_bytes(b"\x89PNG")
     broken.write_text("<a>\n<b></a>", "utf-8")
@@ -302,7 +302,7 @@ def test_a_file_is_listed_once_after_a_new_key_and_a_reload(
     assert value(page, "querySelectorAll('#jobs li').length") == 1
 
 
-def test_a_file_under_way_can_be_cancelled(page: Page, tmp_path: Path) -> None:
+def test_a_file_in_progress_can_be_cancelled(page: Page, tmp_path: Path) -> None:
     sent = tmp_path / "long.txt"
     lines = (f"We counted {number} houses in the street.\n" for number in range(20_000))
     sent.write_text("".join(lines), "utf-8")
@@ -342,7 +342,7 @@ def test_terms_of_the_glossary_are_used(gateway: RunningGateway, page: Page) -> 
     translated(page)
 
 
-def test_looking_inside_draws_attention_in_a_frame_that_can_do_nothing_else(page: Page) -> None:
+def test_attention_is_drawn_in_a_sandboxed_frame(page: Page) -> None:
     enter(page, TEXT)
     page.click("#inside-open")
     page.wait_for("!document.getElementById('inside-frame').hidden")
@@ -365,7 +365,7 @@ def test_looking_inside_draws_attention_in_a_frame_that_can_do_nothing_else(page
     page.complaints.clear()  # about what was blocked in the frame
 
 
-def test_looking_inside_on_a_phone_scrolls(page: Page) -> None:
+def test_the_attention_page_scrolls_on_a_phone(page: Page) -> None:
     page.resize(*PHONE)
     enter(page, TEXT)
     page.click("#inside-open")
@@ -390,7 +390,7 @@ def test_the_request_is_shown_as_a_program(page: Page) -> None:
     assert json.dumps(text) in python
 
 
-def test_a_link_holds_the_text_where_no_server_sees_it(page: Page, gateway: RunningGateway) -> None:
+def test_a_link_holds_the_text_in_its_fragment(page: Page, gateway: RunningGateway) -> None:
     text = "Good morning, 50 % of you/all #1!"
     show(page, gateway, f"/#en/fr/{quote(text, safe='')}")
     translated(page)
@@ -421,7 +421,7 @@ def test_texts_are_copied_with_and_without_a_clipboard(page: Page) -> None:
     page.wait_for(f"copied === {json.dumps(translation)}")
 
 
-def test_text_from_right_to_left_runs_so(page: Page) -> None:
+def test_right_to_left_text_is_shown_right_to_left(page: Page) -> None:
     page.evaluate("document.getElementById('source').focus()")
     page.insert("שלום עולם")
     for pane in ("source", "shadow"):
@@ -482,7 +482,7 @@ window.fetch = async (url, how) => {
 """
 
 
-def test_a_busy_server_is_asked_again(page: Page, gateway: RunningGateway) -> None:
+def test_requests_to_a_busy_server_are_retried(page: Page, gateway: RunningGateway) -> None:
     with page.running_first(REFUSALS):
         show(page, gateway)
     page.evaluate(
@@ -499,7 +499,7 @@ def test_a_busy_server_is_asked_again(page: Page, gateway: RunningGateway) -> No
     assert value(page, "getElementById('notice').hidden")
 
 
-def test_a_refusal_is_in_sight_and_leaves_no_old_translation(
+def test_a_refusal_is_visible_and_clears_the_old_translation(
     page: Page, gateway: RunningGateway
 ) -> None:
     with page.running_first(REFUSALS):
@@ -521,7 +521,7 @@ def test_a_refusal_is_in_sight_and_leaves_no_old_translation(
     assert 0 <= value(page, "getElementById('notice').getBoundingClientRect().top") < 50
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab(
+def test_a_key_is_requested_and_kept_for_the_tab(
     browser: Page, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
     with contextlib.closing(open_database(tmp_path)) as database, transaction(database):
@@ -597,7 +597,7 @@ def test_the_page_waits_for_a_server_that_starts(
     browser.complaints.clear()
 
 
-def test_offline_goes_on_by_itself(page: Page) -> None:
+def test_it_continues_automatically_after_being_offline(page: Page) -> None:
     page.go_offline(True)
     page.evaluate("document.getElementById('source').focus()")
     page.insert("Good morning.")
@@ -648,7 +648,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
     assert not found
 
 
-def test_everything_can_be_done_by_keyboard(page: Page) -> None:
+def test_everything_works_with_the_keyboard(page: Page) -> None:
     page.evaluate("document.getElementById('source').focus()")
     page.insert("We saw the big black house yesterday.")
     translated(page)
@@ -691,7 +691,7 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("tag", "word"), [("de-DE", "Glossar"), ("fr-CA", "Glossaire")])
-def test_the_interface_speaks_the_readers_language(
+def test_the_interface_is_in_the_users_language(
     page: Page, gateway: RunningGateway, tag: str, word: str
 ) -> None:
     page.speak(tag)
@@ -703,9 +703,7 @@ def test_the_interface_speaks_the_readers_language(
         page.speak("en-US")
 
 
-def test_texts_of_the_interface_that_do_not_come_stop_nothing(
-    page: Page, gateway: RunningGateway
-) -> None:
+def test_missing_interface_texts_do_not_break_the_page(page: Page, gateway: RunningGateway) -> None:
     page.speak("de-DE")
     broken = "const real = fetch; window.fetch = (url, how) => String(url).includes('/strings/')"
     try:
@@ -816,7 +814,7 @@ SMILE = ("<0xF0>", "<0x9F>", "<0x98>", "<0x80>")
         ("anders", ["▁etwas", "</s>"], [None]),
     ],
 )
-def test_words_take_the_least_log_probability_of_their_tokens(
+def test_words_have_the_lowest_log_probability_of_their_tokens(
     page: Page, gateway: RunningGateway, text: str, tokens: list[str], expected: list[float | None]
 ) -> None:
     log_probs = [-float(place + 1) for place in range(len(tokens))]

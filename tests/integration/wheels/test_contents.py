@@ -24,7 +24,7 @@ ROUNDS = 20_000
 
 
 def test_everything_is_compiled(wheels: Path) -> None:
-    """Without a warning; the kernels are optional, so a failure would not stop the build."""
+    """There are no warnings; the kernels are optional, so a failure would not stop the build."""
     (server,) = wheels.glob("dragoman-*.whl")
     names = zipfile.ZipFile(server).namelist()
     assert RELAY in names
@@ -36,7 +36,7 @@ def test_every_wheel_has_its_licence(wheels: Path) -> None:
         assert any(name.endswith("licenses/LICENSE") for name in zipfile.ZipFile(path).namelist())
 
 
-def test_what_engines_keep_is_in_no_wheel(wheels: Path) -> None:
+def test_files_that_engines_cache_are_in_no_wheel(wheels: Path) -> None:
     for path in wheels.iterdir():
         assert not [name for name in zipfile.ZipFile(path).namelist() if KEPT_PREFIX in name]
 

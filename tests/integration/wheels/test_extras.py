@@ -34,7 +34,7 @@ def installed(
 
 
 def test_a_model_is_trained_exported_served_and_measured(installed: Installed) -> None:
-    """With each command as a user runs it; the model's quality does not matter."""
+    """Each command is run as a user runs it; the model's quality does not matter."""
     options = [f"--set={setting}" for setting in SETTINGS]
     for command in (
         ("train", "--text", "text.xx", "text.yy", "--out", "run", *options),

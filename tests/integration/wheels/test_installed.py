@@ -47,7 +47,7 @@ def test_the_shipped_model_is_served(installed: Installed, urls: tuple[str, str]
     assert [line.partition(" ")[0] for line in others] == ["settings:", "ready:"], log
 
 
-def test_what_is_compiled_is_found(installed: Installed) -> None:
+def test_the_compiled_libraries_are_found(installed: Installed) -> None:
     done = installed.dragoman("doctor")
     assert "the relay between Triton and the engine is compiled" in done.stdout + done.stderr
 

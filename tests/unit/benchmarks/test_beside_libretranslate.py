@@ -36,7 +36,7 @@ def refusing() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_refused_page_is_no_speed(refusing: str) -> None:
+def test_a_refused_page_does_not_count_as_speed(refusing: str) -> None:
     with pytest.raises(urllib.error.HTTPError, match="503"):
         speed(["<p>Text"], Running(refusing, refusing, refusing), refusing, 1)
 

@@ -37,7 +37,7 @@ CASE = Case(
 )
 
 
-def test_the_peer_is_quoted_with_the_setting_of_the_fastest_median() -> None:
+def test_the_peer_is_reported_with_its_fastest_setting_by_median() -> None:
     assert CASE.best_setting == "fast"
 
 
@@ -69,7 +69,7 @@ def test_a_table_is_aligned_and_valid_markdown() -> None:
     )  # fmt: skip
 
 
-def test_sentences_that_are_too_long_are_left_out(tmp_path: Path, random_bundle: Path) -> None:
+def test_too_long_sentences_are_omitted(tmp_path: Path, random_bundle: Path) -> None:
     limits = Limits()
     pairs = [("red blue", "blue red"), ("red " * limits.max_source_tokens, "x"), ("red", "red")]
     write_pairs(tmp_path / "test", pairs, ("en", "de"))
@@ -84,7 +84,7 @@ def test_sentences_that_are_too_long_are_left_out(tmp_path: Path, random_bundle:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_converted_model_writes_the_oracles_tokens(
+def test_a_converted_model_generates_the_oracles_tokens(
     tmp_path: Path, random_checkpoint: MakeBundle, norm: str
 ) -> None:
     pytest.importorskip("ctranslate2")

@@ -86,7 +86,7 @@ def cells(table: str) -> list[str]:
 
 
 @pytest.mark.parametrize("inputs", [Texts(["a", "ä"], "de"), TokenIds([[4, 3], [3]], [5, 6])])
-def test_a_request_arrives_as_it_was_sent(inputs: Inputs) -> None:
+def test_a_request_is_received_unchanged(inputs: Inputs) -> None:
     search = BatchSearch(4, 32, 0.5, "tokens")
     line = write_request(inputs, search)
     assert "\n" not in line
@@ -103,7 +103,7 @@ def test_peak_memory_is_read_from_the_status_of_a_process() -> None:
     assert peak_resident_bytes("Name:\tx\nVmPeak:\t  9 kB\nVmHWM:\t  3 kB\nVmRSS:\t1 kB\n") == 3072
 
 
-def test_parts_of_a_call_are_as_many_as_threads() -> None:
+def test_a_call_has_one_part_for_each_thread() -> None:
     pytest.importorskip("ctranslate2")
     from benchmarks.peers.ctranslate2_worker import batch_parts
 
@@ -127,7 +127,7 @@ def test_the_peer_may_use_all_cores_in_either_way_or_one() -> None:
     assert len(peer_processes(1)) == 2
 
 
-def test_parts_are_cut_by_tokens_only_where_there_are_parts() -> None:
+def test_batching_by_tokens_is_only_tried_in_batches_of_several() -> None:
     peers = {process: FakeWorker("peer", 1.0, []) for process in peer_processes(2)}
     assert len(peer_settings(peers, batch_size=1)) == 6
     by_tokens = [s for s in peer_settings(peers, batch_size=8) if s.batching == "tokens"]
@@ -193,7 +193,7 @@ def test_a_race_is_against_the_best_setting(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-def test_tables_name_what_was_measured() -> None:
+def test_tables_name_the_measurements() -> None:
     assert cells(engine_table([CASE])) == [
         *("beam 4", "1", "fp32", "32", "21", "int8, intra 1, inter 1", "1.50 (0.75..3.00)"),
     ]
@@ -207,7 +207,7 @@ def test_tables_name_what_was_measured() -> None:
     assert json.loads(json.dumps(CASE.summary()))["precision"] == "fp32"
 
 
-def test_translations_of_another_length_are_noticed() -> None:
+def test_translations_of_another_length_are_detected() -> None:
     check_lengths([CASE])
     with pytest.raises(CheckFailed, match=r"base: wrote \[64, 65\] tokens instead of 64"):
         check_lengths([replace(CASE, dragoman=(*samples(1.0), *samples(1.0, tokens=65)))])
@@ -218,7 +218,7 @@ def found(greedy: Sequence[int], texts: Sequence[str]) -> Found:
     return Found(ids, ids, texts)
 
 
-def test_everyone_is_compared_with_our_fp32() -> None:
+def test_all_contenders_are_compared_with_our_fp32() -> None:
     texts = ["one two three four", "five six seven eight"]
     worse = ["one two three four", "nine"]
     ours, peer = same_translations.compare(
@@ -231,7 +231,7 @@ def test_everyone_is_compared_with_our_fp32() -> None:
     assert cells(table) == [PEER, "50.0 %", "50.0 %", "31.26", "99.00"]
 
 
-def test_only_like_translations_are_raced() -> None:
+def test_only_similar_translations_are_raced() -> None:
     ours = Likeness(OURS, 1.0, 1.0, 30.0, 100.0, "signature")
     peer = Likeness(PEER, 0.99, 0.9, 30.3, 99.0, "signature")
     same_translations.check([ours, peer])
@@ -252,7 +252,7 @@ def test_base_sources_are_of_one_length_and_always_the_same() -> None:
     assert all(len(one.trial) <= len(one.inputs) for one in workloads)
 
 
-def test_random_texts_are_as_long_as_they_should_be(tmp_path: Path) -> None:
+def test_random_texts_have_the_expected_lengths(tmp_path: Path) -> None:
     bundle = write_random_bundle(tmp_path, SMALL)
     tokenizer = Tokenizer(bundle / "tokenizer.model")
     texts = random_texts(20, SMALL)
@@ -264,7 +264,7 @@ def test_random_texts_are_as_long_as_they_should_be(tmp_path: Path) -> None:
     translator.close()
 
 
-def test_both_write_the_same_endless_translations_of_a_random_model(tmp_path: Path) -> None:
+def test_both_generate_translations_without_end_symbols(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     bundle = write_random_bundle(tmp_path, SMALL)
     inputs = random_sources(3, SMALL.vocab_size)

@@ -24,7 +24,7 @@ def test_a_failed_test_is_reported(tmp_path: Path) -> None:
     assert report.failures == [f"tests: {report.tests}"]
 
 
-def test_ctrl_c_keeps_what_was_measured(
+def test_ctrl_c_keeps_the_measurements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def measure(*_: object) -> None:

@@ -65,7 +65,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, found: str | None) -> None:
     )
 
 
-def test_the_instruction_set_that_our_library_chooses_is_everyones(
+def test_our_librarys_instruction_set_is_used_by_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     choose(monkeypatch, "avxvnni")
@@ -75,7 +75,7 @@ def test_the_instruction_set_that_our_library_chooses_is_everyones(
     assert recorded == environment("avxvnni")
 
 
-def test_the_instruction_set_that_is_asked_for_is_everyones(
+def test_the_requested_instruction_set_is_used_by_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     choose(monkeypatch, "avx512vnni")
@@ -115,7 +115,7 @@ def test_reports_of_the_libraries_in_use_are_read() -> None:
 @pytest.mark.parametrize(
     "log", [MKL_LOG, ONEDNN_LOG.replace("AVX-512 with Intel DL Boost and bfloat16 support", "AVX2")]
 )
-def test_a_peer_that_uses_what_was_asked_for_is_measured(log: str) -> None:
+def test_a_peer_with_the_requested_instruction_set_is_measured(log: str) -> None:
     check_peer("int8", read_report(log), "avx2")
     with pytest.raises(CheckFailed, match=r"^avxvnni, int8: the peer reports CTranslate2 AVX2, "):
         check_peer("int8", read_report(log), "avxvnni")
@@ -134,12 +134,12 @@ def test_a_peer_that_uses_what_was_asked_for_is_measured(log: str) -> None:
         PeerReport(None, {"oneDNN": "Intel AVX2"}),
     ],
 )
-def test_a_peer_that_uses_something_else_is_not_measured(report: PeerReport) -> None:
+def test_a_peer_with_another_instruction_set_is_not_measured(report: PeerReport) -> None:
     with pytest.raises(CheckFailed, match=r"^avx2, float32: the peer reports CTranslate2 "):
         check_peer("float32", report, "avx2")
 
 
-def test_our_process_must_use_what_was_asked_for() -> None:
+def test_our_process_must_use_the_requested_instruction_set() -> None:
     check_ours("avx2", "avx2")
     with pytest.raises(CheckFailed, match="our engine uses avx512vnni instead of avx2"):
         check_ours("avx512vnni", "avx2")
@@ -147,7 +147,7 @@ def test_our_process_must_use_what_was_asked_for() -> None:
         check_ours(None, "avx2")
 
 
-def test_an_instruction_set_that_this_machine_lacks_is_one_line(
+def test_a_missing_instruction_set_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def refuse() -> str | None:
@@ -162,7 +162,7 @@ def test_an_instruction_set_that_this_machine_lacks_is_one_line(
     )
 
 
-def test_both_sides_use_what_the_environment_asks_for(
+def test_both_sides_use_the_instruction_set_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("ctranslate2")

@@ -91,7 +91,7 @@ class FakeTriton:
             server.stop(None).wait()
 
 
-def test_a_closed_loop_counts_what_is_answered_in_time() -> None:
+def test_a_closed_loop_counts_answers_in_time() -> None:
     texts = [f"text {number}" for number in range(7)]
     triton = FakeTriton(lambda text, _: answer(text, tokens=3))
     with triton.serving() as address:
@@ -123,7 +123,7 @@ def test_errors_are_counted_by_message_and_not_as_sentences() -> None:
     assert result.sentences <= triton.texts["good"]
 
 
-def test_a_server_that_is_away_is_an_error_and_not_a_wait() -> None:
+def test_an_unavailable_server_is_an_error_without_waiting() -> None:
     result = run_load(target("127.0.0.1:1"), ["a"], PLAN)
     assert result.sentences == 0
     assert all(message.startswith("ServerUnavailable") for message in result.errors)

@@ -27,7 +27,7 @@ BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 BACKEND = "benchmarks.peers.ctranslate2_backend"
 
 
-def test_a_repository_holds_what_the_setting_says(tmp_path: Path) -> None:
+def test_a_repository_matches_its_setting(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     bundle.mkdir()
     write_repository(tmp_path / "repository", SETTING, tmp_path / "model", bundle)
@@ -153,7 +153,7 @@ def test_a_batch_is_one_call_with_one_limit(backend: Any) -> None:
     }
 
 
-def test_different_options_are_calls_of_their_own_and_answers_keep_their_order(
+def test_different_options_are_separate_calls_and_answers_keep_their_order(
     backend: Any,
 ) -> None:
     model = start(backend, Layout(1, 2, 1))

@@ -48,11 +48,11 @@ def test_ratios_are_taken_round_by_round_and_latencies_over_all() -> None:
     assert json.loads(json.dumps(CONTEST.summary()))["ratio_median"] == 1.2
 
 
-def test_the_rest_of_the_machine_is_what_nobody_watched_had() -> None:
+def test_the_load_of_other_processes_is_reported() -> None:
     assert CONTEST.dragoman.cores_elsewhere == pytest.approx(0.09)
 
 
-def test_tables_name_what_was_measured() -> None:
+def test_tables_name_the_measurements() -> None:
     def row(table: str, line: int) -> list[str]:
         return [cell.strip() for cell in table.splitlines()[line].split("|")[1:-1]]
 
@@ -121,7 +121,7 @@ def test_rounds_alternate_with_the_same_order_of_texts(monkeypatch: pytest.Monke
     assert len(ours.results) == len(theirs.results) == 2
 
 
-def test_a_round_without_an_answer_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_without_an_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served_match, "_PAUSE_S", 0.0)
     contenders = {"a": endpoint("a"), "b": endpoint("b", sentences=0)}
     with pytest.raises(CheckFailed, match="b: beam 4, 8 at once: no request was translated"):

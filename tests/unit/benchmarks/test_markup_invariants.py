@@ -27,11 +27,11 @@ def good() -> Results:
     return Results(PAGE, PAGE, CHANGED, CHANGED, with_marks, with_marks)
 
 
-def test_a_good_translation_holds_all() -> None:
+def test_a_good_translation_keeps_all_invariants() -> None:
     assert judge(good()) == dict.fromkeys(INVARIANTS, True)
 
 
-def test_what_a_page_does_not_have_is_not_judged() -> None:
+def test_invariants_without_a_subject_are_not_judged() -> None:
     found = judge(Results("Text", "Text", "TEXT", "TEXT", marked("Text"), ""))
     assert {name for name, holds in found.items() if holds is None} == {
         "tags are written as they were",
@@ -61,14 +61,16 @@ def test_what_a_page_does_not_have_is_not_judged() -> None:
         ("marked_changed", "old", "OLD", {"translate=no and notranslate"}),
     ],
 )
-def test_what_is_broken_is_seen(part: str, before: str, after: str, broken: set[str]) -> None:
+def test_broken_invariants_are_detected(
+    part: str, before: str, after: str, broken: set[str]
+) -> None:
     written = getattr(good(), part)
     assert before in written
     found = judge(replace(good(), **{part: written.replace(before, after, 1)}))
     assert broken <= {name for name, holds in found.items() if not holds}
 
 
-def test_our_client_holds_all_on_a_page() -> None:
+def test_our_client_keeps_all_invariants_on_a_page() -> None:
     def translated(name: str, pages: Sequence[str]) -> list[str]:
         return list(map(by_our_client(name), pages))
 

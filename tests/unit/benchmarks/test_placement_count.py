@@ -20,7 +20,7 @@ def counted(source: str, target: str, found: list[Span]) -> Count:
 
 
 @pytest.mark.parametrize("found", [[(3, 11), (12, 27)], [(12, 27), (3, 11)]])
-def test_elements_that_are_numbered_in_each_language_are_alike(found: list[Span]) -> None:
+def test_elements_numbered_by_language_are_matched(found: list[Span]) -> None:
     total = counted(
         'The <g id="1">macroeconomic</g> <g id="2">scenario</g> is favourable.',
         'Le <g id="1">scénario</g> <g id="2">macroéconomique</g> est optimiste.',
@@ -29,7 +29,7 @@ def test_elements_that_are_numbered_in_each_language_are_alike(found: list[Span]
     assert total == Count(tags=4, right_tags=4, pairs=2, right_pairs=2)
 
 
-def test_elements_with_other_names_or_attributes_are_not() -> None:
+def test_elements_with_other_names_or_attributes_are_not_matched() -> None:
     swapped: list[Span] = [(4, 5), (0, 1)]
     for source in ("x <a>a</a> <b>b</b> x", 'x <a id="n">a</a> <a id="m">b</a> x'):
         total = counted(source, source, swapped)

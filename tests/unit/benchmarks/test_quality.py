@@ -21,12 +21,12 @@ from benchmarks.quality.everyday_phrases import (
 from benchmarks.quality.robustness import Bench, cases
 
 
-def test_a_form_stands_for_all_that_its_alternatives_make() -> None:
+def test_a_form_expands_to_all_its_alternatives() -> None:
     assert list(expanded("(a|b) c(d|)")) == ["a c", "a cd", "b c", "b cd"]
     assert list(expanded("(a (b|c)|d)")) == ["a b", "d", "a c", "d"]
 
 
-def test_phrases_accept_their_forms_alone() -> None:
+def test_phrases_accept_only_their_forms() -> None:
     (phrase,) = read_phrases(
         ["# none", "", "Hi. / Hello (there|). | Hallo (du|)! | Salut ! / Ça va ."]
     )
@@ -37,7 +37,7 @@ def test_phrases_accept_their_forms_alone() -> None:
     assert not phrase.accepts("hello", "de")
 
 
-def test_every_phrase_is_whole_and_different() -> None:
+def test_every_phrase_is_complete_and_unique() -> None:
     phrases = read_phrases(PHRASES.read_text("utf-8").splitlines())
     assert len(phrases) > 300
     assert len({phrase.forms["en"][0] for phrase in phrases}) == len(phrases)
@@ -65,14 +65,14 @@ def translating(monkeypatch: pytest.MonkeyPatch, table: dict[str, str]) -> Trans
     return Translator.__new__(Translator)
 
 
-def test_what_is_no_form_of_a_phrase_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_forms_of_a_phrase_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     phrases = read_phrases(["Yes. | Ja. | Oui.", "No. | Nein. / Nö. | Non."])
     translator = translating(monkeypatch, {"Yes.": "Jaja.", "No.": "nö", "Ja.": "Yes."})
     assert wrong_translations(translator, phrases, "en", "de") == [(phrases[0], "Jaja.")]
     assert wrong_translations(translator, phrases, "de", "en") == [(phrases[1], "Nein.")]
 
 
-def test_altered_texts_are_compared_with_the_same_as_they_were(
+def test_altered_texts_are_compared_with_the_unaltered_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = ("red", "blue", "green", "black", "white", "brown")
@@ -88,7 +88,7 @@ def test_altered_texts_are_compared_with_the_same_as_they_were(
     assert results["copied"].exact == results["no_text"].exact == 6
 
 
-def test_joined_texts_are_whole_groups() -> None:
+def test_joined_texts_are_complete_groups() -> None:
     examples = [Example(f"{n}.", f"{n}!", "en", "de") for n in range(8)]
     *_, joined = cases(examples)
     assert list(joined.texts) == ["0. 1. 2.", "3. 4. 5."]

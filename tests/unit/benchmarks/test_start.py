@@ -9,7 +9,7 @@ from benchmarks.engine.start import HEADER, Start, StartCase, measure
 from dragoman.kernel.replacement import KEPT_PREFIX
 
 
-def test_a_bundle_is_started_without_kept_codes_and_with_them(
+def test_a_bundle_is_started_with_and_without_cached_codes(
     random_bundle: Path, tmp_path: Path
 ) -> None:
     bundle = tmp_path / "bundle"

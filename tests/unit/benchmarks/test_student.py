@@ -53,7 +53,7 @@ def test_quality_is_of_all_sentences_in_both_searches() -> None:
     assert table.splitlines()[-1].startswith("nrefs:1|case:mixed")
 
 
-def test_ratios_say_how_many_times_as_fast_the_student_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ratios_are_the_students_speed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(racing, "PAUSE_S", 0.0)
     large, small = FakeWorker(RIGHT, 0.5), FakeWorker(RIGHT, 0.2)
     rounds: list[None] = []

@@ -29,7 +29,7 @@ def test_the_reference_is_perfect() -> None:
     assert found.bleu == found.bleu_of_pieces == found.bleu_of_best_pieces == pytest.approx(100)
 
 
-def test_a_misplaced_tag_costs_the_pieces_alone() -> None:
+def test_a_misplaced_tag_lowers_only_the_score_of_pieces() -> None:
     moved = REFERENCE.replace("Wir <b>mögen", "<b>Wir mögen")
     found = quality(moved)
     assert (found.once, found.in_parent, found.matched) == (1, 1, 1)
@@ -55,13 +55,13 @@ def test_tags_in_another_order_have_no_pieces() -> None:
         ("Wir </b> mögen", 0, 0),
     ],
 )
-def test_lost_doubled_and_adopted_elements(translation: str, once: float, in_parent: float) -> None:
+def test_lost_duplicate_and_moved_elements(translation: str, once: float, in_parent: float) -> None:
     found = quality(translation)
     assert found.once == pytest.approx(once)
     assert found.in_parent == pytest.approx(in_parent)
 
 
-def test_the_best_pieces_are_found_in_other_words() -> None:
+def test_the_best_parts_are_found_in_other_words() -> None:
     text = "wir lieben rote Autos, und alte Häuser"
     pieces = best_pieces(text, ["Wir mögen", "rote Autos", ", und", "alte Häuser", ""])
     assert pieces == ["wir lieben ", "rote Autos", ", und ", "alte Häuser", ""]

@@ -20,7 +20,7 @@ def row(kind: str, millions: float, loss: float, **more: object) -> dict[str, ob
     return {"kind": kind, "tgt_tokens": int(millions * 1e6), "loss": loss, **more}
 
 
-def test_each_measure_has_its_curve() -> None:
+def test_each_metric_has_its_curve() -> None:
     found = curves(
         [
             row("train", 1, 5.0),
@@ -37,7 +37,7 @@ def test_each_measure_has_its_curve() -> None:
     assert "validation" in curves([row("valid", 1, 2.0)])
 
 
-def test_every_run_that_is_told_of_has_its_picture() -> None:
+def test_every_documented_run_has_its_picture() -> None:
     page = (RUNS / "README.md").read_text(encoding="utf-8")
     logs = sorted(RUNS.glob("*.jsonl"))
     assert logs
@@ -67,7 +67,7 @@ def texts_of(svg: str) -> list[str]:
         (None, "log.jsonl: cannot be read"),
     ],
 )
-def test_what_is_no_log_is_refused_in_one_line(
+def test_an_invalid_log_is_refused_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -85,7 +85,7 @@ def test_what_is_no_log_is_refused_in_one_line(
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_pictures_lie_beside_their_logs(
+def test_pictures_are_written_beside_their_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log.jsonl"

@@ -46,14 +46,14 @@ def requirements() -> list[str]:
     return wheel
 
 
-def test_setuptools_finds_pythons_own_compiler_by_itself(programs: Path) -> None:
+def test_setuptools_finds_pythons_own_compiler(programs: Path) -> None:
     add(programs, OWN, "cc", "gcc", "clang")
     assert requirements() == []
     assert dragoman_build.compiler_variables() == {}
 
 
 @pytest.mark.parametrize("found", ["cc", "gcc", "clang"])
-def test_another_compiler_gets_no_flags_of_pythons(programs: Path, found: str) -> None:
+def test_another_compiler_does_not_get_pythons_flags(programs: Path, found: str) -> None:
     add(programs, found)
     assert requirements() == []
     assert dragoman_build.compiler_variables() == {
@@ -88,18 +88,14 @@ def test_without_a_compiler_zig_compiles(
     assert shlex.split(variables["LDSHARED"]) == [*command, "-shared"]
 
 
-def test_a_compiler_that_is_not_there_is_an_error(
-    programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_compiler_is_an_error(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(programs, OWN, "gcc")
     monkeypatch.setenv("CC", "/nonexistent/cc -O2")
     with pytest.raises(SystemExit, match="CC is '/nonexistent/cc -O2': no such program"):
         requirements()
 
 
-def test_zig_compiles_where_it_is_asked_for(
-    programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zig_compiles_on_request(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(programs, OWN, "gcc")
     monkeypatch.setenv("CC", "none")
     monkeypatch.setenv("CFLAGS", "-DMINE")
@@ -109,7 +105,7 @@ def test_zig_compiles_where_it_is_asked_for(
     assert variables["CFLAGS"] == "-DMINE"
 
 
-def test_zig_is_not_asked_for_where_it_has_no_target(
+def test_zig_is_not_required_without_a_target(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")

@@ -22,7 +22,7 @@ SOURCES = [
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 @pytest.mark.parametrize(("source", "flags"), SOURCES)
-def test_gcc_has_nothing_to_warn_of(source: str, flags: list[str], tmp_path: Path) -> None:
+def test_gcc_compiles_without_warnings(source: str, flags: list[str], tmp_path: Path) -> None:
     strict = ("-Wall", "-Wextra", "-Werror", "-fPIC")
     command = ["gcc", *flags, *strict, "-c", source, "-o", str(tmp_path / "object")]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)

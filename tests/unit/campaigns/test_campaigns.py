@@ -61,7 +61,7 @@ def test_a_percentile_is_one_of_the_values() -> None:
         (Bound("a", math.nan, 1.0, at_least=True), False),
     ],
 )
-def test_a_bound_holds_at_its_limit_and_never_without_a_figure(bound: Bound, holds: bool) -> None:
+def test_a_bound_holds_at_its_limit_and_fails_without_a_value(bound: Bound, holds: bool) -> None:
     assert bound.holds is holds
     assert ("BROKEN" in str(bound)) is not holds
 
@@ -74,7 +74,7 @@ def test_every_subject_must_be_without_crashes_hangs_wrong_and_lost(field: str) 
     assert not outcome.holds()
 
 
-def test_crashes_of_triton_itself_are_counted_apart() -> None:
+def test_crashes_of_triton_itself_are_counted_separately() -> None:
     assert Outcome("x", upstream_restarts=3).holds()
 
 
@@ -96,7 +96,7 @@ def test_the_table_shows_usage_before_and_after() -> None:
     assert "rate: a 1.235" in text
 
 
-def test_goodput_counts_what_was_in_time_while_requests_were_sent() -> None:
+def test_goodput_counts_timely_answers_while_requests_were_sent() -> None:
     records = [
         Record(0.0, 1.0, "OK"),
         Record(0.5, 2.5, "OK"),  # past its deadline
@@ -140,7 +140,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         server.shutdown()
 
 
-def test_a_good_answer_is_told_from_a_wrong_one_and_from_none(
+def test_good_wrong_and_missing_answers_are_distinguished(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert good_answer(port)
@@ -199,7 +199,7 @@ def test_a_seed_makes_the_same_damaged_requests_to_the_gateway() -> None:
         assert all(isinstance(request[0], bytes) for request in made), kind.name
 
 
-def test_tensors_in_json_claim_no_enormous_size() -> None:
+def test_json_tensors_never_claim_an_enormous_size() -> None:
     (kind,) = [one for one in KINDS if one.name == "infer, JSON"]
     for number in range(500):
         (request,) = kind.make(Random(number))
@@ -251,7 +251,7 @@ def test_a_subject_that_ends_early_is_a_failure(
     assert "ended early: the server does not translate" in capsys.readouterr().out
 
 
-def test_figures_are_written_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_metrics_are_written_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def run(plan: Plan) -> Outcome:
         return Outcome("upstream", plan.of(5, 2), bounds=[Bound("outage, s", plan.seed, 7)])
 
@@ -268,7 +268,7 @@ def test_figures_are_written_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     }
 
 
-def test_the_short_form_does_not_fail_by_what_depends_on_time(
+def test_the_short_form_ignores_bounds_that_depend_on_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(plan: Plan) -> Outcome:
@@ -280,14 +280,14 @@ def test_the_short_form_does_not_fail_by_what_depends_on_time(
     assert campaign.main(["upstream"]) == 1
 
 
-def test_libfuzzers_figures_are_read() -> None:
+def test_libfuzzers_statistics_are_parsed() -> None:
     said = "Done\nstat::number_of_executed_units: 1234\nstat::new_units_added:  5\n"
     assert statistic(said, "stat::number_of_executed_units") == 1234
     assert statistic(said, "stat::new_units_added") == 5
     assert statistic("killed", "stat::new_units_added") == 0
 
 
-def test_an_answer_that_its_version_does_not_give_alone_is_found(random_bundle: Path) -> None:
+def test_an_answer_that_differs_from_its_version_alone_is_found(random_bundle: Path) -> None:
     question = Question(("en", "de"), 1, "red blue")
     ((_, right),) = models._alone(random_bundle, [question])
     good = Reply(question, 0.1, right, Manifest.read(random_bundle).identity)
@@ -314,7 +314,7 @@ def test_a_damaged_version_cannot_be_loaded(
 
 
 @pytest.mark.parametrize("is_good", [True, False])
-def test_a_version_that_is_not_taken_or_not_refused_is_noted(
+def test_a_version_that_is_wrongly_accepted_or_refused_is_recorded(
     is_good: bool, random_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replacements, "_TAKEN_S", 0.05)

@@ -106,7 +106,7 @@ def environment(container: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_helm_takes_the_chart(name: str) -> None:
+def test_helm_accepts_the_chart(name: str) -> None:
     linted = run("helm", "lint", "--strict", CHART, *values(CASES[name]))
     assert linted.returncode == 0, linted.stdout
 
@@ -119,7 +119,7 @@ def different() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("minor", range(30, 38))
-def test_kubernetes_takes_every_object(minor: int) -> None:
+def test_kubernetes_accepts_every_object(minor: int) -> None:
     for key, one in different().items():
         has_image_volume = key.startswith("volume image") and one["kind"] == "Deployment"
         if not is_other(one) and (not has_image_volume or (1, minor) >= IMAGE_VOLUMES_SINCE):
@@ -144,7 +144,7 @@ def custom_faults(found: list[dict[str, Any]]) -> list[str]:
     return faults
 
 
-def test_operators_take_their_objects() -> None:
+def test_operators_accept_their_objects() -> None:
     found = [one for one in different().values() if is_other(one)]
     assert {one["kind"] for one in found} == {
         *("ScaledObject", "HTTPRoute", "GRPCRoute"),
@@ -209,7 +209,7 @@ def test_the_chart_has_the_version_of_the_project() -> None:
     assert chart["version"] == chart["appVersion"] == dragoman.__version__
 
 
-def test_variables_are_settings() -> None:
+def test_every_variable_is_a_setting() -> None:
     known = {one.variable for one in (*SETTINGS, *gateway_settings())}
     for name in CASES:
         for one in objects(name):
@@ -283,7 +283,7 @@ def test_gateways_decide_what_is_traced_and_triton_reaches_the_collector() -> No
     assert spans["to"] == [{"podSelector": {"matchLabels": {"app": "collector"}}}]
 
 
-def test_envoy_takes_its_configuration(tmp_path: Path) -> None:
+def test_envoy_accepts_its_configuration(tmp_path: Path) -> None:
     text = only(objects("defaults"), "ConfigMap", "dragoman-balancer")["data"]["envoy.yaml"]
     (tmp_path / "envoy.yaml").write_text(text)
     envoy = Path(sys.executable).with_name("envoy")
@@ -296,7 +296,7 @@ def test_envoy_takes_its_configuration(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-def test_kustomize_takes_the_example() -> None:
+def test_kustomize_accepts_the_example() -> None:
     folder = REPOSITORY / "deploy" / "kustomize"
     flags = ("--enable-helm", "--load-restrictor=LoadRestrictionsNone")
     made = run("kubectl", "kustomize", *flags, folder)
@@ -315,7 +315,7 @@ def scaling_query() -> str:
     return str(trigger["metadata"]["query"])
 
 
-def test_keda_asks_for_metrics_that_there_are() -> None:
+def test_keda_queries_existing_metrics() -> None:
     assert metrics_in(scaling_query()) == {"dragoman_rows", "dragoman_rows_limit"}
 
 

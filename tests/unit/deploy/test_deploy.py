@@ -48,7 +48,7 @@ def services() -> dict[str, Any]:
     return services
 
 
-def test_compose_takes_the_file() -> None:
+def test_compose_accepts_the_file() -> None:
     checked = run(
         sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE
     )
@@ -56,7 +56,7 @@ def test_compose_takes_the_file() -> None:
 
 
 def test_only_proxies_are_published(services: dict[str, Any]) -> None:
-    """Triton's, and the one without TLS, on loopback, in their own profiles."""
+    """Each proxy has its own profiles; the one without TLS is published on loopback only."""
     published = {name: service for name, service in services.items() if "ports" in service}
     assert {name: service["profiles"] for name, service in published.items()} == {
         "proxy": ["gpu", "cpu"],
@@ -66,7 +66,7 @@ def test_only_proxies_are_published(services: dict[str, Any]) -> None:
     assert published["proxy-local"]["ports"][0].startswith("127.0.0.1:")
 
 
-def test_open_access_is_on_loopback_alone(services: dict[str, Any]) -> None:
+def test_open_access_is_only_on_loopback(services: dict[str, Any]) -> None:
     opened = [
         name
         for name, service in services.items()
@@ -87,7 +87,7 @@ def test_every_service_is_confined_and_pinned(services: dict[str, Any]) -> None:
             assert re.search(r":v?\d+\.\d+", service["image"]), name
 
 
-def test_what_is_mounted_is_there(services: dict[str, Any]) -> None:
+def test_mounted_files_exist(services: dict[str, Any]) -> None:
     for service in services.values():
         for volume in service.get("volumes", []):
             source = volume.partition(":")[0]
@@ -111,15 +111,15 @@ def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
     assert re.search(r"^DRAGOMAN_TLS=$", example, re.MULTILINE)
 
 
-def test_settings_of_the_gateway_are_settings(services: dict[str, Any]) -> None:
+def test_variables_of_the_gateway_are_settings(services: dict[str, Any]) -> None:
     known = {one.variable for one in gateway_settings()}
     for service in services.values():
         given = {name for name in service.get("environment", {}) if "GATEWAY" in name}
         assert given <= known
 
 
-def test_every_image_can_be_another_and_is_the_same_everywhere() -> None:
-    """The command in docs/deployment.md that pins them reads the example."""
+def test_every_image_can_be_replaced_and_is_the_same_everywhere() -> None:
+    """The command in docs/deployment.md that pins the images reads the example."""
     dockerfiles = {name: (DEPLOY / name).read_text() for name in DOCKERFILES}
     defaults = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", COMPOSE.read_text()))
     example = (REPOSITORY / ".env.example").read_text()
@@ -144,13 +144,13 @@ def test_every_image_can_be_another_and_is_the_same_everywhere() -> None:
 
 
 @pytest.mark.parametrize("name", DOCKERFILES)
-def test_hadolint_takes_the_dockerfile(name: str) -> None:
+def test_hadolint_accepts_the_dockerfile(name: str) -> None:
     checked = run(Path(sys.executable).with_name("hadolint"), DEPLOY / name)
     assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.parametrize("name", DOCKERFILES)
-def test_the_image_is_built_from_all_that_wheels_are_made_of(name: str) -> None:
+def test_the_image_has_all_sources_of_the_wheels(name: str) -> None:
     lines = re.findall(r"^COPY (?!--from)(.+)$", (DEPLOY / name).read_text(), re.MULTILINE)
     copied = {name for line in lines for name in line.split()[:-1]}
     not_of_gateway = {"model_repository"} if name == "Dockerfile.gateway" else set()
@@ -172,7 +172,7 @@ def documented_expressions() -> list[str]:
 
 
 @pytest.mark.parametrize("expression", [*expressions(), *documented_expressions()])
-def test_the_dashboard_and_the_docs_ask_for_metrics_that_there_are(expression: str) -> None:
+def test_the_dashboard_and_the_docs_query_existing_metrics(expression: str) -> None:
     asked = metrics_in(expression.replace("$__rate_interval", "1m"))
     assert asked or "up{" in expression
 

@@ -62,7 +62,7 @@ def test_the_search_finds_the_page(words: str, page: str, search: Index) -> None
     assert search.search(words)[0]["ref"].startswith(page)
 
 
-def test_the_references_are_made_of_the_code(site: Path) -> None:
+def test_the_references_are_generated_from_the_code(site: Path) -> None:
     commands = (site / "command-line.html").read_text()
     assert all(f'<h2 id="{name}">' in commands for name in COMMANDS)
     assert "dragoman keys add" in commands
@@ -78,7 +78,7 @@ def test_no_page_loads_anything_from_other_hosts(site: Path) -> None:
         assert '<link rel="stylesheet" href="http' not in text
 
 
-def test_links_out_of_the_folder_lead_to_pages_or_become_names() -> None:
+def test_links_out_of_the_folder_become_page_links_or_names() -> None:
     text = "[client](../client/README.md#python), [code](../dragoman/cli.py), [keys](keys.md)"
     expected = "[client](python.md#python), code (`dragoman/cli.py`), [keys](keys.md)"
     assert with_site_links(text, "docs/api.md") == expected

@@ -24,7 +24,7 @@ ALLOWED = re.compile(r"Apache|BSD|\bCMU|\bISC\b|\bMIT\b|MPL|Mozilla|PSF|Python S
 
 @pytest.mark.parametrize("name", SERVED)
 def test_no_served_package_is_under_the_gpl(name: str) -> None:
-    """The licence by the distribution's metadata."""
+    """The licences come from the metadata of the distributions."""
     found = metadata(name)
     fields = [found.get_all(f, []) for f in ("License-Expression", "License", "Classifier")]
     declared = [*fields[0], *(word[:80] for word in fields[1])]
@@ -45,7 +45,7 @@ def distribution(folder: Path, name: str, *lines: str, record: str = "") -> Dist
     return Distribution.at(info)
 
 
-def test_what_a_wheel_brings_inside_is_listed(tmp_path: Path) -> None:
+def test_libraries_inside_a_wheel_are_listed(tmp_path: Path) -> None:
     digest = hashlib.sha256(b"library")
     base64 = urlsafe_b64encode(digest.digest()).decode().rstrip("=")
     record = f"a/code.so,sha256={base64},7\na.libs/libssl.so.3,sha256={base64},7\n"
@@ -85,7 +85,7 @@ def test_the_bill_of_an_environment_is_valid(
     assert {canonicalize_name(name) for name in listed} >= SERVED.keys()
 
 
-def test_what_builds_the_wheels_is_listed_as_not_installed() -> None:
+def test_build_tools_are_listed_as_not_installed() -> None:
     tools = {tool["name"]: tool for tool in build_tools()}
     assert {name: tool["version"] for name, tool in tools.items()} == versions("build.txt", PYTHON)
     assert {tool["scope"] for tool in tools.values()} == {"excluded"}

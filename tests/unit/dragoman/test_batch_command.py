@@ -77,7 +77,7 @@ def test_a_folder_is_translated_once(batch: Any, tmp_path: Path, server: FakeSer
     assert [request.model for request in server.requests[asked:]] == ["info"]
 
 
-def test_shards_and_a_last_run_do_every_chunk_once(
+def test_shards_and_a_last_run_translate_every_chunk_once(
     batch: Any, tmp_path: Path, server: FakeServer
 ) -> None:
     words = ("--input", str(tmp_path / "in/a.txt"))
@@ -122,7 +122,7 @@ def test_a_file_that_changed_is_refused(batch: Any, tmp_path: Path) -> None:
     assert "a.txt: has changed since the job began" in batch("--input", str(source), code=2)
 
 
-def test_what_is_not_of_the_job_is_not_replaced(batch: Any, tmp_path: Path) -> None:
+def test_files_of_other_origin_are_not_replaced(batch: Any, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/a.txt").write_text("mine")
     message = batch("--input", str(tmp_path / "in"), code=2)
@@ -130,7 +130,7 @@ def test_what_is_not_of_the_job_is_not_replaced(batch: Any, tmp_path: Path) -> N
     assert (tmp_path / "out/a.txt").read_text() == "mine"
 
 
-def test_parts_of_which_rows_are_missing_are_not_joined(batch: Any, tmp_path: Path) -> None:
+def test_parts_with_missing_rows_are_not_joined(batch: Any, tmp_path: Path) -> None:
     words = ("--input", str(tmp_path / "in/a.txt"))
     batch(*words, "--shard", "1/2")
     (tmp_path / "out/a.txt.parts/00000000.txt").write_text("too few\n")
@@ -139,7 +139,7 @@ def test_parts_of_which_rows_are_missing_are_not_joined(batch: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["jsonl", "tsv", "parquet"])
-def test_every_format_comes_back_as_it_went(batch: Any, tmp_path: Path, name: str) -> None:
+def test_every_format_is_kept(batch: Any, tmp_path: Path, name: str) -> None:
     source, target = tmp_path / f"c.{name}", tmp_path / f"out/c.{name}"
     texts = ["a", "poison", "", "b"]
     if name == "parquet":
@@ -184,7 +184,7 @@ def test_a_plan_translates_a_sample_and_keeps_nothing(batch: Any, tmp_path: Path
         (["--output", "{}/in/out"], "in/out: is in"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(
+def test_invalid_options_are_refused_in_one_line(
     batch: Any, tmp_path: Path, words: list[str], message: str
 ) -> None:
     given = [word.format(tmp_path) for word in words]

@@ -42,7 +42,7 @@ def test_evaluate_reports_both_directions(
     assert "held en-de: BLEU" in capsys.readouterr().out
 
 
-def test_evaluate_takes_the_directions_that_model_and_text_have(
+def test_evaluate_uses_the_directions_of_model_and_text(
     tmp_path: Path, three_languages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "en-de", reverse_pairs(3, seed=5), ("en", "de"))
@@ -76,7 +76,7 @@ def test_verify_compares_every_direction(
     assert "sentences: 8 compared" in capsys.readouterr().out
 
 
-def test_both_runtimes_evaluate_alike(
+def test_both_runtimes_give_the_same_evaluation(
     text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--test", "held", "--json"]
@@ -88,7 +88,7 @@ def test_both_runtimes_evaluate_alike(
     assert printed[0] == printed[1]
 
 
-def test_what_the_engine_does_not_take_is_refused_before_the_work(
+def test_text_that_the_engine_refuses_is_reported_before_the_work(
     text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--runtime", "engine"]
@@ -100,7 +100,7 @@ def test_what_the_engine_does_not_take_is_refused_before_the_work(
     assert (printed.out, len(printed.err.splitlines())) == ("", 1)
 
 
-def test_what_evaluating_cannot_write_at_the_end_is_one_line(
+def test_an_unwritable_result_of_evaluate_is_reported_in_one_line(
     text: Path, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--test", "held"]
@@ -151,7 +151,7 @@ def test_verify_prints_each_check_and_passes(
         (["verify", "--test", "held", "--sentences", "0"], "--sentences 0: give 1 or more"),
     ],
 )
-def test_text_and_numbers_that_give_nothing_are_refused(
+def test_unusable_text_and_numbers_are_refused(
     words: list[str],
     message: str,
     text: Path,
@@ -182,7 +182,7 @@ def test_text_and_numbers_that_give_nothing_are_refused(
         ["translate", "--url", "ftp://nonsense", "text"],
     ],
 )
-def test_a_user_s_error_is_one_line(
+def test_a_users_error_is_reported_in_one_line(
     words: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -238,10 +238,10 @@ def test_a_demonstration_shows_the_directions_for_which_it_has_sentences(
 
 
 @pytest.mark.parametrize("told", [("it", "es"), ("it", "en")])
-def test_a_demonstration_without_sentences_is_one_line(
+def test_a_demonstration_without_sentences_is_refused_in_one_line(
     told: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """None in one of the model's languages, or none that it translates from."""
+    """There may be no sentences in the model's languages, or only in target languages."""
     assert demonstrate(monkeypatch, Served((told,))) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -274,7 +274,7 @@ def test_a_glossary_is_json_or_a_file(tmp_path: Path, written: str, encoding: st
         ("tea,Tee\ntea,Tea", "terms: line 2: 'tea' has two target terms: remove one"),
     ],
 )
-def test_what_is_no_glossary_is_named(tmp_path: Path, written: str, message: str) -> None:
+def test_an_invalid_glossary_is_named(tmp_path: Path, written: str, message: str) -> None:
     file = tmp_path / "terms"
     file.write_text(written)
     with pytest.raises(UsageError, match=re.escape(message)):
@@ -304,7 +304,7 @@ def test_a_byte_order_mark_is_not_scored(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_a_help_text(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "--help"])
     assert caught.value.code == 0
@@ -336,7 +336,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         ),
     ],
 )
-def test_a_misspelt_word_is_named_with_what_was_meant(
+def test_a_misspelt_word_is_named_with_a_suggestion(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == 2
@@ -345,7 +345,7 @@ def test_a_misspelt_word_is_named_with_what_was_meant(
 
 @pytest.mark.parametrize("scheme", ["", "http://", "grpc://"])
 @pytest.mark.parametrize("command", ["translate", "load-test"])
-def test_a_server_that_is_not_there_is_named_with_what_to_do(
+def test_a_missing_server_is_named_with_a_fix(
     command: str, scheme: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -357,7 +357,7 @@ def test_a_server_that_is_not_there_is_named_with_what_to_do(
 
 
 @pytest.mark.parametrize("words", [["publish"], ["export", "tensorrt"]])
-def test_a_checkpoint_in_the_place_of_a_bundle_is_told_from_it(
+def test_a_checkpoint_in_place_of_a_bundle_is_recognized(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model.safetensors").touch()

@@ -109,7 +109,9 @@ def test_corpora_and_their_links_need_no_extra(folder: Path) -> None:
     assert "link-words: none: cannot be run: No such file" in done.stderr
 
 
-def test_beside_the_runtime_for_gpus_comes_none_for_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runtime_for_cpus_is_not_installed_beside_the_one_for_gpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(installation, "_has_gpu_runtime", lambda: True)
     assert "'.[export-gpu]'" in install_command("export")
     assert "'.[serve-gpu,tensorrt]'" in install_command("serve-cpu,tensorrt")

@@ -38,7 +38,7 @@ def test_every_field_is_a_setting_with_a_help_text() -> None:
     assert not {one.name for one in SETTINGS} & {one.name for one in gateway_settings()}
 
 
-def test_without_any_all_are_the_default() -> None:
+def test_without_settings_all_are_the_default() -> None:
     assert read() == GatewaySettings(folder=default_folder())
 
 
@@ -77,7 +77,7 @@ def test_serve_knows_where_triton_is() -> None:
     assert not names & {"gateway_triton", "gateway_triton_http", "gateway_otlp"}
 
 
-def test_serve_tells_its_gateway_where_spans_go() -> None:
+def test_serve_passes_tracing_settings_to_its_gateway() -> None:
     options = options_of_serve("--otlp=http://collector:4318", "--trace-rate=0.5")
     assert options is not None
     found = read(**options.environment)
@@ -94,7 +94,7 @@ def options_of_serve(*words: str) -> GatewayOptions | None:
     return serve._gateway(resolve(parser.parse_args(words), {}, settings))
 
 
-def test_serve_goes_on_without_what_the_gateway_needs(
+def test_serve_runs_without_the_requirements_of_the_gateway(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert options_of_serve() is not None
@@ -119,7 +119,7 @@ def test_the_url_of_redis_is_never_printed() -> None:
         assert found.description == "gateway_limits_url *** (DRAGOMAN_GATEWAY_LIMITS_URL)"
 
 
-def test_the_help_names_what_a_value_is() -> None:
+def test_the_help_names_the_type_of_a_value() -> None:
     shown = {one.name.removeprefix("gateway_"): one.metavar for one in gateway_settings()}
     assert shown["anonymous_requests_per_minute"] == shown["glossaries_per_owner"] == "NUMBER"
     assert shown["document_bytes_per_caller"] == shown["body_bytes"] == "BYTES"

@@ -59,7 +59,7 @@ def test_a_key_is_printed_once_and_kept_as_a_hash(keys: Command) -> None:
     assert secret.encode() not in on_disk
 
 
-def test_all_that_a_key_has(keys: Command) -> None:
+def test_all_properties_of_a_key(keys: Command) -> None:
     words = ("--label", "x", "--expires", "2099-01-31", "--protocols", "own", "deepl", "--no-cache")
     limits = ("--requests-per-minute", "60", "--characters-per-month", "500000")
     added = keys.json("add", *words, *limits, "--concurrent-requests", "none")
@@ -79,7 +79,7 @@ def test_all_that_a_key_has(keys: Command) -> None:
     }
 
 
-def test_limits_that_are_given_change(keys: Command) -> None:
+def test_only_given_limits_change(keys: Command) -> None:
     key_id = keys.json("add", "--requests-per-minute", "60", "--concurrent-requests", "3")["id"]
     printed = keys("limit", key_id, "--requests-per-minute", "none", "--characters-per-month", "9")
     assert printed == f"{key_id}: characters per month 9, concurrent requests 3\n"
@@ -150,13 +150,13 @@ def test_labels_are_one_line(keys: Command) -> None:
     assert "--label" in keys("add", "--label", "x" * 201, code=2)
 
 
-def test_a_damaged_state_is_one_line(keys: Command) -> None:
+def test_a_damaged_state_is_reported_in_one_line(keys: Command) -> None:
     keys.folder.mkdir(mode=0o700)
     (keys.folder / FILE_NAME).write_text("text" * 1000)
     assert "is damaged or not a SQLite file" in keys("list", code=1 + 1)
 
 
-def test_a_state_that_another_process_holds_is_one_line(
+def test_a_state_locked_by_another_process_is_reported_in_one_line(
     keys: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman_gateway.core.store._BUSY_MS", 50)

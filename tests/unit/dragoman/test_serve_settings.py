@@ -15,14 +15,14 @@ def resolved(*words: str, **environment: str) -> Resolved:
     return resolve(parser.parse_args(words), environment, SETTINGS)
 
 
-def test_without_any_all_are_the_default() -> None:
+def test_without_settings_all_are_the_default() -> None:
     found = resolved(DRAGOMAN_URL="grpc://elsewhere", DRAGOMAN_TOKEN="secret")
     assert found.values == {one.name: one.default for one in SETTINGS}
     assert found.parameters == {}
     assert found.description == ""
 
 
-def test_a_flag_comes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_environment_and_that_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "dragoman.toml"
     file.write_text(
         'http_port = 1\ngrpc_port = 2\nworkers = 3\nload = ["encoder"]\nverbose = true\n'
@@ -38,7 +38,7 @@ def test_a_flag_comes_before_the_environment_and_that_before_the_file(tmp_path: 
     )
 
 
-def test_a_default_that_is_given_comes_before_the_repositorys_configuration() -> None:
+def test_an_explicit_default_overrides_the_repositorys_configuration() -> None:
     assert resolved("--precision", "auto").parameters == {"precision": "auto"}
     assert resolved(DRAGOMAN_ALLOW_PRIORITY="true").parameters == {"allow_priority": "true"}
 
@@ -94,7 +94,7 @@ def test_a_wrong_variable_is_named(name: str, value: str, message: str) -> None:
         resolved(**{name: value})
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--settings .*none\.toml: cannot be read"):
         resolved("--settings", str(tmp_path / "none.toml"))
 
@@ -116,6 +116,6 @@ def test_bytes_have_units(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1GB", "0", "4GB!", "GB", "1e9"])
-def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
+def test_an_invalid_number_of_bytes_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="give bytes, such as 4GB or 512MiB"):
         read_bytes("--memory", text)

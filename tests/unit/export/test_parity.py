@@ -39,7 +39,7 @@ def failures(bundle: Path) -> list[Outcome]:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("storage", ["fp32", "fp16"])
-def test_bundles_equal_pytorch_to_the_token(
+def test_bundles_generate_the_same_tokens_as_pytorch(
     random_checkpoint: MakeCheckpoint, norm: str, storage: str, tmp_path: Path
 ) -> None:
     bundle = tmp_path / "bundle"
@@ -50,7 +50,7 @@ def test_bundles_equal_pytorch_to_the_token(
     assert {"tokens: greedy", "tokens: beam 4", "score: values", "reorder: values"} <= checks
 
 
-def test_what_only_models_from_elsewhere_have_is_exported_too(elaborate_bundle: Path) -> None:
+def test_features_of_imported_models_are_exported_too(elaborate_bundle: Path) -> None:
     assert failures(elaborate_bundle) == []
 
 
@@ -111,10 +111,10 @@ def files_of(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("make", [export_bundle, publish])
-def test_folders_in_use_are_replaced_by_force_alone(
+def test_folders_in_use_are_replaced_only_by_force(
     make: Callable[..., Any], random_bundle: Path, tmp_path: Path
 ) -> None:
-    """And only if this function has written everything in them."""
+    """Even with force, a folder is kept if it has files that this function did not write."""
     out, foreign = tmp_path / "out", tmp_path / "home"
     foreign.mkdir()
     (foreign / "letter.txt").write_text("precious")
@@ -144,9 +144,7 @@ def test_limits_must_fit_the_vocabulary(random_checkpoint: MakeCheckpoint, tmp_p
         export_bundle(random_checkpoint("post"), tmp_path / "bundle", limits=limits)
 
 
-def test_exports_are_the_same_to_the_byte(
-    random_checkpoint: MakeCheckpoint, tmp_path: Path
-) -> None:
+def test_exports_are_identical_bytes(random_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:
     source = random_checkpoint("post")
     for seed in ("1", "2"):
         subprocess.run(
@@ -158,7 +156,9 @@ def test_exports_are_the_same_to_the_byte(
     assert Manifest.load(tmp_path / "1").files == Manifest.load(tmp_path / "2").files
 
 
-def test_a_peaked_models_scores_stay_finite_and_right(tokenizer_path: Path, tmp_path: Path) -> None:
+def test_a_peaked_models_scores_stay_finite_and_correct(
+    tokenizer_path: Path, tmp_path: Path
+) -> None:
     model = tiny_model()
     with torch.no_grad():
         model.embedding.weight.mul_(30.0)  # logits hundreds apart
@@ -170,7 +170,7 @@ def test_a_peaked_models_scores_stay_finite_and_right(tokenizer_path: Path, tmp_
     assert failed == []
 
 
-def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_path: Path) -> None:
+def test_a_published_repository_has_the_whole_bundle(random_bundle: Path, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     publish(random_bundle, repository)
     folder = repository / "translate"
@@ -181,6 +181,6 @@ def test_a_published_repository_holds_the_whole_bundle(random_bundle: Path, tmp_
     assert (folder / "1" / "bundle" / FILE_NAME).is_file()
 
 
-def test_values_are_compared_of_every_target_language_in_turn() -> None:
+def test_values_of_every_target_language_are_compared() -> None:
     sources = [([1], "de"), ([2], "de"), ([3], "de"), ([4], "en"), ([5], "fr"), ([6], "fr")]
     assert in_turn(sources) == [[1], [4], [5], [2], [6], [3]]

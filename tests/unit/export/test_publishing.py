@@ -14,7 +14,7 @@ from dragoman.kernel.replacement import KEPT_PREFIX
 KEPT = f"{KEPT_PREFIX}1-layout-weights"
 
 
-def test_kept_codes_are_not_published_and_may_be_replaced(
+def test_cached_codes_are_not_published_and_may_be_replaced(
     random_bundle: Path, tmp_path: Path
 ) -> None:
     bundle, repository = tmp_path / "bundle", tmp_path / "repository"

@@ -22,8 +22,8 @@ from tests.toy import reverse_pairs, write_pairs
 EMPTY, SIZE = 3, 40
 
 
-def test_links_are_those_of_a_dictionary() -> None:
-    """Whatever the word order; the source token that all have takes the unaligned tokens."""
+def test_links_equal_those_of_a_dictionary() -> None:
+    """Word order does not matter; unaligned tokens link to the token that all sources have."""
     generator = np.random.default_rng(0)
     sources = [generator.choice(np.arange(10, 20), 4, replace=False) for _ in range(300)]
     pairs = [
@@ -96,7 +96,7 @@ def test_the_command_writes_lists_of_every_source_token(
     assert set(lists[size + end].tolist()) == {end, *(one for one, _ in counts.most_common(4))}
 
 
-def test_what_cannot_be_made_is_refused_in_one_line(
+def test_impossible_lists_are_refused_in_one_line(
     bundle: Path, three_languages: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*given: str) -> str:
@@ -123,7 +123,9 @@ def test_what_cannot_be_made_is_refused_in_one_line(
     )
 
 
-def test_requests_take_the_option_where_it_can_be_had(bundle: Path, random_bundle: Path) -> None:
+def test_requests_accept_the_option_if_the_bundle_has_shortlists(
+    bundle: Path, random_bundle: Path
+) -> None:
     texts = ["red blue", "green", "white white black", "pink grey brown red"]
     without = Translator(random_bundle, EngineSettings(workers=1))
     with pytest.raises(InvalidRequest, match="with: dragoman shortlist BUNDLE --text PREFIX"):

@@ -22,7 +22,7 @@ def read(text: str) -> pb.ModelConfig:
     return text_format.Parse(text, pb.ModelConfig())
 
 
-def test_the_project_s_repository_is_what_publishing_makes_of_the_shipped_model() -> None:
+def test_the_projects_repository_equals_the_published_shipped_model() -> None:
     files = repository_files(Manifest.load(BUNDLE))
     for path, text in files.items():
         assert (SHIPPED / path).read_text() == text, f"{path}: publish the model again"
@@ -33,7 +33,7 @@ def test_the_project_s_repository_is_what_publishing_makes_of_the_shipped_model(
     assert {path for path in there - files.keys() if "bundle" not in path} == set()
 
 
-def test_publishing_writes_those_of_the_bundle(random_bundle: Path, tmp_path: Path) -> None:
+def test_publishing_writes_the_bundles_configurations(random_bundle: Path, tmp_path: Path) -> None:
     publish(random_bundle, tmp_path / "repository")
     configs = graph_configs(Manifest.load(random_bundle))
     assert len(configs) == 4
@@ -44,7 +44,7 @@ def test_publishing_writes_those_of_the_bundle(random_bundle: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "tensorrt"])
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
-def test_they_say_what_the_graph_takes_and_gives(graph: str, backend: str) -> None:
+def test_configurations_match_the_inputs_and_outputs_of_the_graph(graph: str, backend: str) -> None:
     manifest = Manifest.load(BUNDLE)
     config = read(graph_configs(manifest)[f"{graph}/configs/{backend}.pbtxt"])
     entry = manifest.graphs[graph]
@@ -62,7 +62,7 @@ def test_they_say_what_the_graph_takes_and_gives(graph: str, backend: str) -> No
 
 
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
-def test_onnx_runtime_takes_the_warm_up_of_the_file_that_is_named(graph: str) -> None:
+def test_onnx_runtime_accepts_the_warm_up_of_the_named_file(graph: str) -> None:
     config = read((SHIPPED / graph / "configs" / "onnxruntime.pbtxt").read_text())
     file = SHIPPED / graph / "1" / config.default_model_filename
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])

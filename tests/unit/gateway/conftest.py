@@ -12,14 +12,14 @@ from tests.unit.gateway.asgi import Application
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[Application]:
-    """Open to everybody."""
+    """An application without access control."""
     with Application() as application:
         yield application
 
 
 @pytest.fixture
 def stuck() -> Iterator[Application]:
-    """Translates nothing before the test ends."""
+    """An application that translates nothing before the test ends."""
     ended = threading.Event()
 
     def wait(text: str) -> str:

@@ -21,7 +21,7 @@ DIRECTION = {"source": "en", "target": "de"}
     ],
 )
 @pytest.mark.parametrize("control", ["no-store", "max-age=0, No-Store"])
-def test_a_request_leaves_the_cache_out(
+def test_a_request_can_bypass_the_cache(
     app: Application, path: str, text: str, body: dict[str, Any], control: str
 ) -> None:
     given = {**body, text: f"A text for {path} and {text}: {control}."}

@@ -136,7 +136,7 @@ def check(path: str, answer: Answer) -> None:
 @given(
     _BODIES, _MEDIA_TYPES, st.none() | _TOKENS, st.sampled_from(["", "?a", "?q=%ff&q=", "?type=x"])
 )
-def test_anything(
+def test_arbitrary_input(
     app: Application,
     method: str,
     path: str,
@@ -156,7 +156,7 @@ def test_anything(
 @pytest.mark.parametrize(("path", "sent"), [("/translate", "q"), ("/v2/translate", "text")])
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_FIELDS)
-def test_a_request_of_which_some_fields_are_wrong(
+def test_a_request_with_some_invalid_fields(
     app: Application, path: str, sent: str, fields: dict[str, Any]
 ) -> None:
     given_fields = {name: value for name, value in _RIGHT.items() if name not in ("q", "text")}
@@ -164,7 +164,7 @@ def test_a_request_of_which_some_fields_are_wrong(
     check(path, app.post(path, body))
 
 
-def test_too_large_is_refused_in_each_shape(app: Application) -> None:
+def test_a_too_large_body_is_refused_in_each_format(app: Application) -> None:
     body = {"q": "a" * 200_000, "text": "a" * 200_000}
     assert app.post("/translate", body).status == 413
     assert app.post("/v2/translate", body).json["message"].startswith("the body has more than")

@@ -49,7 +49,7 @@ def heads_that_look(*offsets: int, size: int) -> np.ndarray:  # type: ignore[typ
     return weights
 
 
-def test_heads_of_the_encoder_are_known_by_where_they_look() -> None:
+def test_encoder_heads_are_recognized_by_their_attention() -> None:
     found = encoder_habits(heads_that_look(-1, 0, 1, 3, 6, size=12))
     names = ("token before", "itself", "token after", "2 to 4 away", "5 or more")
     for head, name in enumerate(names):
@@ -62,7 +62,7 @@ def test_heads_of_the_encoder_are_known_by_where_they_look() -> None:
     np.testing.assert_allclose(parts, 1.0)
 
 
-def test_steps_of_the_decoder_are_known_by_what_was_read() -> None:
+def test_decoder_steps_are_identified_by_the_tokens_read() -> None:
     found = decoder_habits(heads_that_look(0, -1, -9, size=8))
     assert found["token just read"][0].tolist() == [1, 0, 0]
     # In the second step the token before is the start symbol.
@@ -80,7 +80,7 @@ def test_cross_attention_and_entropy() -> None:
     assert entropy(np.full(8, 1 / 8)) == pytest.approx(3.0)
 
 
-def test_every_probe_can_be_looked_up(looker: Looker) -> None:
+def test_the_words_of_every_probe_are_found(looker: Looker) -> None:
     for probe in probes():
         for case in (*probe.cases, *probe.controls):
             places = [
@@ -96,12 +96,12 @@ def test_every_probe_can_be_looked_up(looker: Looker) -> None:
                 assert (one.wanted, one.other) == (two.other, two.wanted)
 
 
-def test_a_head_is_judged_by_other_sentences_than_those_that_chose_it() -> None:
+def test_a_head_is_evaluated_on_other_sentences_than_those_that_chose_it() -> None:
     assert halves(6, twins=False) == ([0, 2, 4], [1, 3, 5])
     assert halves(8, twins=True) == ([0, 1, 4, 5], [2, 3, 6, 7])
 
 
-def test_a_head_that_goes_by_position_is_right_in_one_twin(looker: Looker) -> None:
+def test_a_positional_head_is_right_in_one_twin(looker: Looker) -> None:
     text = "The dog saw the cat because it was {}."
     twins = [
         Case(text.format(word), "de", "it", *nouns)
@@ -135,7 +135,7 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
     assert found['"it" and its noun, by sense'].right == 0.5
 
 
-def test_tables_have_a_row_a_head(looker: Looker) -> None:
+def test_tables_have_one_row_for_each_head(looker: Looker) -> None:
     seen: list[str] = []
     habits = measure(
         looker, [("Good night.", "de", "Gute Nacht."), ("Ja.", "en", "Yes.")], seen.append
@@ -145,7 +145,7 @@ def test_tables_have_a_row_a_head(looker: Looker) -> None:
     assert rows_of(habits[0])[5][0] == "1.1"
 
 
-def test_the_pictures_are_drawn_anew(
+def test_the_pictures_can_be_reproduced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
@@ -161,7 +161,7 @@ def test_the_pictures_are_drawn_anew(
         assert texts
 
 
-def test_the_page_quotes_the_code_as_it_is() -> None:
+def test_the_page_quotes_the_current_code() -> None:
     page = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
     quoted = [
         code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if code[0] == " "
@@ -180,7 +180,7 @@ def test_the_page_quotes_the_code_as_it_is() -> None:
         assert (REPOSITORY / link).is_file(), link
 
 
-def test_the_pages_table_is_what_is_measured(looker: Looker) -> None:
+def test_the_pages_table_equals_the_measurements(looker: Looker) -> None:
     page = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
     told = [
         tuple(cell.strip() for cell in line.strip("|").split("|"))
@@ -210,7 +210,7 @@ def imported_bundle(folder: Path, tags: tuple[str, ...]) -> Path:
     return folder / "bundle"
 
 
-def test_a_translation_is_cut_by_its_own_vocabulary(tmp_path: Path) -> None:
+def test_a_translation_is_tokenized_with_its_own_vocabulary(tmp_path: Path) -> None:
     looker = Looker(imported_bundle(tmp_path, ("deu", "fra")))
     text, target = "Tom is here.", "Das schöne Haus ist für dich."
     vocabulary = looker.tokenizer.target

@@ -36,14 +36,14 @@ def test_ranks_of_equal_values_are_shared() -> None:
     assert ranks([3.0, 1.0, 3.0, -2.0]).tolist() == [3.5, 2.0, 3.5, 1.0]
 
 
-def test_spearmans_correlation_sees_the_order_alone() -> None:
+def test_spearmans_correlation_depends_only_on_the_order() -> None:
     assert spearman([1, 2, 3], [1, 10, 1000]) == pytest.approx(1.0)
     assert spearman([1, 2, 3], [9, 8, -1]) == pytest.approx(-1.0)
     # By hand: ranks 1 2 3 4 against 2 1 4 3, 1 - 6 x 4 / (4 x 15).
     assert spearman([1, 2, 3, 4], [20, 10, 40, 30]) == pytest.approx(0.6)
 
 
-def test_the_interval_holds_the_correlation_and_shrinks() -> None:
+def test_the_interval_contains_the_correlation_and_shrinks() -> None:
     few, many = interval(0.6, 20), interval(0.6, 2000)
     assert few[0] < many[0] < 0.6 < many[1] < few[1]
     assert math.isclose(sum(interval(0.0, 100)), 0.0, abs_tol=1e-9)
@@ -57,7 +57,7 @@ def test_tenths_begin_with_the_least_confident() -> None:
     assert tenths(direction(CHRF[::-1]))[0] == 92.5
 
 
-def test_what_is_kept_are_the_most_confident() -> None:
+def test_the_most_confident_translations_are_kept() -> None:
     assert kept(direction(CHRF))[[0, 1, -1]].tolist() == [95.0, 92.5, 47.5]
     assert kept(direction(CHRF[::-1]))[0] == 0.0
 

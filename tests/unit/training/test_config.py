@@ -14,7 +14,7 @@ BOTH = ("en", "de")
 EN_DE = {"prefix": "a", "languages": ["en", "de"]}
 
 
-def test_a_prefix_alone_stands_for_a_corpus_in_all_languages(tmp_path: Path) -> None:
+def test_a_prefix_alone_is_a_corpus_in_all_languages(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         '[data]\nlanguages = ["en", "de", "fr"]\ntrain = ["a"]\n'
@@ -33,7 +33,7 @@ def test_words_reach_into_a_corpus_that_is_a_prefix_alone() -> None:
     assert found == (CorpusConfig("a", ("en", "fr")), CorpusConfig("b", ("en", "fr"), weight=2.0))
 
 
-def test_a_configuration_written_before_there_were_several_corpora_is_read(tmp_path: Path) -> None:
+def test_an_older_configuration_with_one_corpus_is_read(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"data": {"languages": BOTH, "train": ["a"], "valid": ["b"]}}))
     data = RunConfig.from_json(path).data
@@ -42,11 +42,11 @@ def test_a_configuration_written_before_there_were_several_corpora_is_read(tmp_p
     assert RunConfig.from_json(shipped).data.train
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_written_configuration_is_read_unchanged(tmp_path: Path) -> None:
     recipes = sorted((REPOSITORY / "training/dragoman_training/recipes").glob("*.toml"))
     assert recipes
     for recipe in recipes:
-        # The validation text comes with a user's text.
+        # The validation text is given with a user's text.
         words = ["data.valid=['my']"] if recipe.stem == "fine-tuning" else []
         config = resolve(recipe, words)
         path = tmp_path / "config.json"
@@ -97,12 +97,12 @@ def test_the_papers_recipes_have_its_settings() -> None:
         ({"languages": ["en", "de", "fr"], "train": [EN_DE]}, "no corpus in data.train has 'fr'"),
     ],
 )
-def test_corpora_that_make_no_sense_are_refused_by_name(data: dict[str, Any], message: str) -> None:
+def test_invalid_corpora_are_refused_by_name(data: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         resolve(None, [], data)
 
 
-def test_limits_of_cleaning_that_make_no_sense_are_refused() -> None:
+def test_invalid_limits_of_cleaning_are_refused() -> None:
     for word, message in (
         ("cleaning.max_characters=0", "cleaning.max_characters is 0"),
         ("cleaning.max_length_ratio=0.5", "cleaning.max_length_ratio is 0.5"),
@@ -128,7 +128,7 @@ def test_limits_of_cleaning_that_make_no_sense_are_refused() -> None:
         (["model.src_vocab_size=9000"], "model.src_vocab_size: only imported models have this"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(words: list[str], message: str) -> None:
+def test_invalid_settings_are_refused(words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
         resolve(None, words)
     assert "\n" not in str(raised.value)

@@ -32,7 +32,7 @@ from dragoman_training.secure_http import Hop, is_secure, open_url
         ("file:///etc/passwd", False),
     ],
 )
-def test_what_others_can_change_on_the_way_is_not_secure(url: str, secure: bool) -> None:
+def test_urls_without_protection_on_the_network_are_not_secure(url: str, secure: bool) -> None:
     assert is_secure(url) is secure
     if not secure:
         with pytest.raises(urllib.error.URLError, match="it is not https://"):
@@ -89,7 +89,7 @@ def answer(url: str) -> tuple[str, list[str]]:
         return found.url, [hop for hop, _ in hops]
 
 
-def test_a_redirect_may_lead_to_what_is_as_secure(plain: str, encrypted: str) -> None:
+def test_a_redirect_may_lead_to_an_equally_secure_url(plain: str, encrypted: str) -> None:
     assert answer(plain) == (plain, [])
     assert answer(f"{plain}?{plain}") == (plain, [f"{plain}?{plain}"])
     assert answer(f"{plain}?{encrypted}") == (encrypted, [f"{plain}?{encrypted}"])

@@ -48,7 +48,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
-    """With the page as it opens."""
+    """The page in a browser, as it opens."""
     path = tmp_path / "attention.html"
     path.write_text(write_page(attention(), NASTY, SAID[1], "encoder", layer=0), encoding="utf-8")
     browser.complaints.clear()
@@ -92,7 +92,7 @@ def choose(page: Page, element: str, change: str) -> None:
     )
 
 
-def test_layer_kind_and_heads_change_what_is_drawn(page: Page) -> None:
+def test_layer_kind_and_heads_change_the_drawing(page: Page) -> None:
     every = {0, 1, 2, 3}
     seen = [drawn(page)]
     assert seen[-1] == expected("encoder", 0, every)
@@ -146,7 +146,7 @@ def test_lines_of_several_heads_do_not_cover_each_other(page: Page) -> None:
     assert len(set(lines)) == len(lines)
 
 
-def test_the_lines_have_the_weights_that_were_given(page: Page) -> None:
+def test_the_lines_have_the_given_weights(page: Page) -> None:
     told = page.evaluate(
         "[...document.querySelectorAll('#drawing line')].map(one => [+one.dataset.head,"
         " +one.dataset.query, +one.dataset.key, +one.dataset.weight,"
@@ -169,7 +169,7 @@ def test_texts_stay_texts(page: Page) -> None:
     assert page.evaluate("document.querySelectorAll('svg script, b').length") == 0
 
 
-def test_it_asks_the_network_for_nothing(page: Page) -> None:
+def test_it_makes_no_network_requests(page: Page) -> None:
     assert [one.partition(":")[0] for one in page.requests] == ["file"]
     assert page.complaints == []
     # Nor could it, if something were injected into it.
@@ -182,7 +182,7 @@ def test_it_asks_the_network_for_nothing(page: Page) -> None:
     assert page.blocked == ["csp"]
 
 
-def test_it_is_used_by_the_keyboard_alone(page: Page) -> None:
+def test_it_can_be_used_by_keyboard_only(page: Page) -> None:
     for _ in range(20):
         page.press("Tab", 9)
         if page.evaluate("document.activeElement.classList.contains('query')"):
@@ -207,7 +207,7 @@ def test_it_is_used_by_the_keyboard_alone(page: Page) -> None:
     assert drawn(page) == expected("encoder", 1, {0, 1, 2, 3})
 
 
-def test_it_is_light_and_dark(page: Page) -> None:
+def test_it_has_a_light_and_a_dark_theme(page: Page) -> None:
     def colours() -> list[str]:
         found: list[str] = page.evaluate(
             "[getComputedStyle(document.body).backgroundColor,"
@@ -234,7 +234,7 @@ def test_every_kind_has_its_own_tokens(page: Page) -> None:
             assert tuple(page.evaluate(script)) == tokens
 
 
-def test_heads_that_align_when_read_link_the_tokens_read(page: Page, tmp_path: Path) -> None:
+def test_heads_that_align_tokens_when_read_link_those_tokens(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "read.html"
     found = replace(attention(), aligns_when_read=True)
     path.write_text(write_page(found, NASTY, SAID[1]), encoding="utf-8")

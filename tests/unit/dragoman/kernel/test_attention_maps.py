@@ -52,7 +52,7 @@ def data_of(page: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("made", ["bundle", "checkpoint"])
-def test_a_pages_weights_are_pytorchs(
+def test_a_pages_weights_equal_pytorchs(
     made: str, random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
 ) -> None:
     model = random_bundle if made == "bundle" else random_checkpoint("post")
@@ -86,7 +86,7 @@ def texts_of(svg: Path) -> list[str]:
     return [node.text or "" for node in ElementTree.parse(svg).iter() if node.tag.endswith("}text")]
 
 
-def test_pictures_hold_what_was_asked_for(random_bundle: Path, tmp_path: Path) -> None:
+def test_pictures_have_the_requested_content(random_bundle: Path, tmp_path: Path) -> None:
     where = ("--model", random_bundle, "--translation", TRANSLATION, "--out")
     tokenizer = Tokenizer(random_bundle / "tokenizer.model")
     source = [tokenizer.piece(one) for one in tokenizer.encode_source(TEXT, "de")]
@@ -108,7 +108,7 @@ def test_pictures_hold_what_was_asked_for(random_bundle: Path, tmp_path: Path) -
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_one_token_alone_can_look(random_bundle: Path, tmp_path: Path) -> None:
+def test_a_single_token_can_be_drawn(random_bundle: Path, tmp_path: Path) -> None:
     where = ("--model", random_bundle, "--layer", 0, "--head", 0, "--out")
     assert run(TEXT, *where, tmp_path / "all.svg") == 0
     assert run(TEXT, *where, tmp_path / "one.svg", "--token", 1) == 0
@@ -134,7 +134,7 @@ def test_the_model_itself_is_drawn_with_its_sizes(
     assert "position encodings [100, 64]" in texts_of(out)
 
 
-def test_no_text_ends_the_script_it_stands_in() -> None:
+def test_no_text_ends_the_script_that_contains_it() -> None:
     nasty = "</script><script>alert(1)</script><!-- \u2028 & @@script@@"
     weights = np.ones((1, 1, 1, 1), np.float32)
     page = write_page(Attention((nasty,), ("<s>",), (nasty,), *[weights] * 3), nasty, nasty)
@@ -169,7 +169,7 @@ def test_no_text_ends_the_script_it_stands_in() -> None:
         (("red", "--figure", "positions"), "name a file that ends in .svg, .png, .pdf"),
     ],
 )
-def test_wrong_input_is_one_line(
+def test_invalid_input_is_refused_in_one_line(
     words: tuple[str, ...],
     message: str,
     random_bundle: Path,
@@ -198,7 +198,7 @@ def test_wrong_input_is_one_line(
         (("--figure", "positions", "--positions", "513"), "--positions 513: give 1 to 512"),
     ],
 )
-def test_what_says_nothing_of_a_model_alone_is_refused(
+def test_options_that_do_not_apply_to_a_model_alone_are_refused(
     words: tuple[str, ...],
     message: str,
     random_bundle: Path,
@@ -227,7 +227,7 @@ def test_what_says_nothing_of_a_model_alone_is_refused(
         ("data", "languages", [1, 2]),
     ],
 )
-def test_checkpoints_that_cannot_be_are_not_drawn(
+def test_impossible_checkpoints_are_not_drawn(
     figure: str,
     table: str,
     name: str | None,
@@ -249,7 +249,7 @@ def test_checkpoints_that_cannot_be_are_not_drawn(
 
 
 @pytest.mark.parametrize("model", [{"norm": 5}, {"own_output": "x"}, [], "x"])
-def test_bundles_that_cannot_be_are_not_drawn(
+def test_impossible_bundles_are_not_drawn(
     model: object, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bundle = Path(shutil.copytree(random_bundle, tmp_path / "bundle"))
@@ -286,14 +286,14 @@ def test_checkpoints_are_drawn_as_bundles_are(
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_names_of_languages_are_no_mathematics(tmp_path: Path) -> None:
+def test_names_of_languages_are_not_parsed_as_mathematics(tmp_path: Path) -> None:
     sizes = Dimensions(**dict.fromkeys([f.name for f in fields(Dimensions)][:-1], 4))
     figure = draw_architecture(Architecture(sizes, ("$x^$", "\ud800")))
     save(figure, tmp_path / "a.svg")
     assert any("$x^$, ?;" in text for text in texts_of(tmp_path / "a.svg"))
 
 
-def test_characters_without_a_font_are_told_in_one_line(
+def test_characters_without_a_font_are_reported_in_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     weights = np.ones((1, 1, 1, 1), np.float32)
@@ -318,7 +318,7 @@ def test_characters_without_a_font_are_told_in_one_line(
         (("red", "--translation", ""), "the translation is empty"),
     ],
 )
-def test_wrong_input_to_a_checkpoint_is_one_line(
+def test_invalid_input_to_a_checkpoint_is_refused_in_one_line(
     words: tuple[str, ...],
     message: str,
     random_checkpoint: MakeBundle,

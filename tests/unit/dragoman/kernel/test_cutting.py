@@ -37,7 +37,7 @@ def pieces(text: str, most: int, language: str = "en") -> list[str]:
         ("aaaa – bbbbbb cc dd", ["aaaa –", "bbbbbb cc dd"]),
     ],
 )
-def test_the_best_place_is_taken(text: str, expected: list[str]) -> None:
+def test_the_best_position_is_chosen(text: str, expected: list[str]) -> None:
     assert pieces(text, 14) == expected
 
 
@@ -46,7 +46,7 @@ def test_conjunctions_are_those_of_the_language() -> None:
     assert pieces("aaaa b und bbbb cccc", 14, "fr") == ["aaaa b und", "bbbb cccc"]
 
 
-def test_pieces_are_even() -> None:
+def test_parts_have_similar_lengths() -> None:
     for words in range(21, 200, 7):
         found = [piece.count("x") for piece in pieces("x " * words + "x", 20)]
         assert len(found) == -(-(words + 1) // 20)
@@ -59,7 +59,7 @@ def test_letters_keep_their_accents() -> None:
 
 
 @given(st.text(max_size=80).map(str.strip), st.integers(min_value=16, max_value=60))
-def test_every_piece_is_short_enough_and_nothing_is_lost(
+def test_every_part_is_short_enough_and_no_text_is_lost(
     tokenizer: Tokenizer, text: str, most: int
 ) -> None:
     parts = cut_sentence(text * 3, most, "en", tokenizer)
@@ -70,7 +70,7 @@ def test_every_piece_is_short_enough_and_nothing_is_lost(
         assert all(piece for piece, _ in parts)
 
 
-def test_a_character_that_is_too_long_is_told(tokenizer: Tokenizer) -> None:
+def test_a_character_that_is_too_long_is_reported(tokenizer: Tokenizer) -> None:
     with pytest.raises(Uncuttable, match="'漢' alone has more tokens than a piece may have, 3"):
         cut_sentence("red 漢", 3, "en", tokenizer)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from dragoman.kernel.manifest import Limits, Manifest
 
 
-def test_what_decides_a_translation_decides_the_identity(random_bundle: Path) -> None:
+def test_the_identity_depends_on_what_affects_translations(random_bundle: Path) -> None:
     manifest = Manifest.load(random_bundle)
     same = [
         dataclasses.replace(manifest, measured={"BLEU": 30.0}),

@@ -26,13 +26,13 @@ FRENCH = "Je ne sais pas quoi dire à ma mère, qui est malade depuis hier."
 
 
 @pytest.mark.parametrize("language", BOTH)
-def test_sentences_are_told_apart(language: str) -> None:
+def test_languages_of_sentences_are_distinguished(language: str) -> None:
     for sentence in SENTENCES[language]:
         assert detect_language(sentence, BOTH, BOTH).language == language
 
 
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="needs the corpora")
-def test_nearly_all_sentences_of_a_test_set_are_told_apart() -> None:
+def test_languages_of_nearly_all_test_sentences_are_distinguished() -> None:
     pairs = read_pairs(CORPORA / "tatoeba-en-de" / "test", BOTH)
     for side, language in enumerate(BOTH):
         right = refused = 0
@@ -45,7 +45,7 @@ def test_nearly_all_sentences_of_a_test_set_are_told_apart() -> None:
         assert refused < 0.005 * len(pairs)
 
 
-def test_a_language_that_nobody_knows_is_refused() -> None:
+def test_an_unsupported_language_is_refused() -> None:
     with pytest.raises(OtherLanguage, match="seems to be in 'fr', not in en or de"):
         detect_language(FRENCH, BOTH, BOTH)
     assert detect_language(FRENCH, ("fr", "de"), ("fr", "de")).language == "fr"
@@ -54,7 +54,7 @@ def test_a_language_that_nobody_knows_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Hotel", "12345", "!?", "\0", "no", "\n", "a\nb"])
-def test_what_is_short_is_guessed_and_not_refused(text: str) -> None:
+def test_the_language_of_short_text_is_guessed(text: str) -> None:
     found = detect_language(text, BOTH, BOTH)
     assert found.language in BOTH
     assert 0 <= found.probability <= 1
@@ -86,12 +86,12 @@ def test_a_script_is_one_of_languages_that_use_it() -> None:
     assert detect_language("日本", ("ja", "en"), ("ja", "en")).language == "ja"
 
 
-def test_a_language_that_cannot_be_detected_is_to_be_named() -> None:
+def test_a_language_that_cannot_be_detected_must_be_given() -> None:
     with pytest.raises(UsageError, match="source_language auto: 'xx' cannot be detected"):
         detect_language("text", ("en", "xx"), ("en", "xx"))
 
 
-def test_the_most_probable_of_all_languages_comes_with_its_probability() -> None:
+def test_the_most_probable_language_is_returned_with_its_probability() -> None:
     found, probability = most_probable_language(FRENCH)
     assert found == "fr"
     assert 0.99 < probability <= 1.0

@@ -60,7 +60,7 @@ def test_one_out_of_range_is_refused_before_anything_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bundle_of_before_has_the_papers(bundle: Path, tmp_path: Path) -> None:
+def test_an_older_bundle_has_the_papers_length_penalty(bundle: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(bundle, tmp_path / "copy")
     values = json.loads((copy / "manifest.json").read_text())
     del values["limits"]["length_penalty"]
@@ -76,7 +76,7 @@ def test_a_request_may_name_another() -> None:
         assert plan.of_sentence(0, "a", (1, 2))[1].length_penalty == right
 
 
-def test_the_engine_searches_by_it_as_pytorch_does(bundle: Path) -> None:
+def test_the_engine_uses_it_like_pytorch(bundle: Path) -> None:
     loaded = checkpoint.load(bundle)
     texts = [source for source, _ in PAIRS]
     src = [loaded.tokenizer.encode_source(text, "de") for text in texts]
@@ -93,7 +93,7 @@ def test_the_engine_searches_by_it_as_pytorch_does(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["torch", "engine"])
-def test_evaluation_is_of_what_is_served(
+def test_evaluation_uses_the_served_length_penalty(
     runtime: str, bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "held", PAIRS, ("en", "de"))
@@ -137,7 +137,7 @@ def test_scores_are_divided_by_it(
     assert own == named != score("--length-penalty", str(OTHER))
 
 
-def test_a_teacher_translates_by_it(bundle: Path, tmp_path: Path) -> None:
+def test_a_teacher_uses_it(bundle: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "train", PAIRS, ("en", "de"))
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[data]\ntrain = ["train"]\n')

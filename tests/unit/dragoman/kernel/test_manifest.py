@@ -25,7 +25,7 @@ def change(bundle: Path, how: Change) -> None:
     (bundle / FILE_NAME).write_text(json.dumps(values))
 
 
-def test_a_manifest_reads_as_it_was_written(bundle: Path) -> None:
+def test_a_manifest_is_read_as_it_was_written(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     manifest.write(bundle)
     assert Manifest.load(bundle) == manifest
@@ -107,7 +107,9 @@ def heads(*places: list[int]) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_does_not_match_is_refused(bundle: Path, how: Change, message: str) -> None:
+def test_a_bundle_that_does_not_match_its_manifest_is_refused(
+    bundle: Path, how: Change, message: str
+) -> None:
     change(bundle, how)
     with pytest.raises(UsageError) as caught:
         Manifest.load(bundle)

@@ -7,7 +7,7 @@ import pytest
 from dragoman.kernel.positions import sinusoidal_positions
 
 
-def test_positions_are_the_papers() -> None:
+def test_positions_equal_the_papers() -> None:
     assert sinusoidal_positions(9, 6).shape == (9, 6)
     table = sinusoidal_positions(50, 8)
     angle = 37.0 / 10000 ** (4 / 8)

@@ -20,7 +20,7 @@ def test_only_the_processors_of_this_process_count() -> None:
 
 
 @pytest.mark.parametrize(("count", "expected"), [(3, {0, 1, 2}), (None, {0})])
-def test_without_such_a_set_all_processors_count(
+def test_without_an_affinity_set_all_processors_count(
     count: int | None, expected: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)

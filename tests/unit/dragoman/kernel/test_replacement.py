@@ -30,7 +30,7 @@ def folder_of(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_a_file_is_replaced_by_force_alone(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_by_force(tmp_path: Path) -> None:
     file = tmp_path / "german.txt"
     check_file(file, force=False)
     file.write_text("precious")
@@ -45,7 +45,7 @@ def test_a_file_is_replaced_by_force_alone(tmp_path: Path) -> None:
     assert str(exists(Path("german.txt"), resumable=True)) == either
 
 
-def test_a_folder_is_replaced_by_force_alone(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_only_by_force(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     check_folder(folder, False, own_files)
     (folder / "empty").mkdir(parents=True)

@@ -82,7 +82,7 @@ def sentences(text: str, language: str = "en") -> list[str]:
 @pytest.mark.parametrize(
     ("language", "marked"), [(name, text) for name in EXPECTED for text in EXPECTED[name]]
 )
-def test_sentences_end_where_readers_see_it(language: str, marked: str) -> None:
+def test_sentence_boundaries_are_found(language: str, marked: str) -> None:
     assert sentences(marked.replace("|", " "), language) == marked.split("|")
 
 
@@ -101,7 +101,7 @@ def test_the_marks_of_lists_stay(text: str, kept: list[str]) -> None:
     assert [one for _, one in split_sentences(text, "en")] == kept
 
 
-def test_german_dates_and_abbreviations_are_no_marks() -> None:
+def test_german_dates_and_abbreviations_do_not_end_sentences() -> None:
     for text in ("3. Oktober 1990.", "z. B. heute."):
         assert sentences(text, "de") == [text]
 
@@ -139,13 +139,13 @@ def test_splitting_loses_no_character(text: str, language: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["word ", "Dr. ", "No. ", '"Ah!" ', "me. ", "5. ", "\n"])))
-def test_what_is_kept_is_no_word(words: list[str]) -> None:
+def test_separators_contain_no_words(words: list[str]) -> None:
     kept = "".join(kept for _, kept in split_sentences("".join(words) * 40, "en"))
     assert not re.search("[a-zA-Z]", kept)
 
 
 @pytest.mark.parametrize("repeated", ["A.", "A. A.", "ab " * 900 + "A."])
-def test_the_splitter_sees_each_character_a_few_times(
+def test_the_splitter_reads_each_character_only_a_few_times(
     repeated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, segment = [], sentencex.segment
@@ -161,7 +161,7 @@ def test_the_splitter_sees_each_character_a_few_times(
     assert sum(seen) < 3 * 4 * len(text)
 
 
-def test_a_text_longer_than_the_splitter_is_given_at_once() -> None:
+def test_a_text_longer_than_the_splitters_chunk() -> None:
     assert sentences("This is one. " * 2000) == ["This is one."] * 2000
     (first, *_), text = sentences("word " * 20_000), "word " * 20_000
     assert len(first) < len(text)
@@ -176,7 +176,7 @@ def without_blank_lines(text: str) -> str:
 
 
 @given(TRANSLATIONS)
-def test_breaks_come_back_to_where_they_were(line: str) -> None:
+def test_line_breaks_return_to_their_positions(line: str) -> None:
     wrapped = line.replace(" ", "\n  ")
     breaks = LineBreaks.of(wrapped)
     assert breaks.line == line
@@ -184,7 +184,7 @@ def test_breaks_come_back_to_where_they_were(line: str) -> None:
 
 
 @given(MANY.map(without_blank_lines).filter(bool), TRANSLATIONS)
-def test_no_break_is_lost(sentence: str, translation: str) -> None:
+def test_no_line_break_is_lost(sentence: str, translation: str) -> None:
     breaks = LineBreaks.of(sentence)
     assert breaks.line.translate(BREAKS_TO_SPACES) == breaks.line
     found = breaks.put_into(translation)
@@ -193,7 +193,7 @@ def test_no_break_is_lost(sentence: str, translation: str) -> None:
         assert len(found.splitlines()) == len(sentence.splitlines())
 
 
-def test_breaks_that_a_model_makes_up_become_spaces() -> None:
+def test_line_breaks_that_a_model_invents_become_spaces() -> None:
     assert LineBreaks.of("a b").put_into("c\nd") == "c d"
     assert LineBreaks.of("a\nb\nc").put_into(" d ") == "d"
     assert LineBreaks.of("a\nb\nc").put_into("d e") == "d\ne"
@@ -207,7 +207,9 @@ PLAIN_PARTS = ("I am", "Mr", "12", "z", "B", "’s", "-", "_", "'", ",", " ", ".
 @given(
     st.lists(st.sampled_from(PLAIN_PARTS), max_size=8), st.sampled_from(["en", "de", "fr", "ja"])
 )
-def test_the_short_way_of_plain_sentences_is_no_other(parts: list[str], language: str) -> None:
+def test_the_fast_path_for_plain_sentences_gives_the_same_result(
+    parts: list[str], language: str
+) -> None:
     text = "".join(parts)
     found = split_sentences(text, language)
     with pytest.MonkeyPatch.context() as patched:

@@ -58,7 +58,7 @@ def test_values_become_fields_of_their_types() -> None:
         ([], "f: expected a table"),
     ],
 )
-def test_what_does_not_fit_is_named(values: Any, message: str) -> None:
+def test_invalid_settings_are_named(values: Any, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         from_mapping(Outer, values, "f")
     assert message in str(caught.value)
@@ -91,7 +91,7 @@ def test_words_reach_into_lists_by_number() -> None:
         *("train.2=b", "train.1.prefix=b", "train.-1.prefix=b", "train.prefix=b", "train.0.x.y=1"),
     ],
 )
-def test_words_that_make_no_sense_are_refused(word: str) -> None:
+def test_invalid_words_are_refused(word: str) -> None:
     settings: dict[str, Any] = {"model": {"heads": 4}, "train": [{"x": 1}]}
     before = copy.deepcopy(settings)
     with pytest.raises(UsageError, match="--set"):

@@ -10,18 +10,18 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import END_ID, UNKNOWN_ID, Tokenizer
 
 
-def test_texts_survive_the_way_to_ids_and_back(tokenizer: Tokenizer) -> None:
+def test_texts_survive_encoding_and_decoding(tokenizer: Tokenizer) -> None:
     for text in ("red blue", "Straße", "naïve 漢字 🙂"):
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_ids_decode_to_what_sentencepiece_decodes(tokenizer: Tokenizer) -> None:
+def test_ids_are_decoded_as_by_sentencepiece(tokenizer: Tokenizer) -> None:
     pieces = sentencepiece.SentencePieceProcessor()
     pieces.LoadFromSerializedProto(tokenizer._pieces.serialized_model_proto())
     chosen = random.Random(0)
     size = tokenizer.vocab_size
     assert tokenizer.decode([]) == ""
-    for most in (8, size):  # specials often, and seldom
+    for most in (8, size):  # special ids often, and rarely
         for _ in range(5000):
             ids = [chosen.randrange(most) for _ in range(chosen.randrange(1, 6))]
             assert tokenizer.decode(ids) == pieces.DecodeIds(ids), ids
@@ -57,7 +57,7 @@ def test_broken_vocabularies_are_named(tmp_path: Path) -> None:
         Tokenizer(path)
 
 
-def test_tokens_begin_where_their_characters_do(tokenizer: Tokenizer) -> None:
+def test_tokens_begin_at_their_characters(tokenizer: Tokenizer) -> None:
     assert tokenizer.token_starts("red  blue") == [0, 3]
     starts = tokenizer.token_starts("漢 red")
     assert len(starts) == len(tokenizer.encode("漢 red"))

@@ -36,7 +36,7 @@ def test_nothing_is_traced_without_a_collector() -> None:
         ("http://me:secret@a:4318", 1, "--otlp: give credentials in OTEL_EXPORTER_OTLP_HEADERS"),
     ],
 )
-def test_what_cannot_be_used_is_refused(url: str | None, rate: float, message: str) -> None:
+def test_unusable_settings_are_refused(url: str | None, rate: float, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         TraceOptions.of(url, rate)
     assert str(caught.value) == message
@@ -49,7 +49,7 @@ def test_the_extra_is_named_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("rate", [0, 0.01, 0.25, 1])
-def test_such_a_share_is_sampled(rate: float) -> None:
+def test_the_given_share_is_sampled(rate: float) -> None:
     random.seed(1)
     many = 20_000
     maker, _ = tracing(rate)
@@ -71,7 +71,7 @@ def test_a_sampled_request_has_a_span_of_its_own(monkeypatch: pytest.MonkeyPatch
     assert exporter.get_finished_spans()[0].resource.attributes["service.name"] == "another"
 
 
-def test_a_trace_goes_on_if_it_is_sampled() -> None:
+def test_a_sampled_trace_is_continued() -> None:
     context = sampled_context({"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "a=b"})
     maker, exporter = tracing(0)
     maker.tracer.start_span("one", context).end()
@@ -82,12 +82,12 @@ def test_a_trace_goes_on_if_it_is_sampled() -> None:
 
 
 @pytest.mark.parametrize("written", [f"00-{TRACE}-{SPAN}-00", "00-0-0-01", "", "\xff"])
-def test_no_trace_goes_on_otherwise(written: str) -> None:
+def test_other_traces_are_not_continued(written: str) -> None:
     assert sampled_context({"traceparent": written}) is None
     assert sampled_context({}) is None
 
 
-def test_a_collector_that_is_away_keeps_nobody_waiting() -> None:
+def test_an_unavailable_collector_does_not_delay_requests() -> None:
     maker = Tracing(TraceOptions("http://127.0.0.1:9"), "name")
     maker.tracer.start_span("one").end()
     maker.close()

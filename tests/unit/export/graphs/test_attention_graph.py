@@ -28,7 +28,7 @@ SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 
 @pytest.fixture
 def old_bundle(random_bundle: Path, tmp_path: Path) -> Path:
-    """As it was before this graph existed."""
+    """A bundle without the graph, as older releases wrote it."""
     path = tmp_path / "old"
     shutil.copytree(random_bundle, path)
     manifest = Manifest.load(path)
@@ -43,7 +43,7 @@ def old_bundle(random_bundle: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_weights_are_pytorchs(norm: str, random_checkpoint: MakeBundle, tmp_path: Path) -> None:
+def test_weights_equal_pytorchs(norm: str, random_checkpoint: MakeBundle, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     manifest = export_bundle(random_checkpoint(norm), bundle)
     random = np.random.default_rng(3)
@@ -56,7 +56,7 @@ def test_weights_are_pytorchs(norm: str, random_checkpoint: MakeBundle, tmp_path
     right = look(tiny_model(norm), torch.from_numpy(src_ids), keep, torch.from_numpy(tgt_ids))
     for name, one, expected in zip(ATTENTION_NAMES, found, right, strict=True):
         assert one.shape == expected.shape
-        # Nobody reads the queries at padding.
+        # The queries at padding are never read.
         rows = keep[:, None, None, :, None] if name == "encoder_attention" else torch.tensor(True)
         difference = (torch.from_numpy(one) - expected).abs() * rows
         assert difference.max() < TOLERANCE["fp32"], name
@@ -68,7 +68,7 @@ def test_weights_are_pytorchs(norm: str, random_checkpoint: MakeBundle, tmp_path
         assert not cross[sentence, ..., length:].any()
 
 
-def test_the_shipped_models_weights_are_pytorchs() -> None:
+def test_the_shipped_models_weights_equal_pytorchs() -> None:
     loaded = checkpoint.load(SHIPPED)
     src_ids = loaded.tokenizer.encode_source("The animal didn't cross the street.", "de")
     tgt_ids = loaded.tokenizer.encode("Das Tier überquerte die Straße nicht.")
@@ -82,7 +82,7 @@ def test_the_shipped_models_weights_are_pytorchs() -> None:
         assert np.abs(one - expected[0].numpy()).max() < TOLERANCE["fp32"]
 
 
-def test_a_bundle_of_before_gets_the_graph_and_nothing_else_changes(
+def test_an_older_bundle_gets_the_graph_and_nothing_else_changes(
     old_bundle: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path.name: path.read_bytes() for path in old_bundle.iterdir()}
@@ -97,7 +97,7 @@ def test_a_bundle_of_before_gets_the_graph_and_nothing_else_changes(
     assert "already has the graph 'attention'" in capsys.readouterr().err
 
 
-def test_a_bundle_of_before_is_served_but_not_drawn(
+def test_an_older_bundle_is_served_but_not_drawn(
     old_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawing = ["attention", "red", "--model", str(old_bundle), "--out", str(tmp_path / "a.html")]
@@ -112,6 +112,6 @@ def test_a_bundle_of_before_is_served_but_not_drawn(
     assert "▁red" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
-def test_a_folder_that_is_no_bundle_gets_none(tmp_path: Path) -> None:
+def test_a_folder_without_a_bundle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"manifest\.json: cannot be read"):
         add_attention_graph(tmp_path)

@@ -57,7 +57,7 @@ def of_heads(directions: Directions, *heads: tuple[int, int]) -> Agreement:
     return directions.agreement(total_of(directions, heads, when_read=False))
 
 
-def test_heads_that_know_are_found(directions: Directions) -> None:
+def test_aligning_heads_are_found(directions: Directions) -> None:
     chosen = choose_heads(directions, "made up")
     assert set(chosen.heads) == {FIRST_HALF, SECOND_HALF}
     assert not chosen.when_read
@@ -65,7 +65,7 @@ def test_heads_that_know_are_found(directions: Directions) -> None:
     assert (chosen.count, chosen.text) == (120, "made up")
 
 
-def test_positional_heads_agree_more_than_those_that_know_and_still_do_not_win(
+def test_positional_heads_agree_more_but_are_not_chosen(
     directions: Directions,
 ) -> None:
     for head in (DIAGONAL, MIRRORED):
@@ -101,7 +101,7 @@ def anchors_by(knowing: tuple[int, int], number: int = 60) -> Anchors:
     return Anchors(said, np.zeros_like(said), right, places)
 
 
-def test_a_choice_that_links_most_anchors_wrong_gives_way(directions: Directions) -> None:
+def test_a_choice_that_links_most_anchors_wrongly_is_replaced(directions: Directions) -> None:
     by_agreement = choose_heads(directions, "made up")
     assert nominate(directions, None, "made up") == [by_agreement]
     supporting = nominate(directions, anchors_by(FIRST_HALF), "made up")
@@ -112,7 +112,7 @@ def test_a_choice_that_links_most_anchors_wrong_gives_way(directions: Directions
     assert against[0].heads == (DIAGONAL,)
 
 
-def test_a_choice_by_anchors_that_agrees_nearly_as_well_is_taken() -> None:
+def test_a_choice_by_anchors_with_similar_agreement_is_used() -> None:
     random = np.random.default_rng(0)
     knowing = Directions(tuple(made_up(random, length, 40, first=1.0) for length in (4, 6, 9)))
     nominees = nominate(knowing, anchors_by(FIRST_HALF), "made up")
@@ -121,7 +121,7 @@ def test_a_choice_by_anchors_that_agrees_nearly_as_well_is_taken() -> None:
 
 
 def test_agreement_is_f1_of_the_links_of_two_directions() -> None:
-    """Two pairs of two and three pieces, link by link."""
+    """Two pairs of two and three tokens, compared link by link."""
     forward = np.zeros((2, 1, 1, 4, 2), np.float32)
     backward = np.zeros((2, 1, 1, 3, 3), np.float32)
     # Links, source to target, by the forward direction: 0-0 1-1 1-2 and 0-0 0-1 0-2.
@@ -138,14 +138,14 @@ def test_agreement_is_f1_of_the_links_of_two_directions() -> None:
     )
 
 
-def test_the_diagonal_is_as_far_into_the_one_as_into_the_other() -> None:
+def test_the_diagonal_is_at_the_same_relative_position_on_both_sides() -> None:
     group = LikePairs(np.zeros((2, 1, 1, 7, 3), np.float32), np.zeros((2, 1, 1, 4, 6), np.float32))
     forward, backward = np.split(Directions((group,)).diagonal, 2)
     assert forward.reshape(2, 6, 3).argmax(2).tolist() == [[0, 0, 1, 1, 2, 2]] * 2
     assert backward.reshape(2, 3, 6).argmax(2).tolist() == [[1, 3, 5]] * 2
 
 
-def test_a_text_is_looked_at_both_ways(random_bundle: Path) -> None:
+def test_a_text_is_read_in_both_directions(random_bundle: Path) -> None:
     pairs = reverse_pairs(80, seed=4)
     directions = look_both_ways(random_bundle, pairs, ("en", "de"))
     manifest = Manifest.load(random_bundle)
@@ -171,7 +171,7 @@ def test_a_text_is_looked_at_both_ways(random_bundle: Path) -> None:
             assert np.abs(group.backward[at] - one[1]).max() < 1e-4
 
 
-def test_a_pair_counts_once_and_empty_or_long_ones_not_at_all(random_bundle: Path) -> None:
+def test_each_pair_counts_once_and_empty_or_long_ones_do_not_count(random_bundle: Path) -> None:
     pairs = reverse_pairs(80, seed=4)
     expected = look_both_ways(random_bundle, pairs, ("en", "de")).count
     told: list[int] = []
@@ -181,7 +181,7 @@ def test_a_pair_counts_once_and_empty_or_long_ones_not_at_all(random_bundle: Pat
     assert told[-1] == len(more)
 
 
-def test_too_few_pairs_are_no_ground_for_a_choice(random_bundle: Path) -> None:
+def test_too_few_pairs_are_refused(random_bundle: Path) -> None:
     message = r"only 0 pairs of the text share their lengths with another, less than 50: give"
     with pytest.raises(UsageError, match=message):
         look_both_ways(random_bundle, [("red blue", "blue red")] * 200, ("en", "de"))

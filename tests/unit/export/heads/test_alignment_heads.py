@@ -86,7 +86,7 @@ def test_one_direction_falls_back_to_anchors(
     assert values[0] != values[1]  # it uses the direction of translation
 
 
-def test_a_text_of_two_of_three_languages_will_do(
+def test_a_text_in_two_of_three_languages_is_enough(
     random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "held", reverse_pairs(100, seed=6), ("en", "de"))

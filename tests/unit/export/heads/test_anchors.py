@@ -19,7 +19,7 @@ def spelt(source: str, target: str) -> list[tuple[str, str]]:
     return [(one[0], other[0]) for one, other in anchors_of(source, target)]
 
 
-def test_anchors_stand_once_on_each_side_and_are_spelt_alike() -> None:
+def test_anchors_occur_once_on_each_side_with_the_same_spelling() -> None:
     assert spelt("Tom's 3 dogs", "TOM hat 3 Hunde") == [("Tom", "TOM"), ("3", "3")]
     assert spelt("Tom and Tom", "Tom und Maria") == []
     assert spelt("Mary", "Maria, Mary und mary") == []
@@ -41,7 +41,7 @@ def synthetic(number: int = 400) -> Anchors:
     return Anchors(said, random.random(said.shape).astype(np.float32), right, np.zeros_like(places))
 
 
-def test_heads_are_added_while_they_link_more_anchors_right() -> None:
+def test_heads_are_added_while_they_link_more_anchors_correctly() -> None:
     anchors = synthetic()
     chosen = choose_heads(anchors, "synthetic")
     assert set(chosen.heads) == {(1, 0), (1, 2)}
@@ -82,7 +82,7 @@ def test_anchors_are_looked_up_in_the_graph(random_bundle: Path, side: int) -> N
         assert not anchors.right[near][:, width:].any()
 
 
-def test_too_few_anchors_are_no_ground_for_a_choice(random_bundle: Path) -> None:
+def test_too_few_anchors_are_refused(random_bundle: Path) -> None:
     with pytest.raises(UsageError, match=r"the text has \d+ anchors.*less than 50"):
         find_anchors(random_bundle, reverse_pairs(2, seed=4), [("en", "de"), ("de", "en")])
 

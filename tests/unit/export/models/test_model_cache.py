@@ -91,7 +91,7 @@ def spoil(bundle: Path, graph: str) -> None:
     replace(manifest, files=digests(bundle, manifest.files)).write(bundle)
 
 
-def test_a_models_record_says_what_it_was_made_of(
+def test_a_models_record_names_its_source(
     cache: ModelCache, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = the_one(cache)
@@ -111,7 +111,7 @@ def test_a_models_record_says_what_it_was_made_of(
     assert capsys.readouterr().out.startswith(f"{MODEL}\ten-de\t")
 
 
-def test_what_is_kept_needs_no_hub(cache: ModelCache, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cached_model_needs_no_hub(cache: ModelCache, caplog: pytest.LogCaptureFixture) -> None:
     (source,) = find_sources(MODEL)
     assert converter(cache, offline=True).bundle(source) == cache.folder / KEY / "opus-mt-en-de"
     (other,) = find_sources(f"{MODEL}@v2")
@@ -192,9 +192,7 @@ def test_a_folder_is_converted_again_when_it_changes(
     assert Manifest.load(converter(cache).bundle(source)).languages == ("en", "fr")
 
 
-def test_a_checkpoint_that_is_a_bundle_is_taken_as_it_is(
-    random_bundle: Path, tmp_path: Path
-) -> None:
+def test_a_bundle_is_used_without_conversion(random_bundle: Path, tmp_path: Path) -> None:
     cache = ModelCache(tmp_path / "models")
     (tmp_path / "bundles").mkdir()
     (tmp_path / "bundles" / "one").symlink_to(random_bundle)
@@ -212,7 +210,7 @@ def test_a_checkpoint_that_is_a_bundle_is_taken_as_it_is(
         ("empty", "empty: is not a bundle, a checkpoint, a Marian model or a folder of bundles"),
     ],
 )
-def test_what_names_nothing_is_told(
+def test_an_unknown_model_is_reported(
     word: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -221,7 +219,7 @@ def test_what_names_nothing_is_told(
         find_sources(word)
 
 
-def test_a_run_begins_with_a_model_that_is_kept_and_is_served_like_it(
+def test_a_run_starts_from_a_cached_model_and_is_served_like_it(
     cache: ModelCache, tmp_path: Path
 ) -> None:
     # Only letters: other tokens are not all in the model's list.
@@ -243,7 +241,7 @@ def test_a_model_of_opus_needs_no_owner() -> None:
     assert one_source("opus-mt-en-de") == one_source("Helsinki-NLP/opus-mt-en-de")
 
 
-def test_two_that_want_a_model_at_once_make_it_once(
+def test_concurrent_requests_convert_a_model_once(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversion, "find_spec", lambda name: None)
@@ -262,7 +260,7 @@ def test_two_that_want_a_model_at_once_make_it_once(
     assert len(made) == 1
 
 
-def test_what_cannot_be_converted_leaves_its_download_alone(
+def test_a_failed_conversion_keeps_the_download(
     hub: MarianHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.folder = Path(shutil.copytree(hub.folder, tmp_path / "odd"))
@@ -284,7 +282,7 @@ def test_what_cannot_be_converted_leaves_its_download_alone(
     assert not downloads.exists()
 
 
-def test_languages_may_be_named(original: Path, tmp_path: Path) -> None:
+def test_languages_may_be_given(original: Path, tmp_path: Path) -> None:
     (source,) = find_sources(str(original))
     languages = Languages(("en",), (("nds", None),))
     cache = ModelCache(tmp_path / "models")
@@ -312,7 +310,7 @@ def test_a_wrong_graph_fails_the_check_of_its_precision(
     assert {outcome.precision for outcome in report.failures} == precisions
 
 
-def test_verifying_notices_that_the_graphs_translate_otherwise(
+def test_verification_detects_graphs_with_other_translations(
     cache: ModelCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(conversion, "find_spec", lambda name: None)
@@ -332,7 +330,7 @@ def test_verifying_notices_that_the_graphs_translate_otherwise(
     assert "fp32 failed" in capsys.readouterr().out
 
 
-def test_a_damaged_model_is_as_good_as_none(
+def test_a_damaged_model_is_not_used(
     cache: ModelCache, hub: MarianHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     (source,) = find_sources(MODEL)
@@ -342,7 +340,7 @@ def test_a_damaged_model_is_as_good_as_none(
     assert Manifest.load(converter(cache).bundle(source))
 
 
-def test_removing_leaves_nothing_of_it(
+def test_removing_a_model_deletes_all_its_files(
     cache: ModelCache, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["models", "remove", MODEL]) == 0

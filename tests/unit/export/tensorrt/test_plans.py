@@ -74,7 +74,7 @@ def shape(tensor: TensorEntry, cache_tokens: int | None) -> list[int]:
     "graph",
     ["encoder", "decoder", "reorder", "best_4", "best_8", "best_16", "score", "attention"],
 )
-def test_the_network_is_what_the_manifest_lists(
+def test_the_network_matches_the_manifest(
     library: TensorRT, bundle: Path, graph: str, precision: FloatPrecision
 ) -> None:
     trt, manifest = library.module, Manifest.load(bundle)
@@ -104,7 +104,7 @@ def test_the_network_is_what_the_manifest_lists(
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_plan_comes_out(
+def test_a_plan_is_built(
     library: TensorRT, precision: FloatPrecision, graph: str, capability: str
 ) -> None:
     settings = PlanSettings(precision)
@@ -160,7 +160,7 @@ def test_a_network_multiplies_8_bit_numbers(
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
 @pytest.mark.parametrize("precision", get_args(QuantizedPrecision))
-def test_a_plan_of_8_bit_products_comes_out_and_is_smaller(
+def test_a_plan_of_8_bit_products_is_built_and_is_smaller(
     library: TensorRT, products: Products, precision: Precision, graph: str, capability: str
 ) -> None:
     manifest, sizes = Manifest.load(SHIPPED), []
@@ -174,7 +174,7 @@ def test_a_plan_of_8_bit_products_comes_out_and_is_smaller(
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("graph", ["encoder", "decoder"])
-def test_a_plan_of_the_base_size_comes_out(
+def test_a_plan_of_the_base_size_is_built(
     library: TensorRT, base_bundle: Path, graph: str, capability: str
 ) -> None:
     settings = PlanSettings("fp16")
@@ -193,7 +193,7 @@ def export(bundle: Path, *words: str) -> int:
     return main(["--quiet", "export", "tensorrt", str(bundle), *words])
 
 
-def test_the_command_builds_what_the_engine_needs_and_notes_it(
+def test_the_command_builds_and_records_the_plans_that_the_engine_needs(
     copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--compute-capability", "8.9", "--max-rows", "16", "--precision")
@@ -234,7 +234,7 @@ def test_the_command_calibrates_8_bit_products(copied: Path, tmp_path: Path) -> 
     assert {plan.graph for plan in plans} >= {"encoder", "decoder"}
 
 
-def test_plain_plans_have_no_cache_that_is_updated_in_place(
+def test_plain_plans_have_no_in_place_cache_update(
     library: TensorRT, copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trt, manifest = library.module, Manifest.load(copied)
@@ -303,7 +303,7 @@ def test_a_plain_decoder_computes_the_same(random_bundle: Path) -> None:
         ([], "no NVIDIA GPU was found (nvidia-smi fails): name one with --compute-capability"),
     ],
 )
-def test_what_cannot_be_built_is_one_line(
+def test_a_failed_build_is_reported_in_one_line(
     copied: Path,
     words: list[str],
     message: str,

@@ -42,7 +42,7 @@ def run(model: onnx.ModelProto, x: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_product_is_near_what_it_was(precision: QuantizedPrecision) -> None:
+def test_a_quantized_product_is_close_to_the_original(precision: QuantizedPrecision) -> None:
     generator = np.random.default_rng(0)
     weight = generator.standard_normal((64, 32)).astype(np.float32)
     weight[:, 3] *= 1000  # each column has its own scale
@@ -58,7 +58,7 @@ def test_a_product_is_near_what_it_was(precision: QuantizedPrecision) -> None:
     assert not np.array_equal(found, right)
 
 
-def test_a_few_far_numbers_do_not_make_all_others_coarse() -> None:
+def test_a_few_outliers_do_not_make_all_other_values_coarse() -> None:
     generator = np.random.default_rng(0)
     weight = np.eye(64, dtype=np.float32)
     rows = generator.standard_normal((5000, 64)).astype(np.float32)
@@ -69,7 +69,7 @@ def test_a_few_far_numbers_do_not_make_all_others_coarse() -> None:
     assert np.square(run(quantized, rows) - rows).mean() < 0.5 * (15 / 127) ** 2 / 12
 
 
-def test_what_goes_beyond_is_cut_off() -> None:
+def test_values_out_of_range_are_clipped() -> None:
     weight = np.eye(4, dtype=np.float32)
     for precision in PRECISIONS:
         product = Product(weight, np.ones((2, 4), np.float32))
@@ -78,7 +78,7 @@ def test_what_goes_beyond_is_cut_off() -> None:
         assert np.allclose(found, 1.0, rtol=0.01)
 
 
-def test_products_of_weights_alone_are_found() -> None:
+def test_all_products_with_weights_are_found() -> None:
     manifest = Manifest.load(SHIPPED)
     for graph in QUANTIZED_GRAPHS:
         model = onnx.load(SHIPPED / manifest.graphs[graph].file, load_external_data=False)
@@ -86,7 +86,7 @@ def test_products_of_weights_alone_are_found() -> None:
         assert len(found) == sum(node.op_type == "MatMul" for node in model.graph.node)
 
 
-def test_the_shipped_model_says_nearly_the_same() -> None:
+def test_the_shipped_model_generates_nearly_the_same() -> None:
     """BLEU and most tokens stay, in both precisions, on text not used for calibration."""
     manifest = Manifest.load(SHIPPED)
     graphs = read_decoding_graphs(SHIPPED, manifest)

@@ -97,7 +97,7 @@ class ModelServer:
         ]
 
     async def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _one(self, index: int, text: str, options: Mapping[str, Any]) -> Translation:
         if "refused" in text or len(text) > 5000:

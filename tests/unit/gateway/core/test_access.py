@@ -129,7 +129,7 @@ def test_anonymous_use_has_limits_for_each_address() -> None:
             await use(access, caller, 1)
             with pytest.raises(TooManyRequests, match="2 requests per minute"):
                 await use(access, caller, 1)
-        # An existing key comes with its own limits; an unknown one is refused.
+        # An existing key has its own limits; an unknown one is refused.
         secret = await new_key(store)
         await asyncio.sleep(0.6)
         assert (await access.caller(secret, "own", "10.0.0.1")).limits == Limits()
@@ -140,7 +140,7 @@ def test_anonymous_use_has_limits_for_each_address() -> None:
     run(work, address=EVERYWHERE, anonymous=True, anonymous_requests_per_minute=2)
 
 
-def test_a_site_of_ipv6_is_one_address() -> None:
+def test_an_ipv6_site_is_one_address() -> None:
     async def work(access: Access, store: Store) -> list[str]:
         addresses = (
             *("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1"),
@@ -154,7 +154,7 @@ def test_a_site_of_ipv6_is_one_address() -> None:
     assert len({*names}) == 5
 
 
-def test_the_month_of_anonymous_use_is_one_for_all() -> None:
+def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
     async def work(access: Access, store: Store) -> None:
         one = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller(None, "own", "10.0.0.2")
@@ -168,7 +168,7 @@ def test_the_month_of_anonymous_use_is_one_for_all() -> None:
     run(work, address=EVERYWHERE, anonymous=True, anonymous_characters_per_month=100)
 
 
-def test_one_quota_whichever_protocol() -> None:
+def test_all_protocols_share_one_quota() -> None:
     async def work(access: Access, store: Store) -> None:
         secret = await new_key(store, Limits(characters_per_month=10))
         for protocol in ("own", "deepl", "libretranslate", "riva"):
@@ -206,7 +206,7 @@ def test_a_failed_request_does_not_count_for_the_month() -> None:
     assert run(work, address=EVERYWHERE) == (9, 5)
 
 
-def test_slots_are_free_again_however_requests_end() -> None:
+def test_slots_are_released_however_requests_end() -> None:
     async def work(access: Access, store: Store) -> None:
         caller = await access.caller(await new_key(store, Limits(concurrent_requests=1)), "own", "")
         for _ in range(3):
@@ -224,7 +224,7 @@ def test_slots_are_free_again_however_requests_end() -> None:
     run(work, address=EVERYWHERE)
 
 
-def test_a_text_that_never_fits_uses_nothing() -> None:
+def test_a_text_that_never_fits_uses_no_quota() -> None:
     async def work(access: Access, store: Store) -> None:
         limits = Limits(requests_per_minute=1, characters_per_request=5)
         caller = await access.caller(await new_key(store, limits), "own", "")
@@ -235,7 +235,7 @@ def test_a_text_that_never_fits_uses_nothing() -> None:
     run(work, address=EVERYWHERE)
 
 
-def test_the_record_of_a_request_tells_how_its_caller_stands() -> None:
+def test_the_record_of_a_request_has_its_callers_usage() -> None:
     async def work(access: Access, store: Store) -> None:
         limits = Limits(requests_per_minute=1, characters_per_month=50)
         caller = await access.caller(await new_key(store, limits), "own", "")
@@ -309,7 +309,7 @@ def test_races_never_exceed_a_quota_and_lose_no_count(
 
 @settings(max_examples=8)
 @given(clients=st.integers(1, 30), after_s=st.floats(0, 0.2))
-def test_a_key_that_is_revoked_while_many_use_it_ends_for_all(clients: int, after_s: float) -> None:
+def test_a_key_revoked_during_use_is_refused_to_all(clients: int, after_s: float) -> None:
     async def work(access: Access, store: Store) -> None:
         key, secret = await store.write(lambda db: add_key(db, ""))
         last_s = 0.0
@@ -335,7 +335,7 @@ def test_a_key_that_is_revoked_while_many_use_it_ends_for_all(clients: int, afte
     run(work, address=EVERYWHERE)
 
 
-def test_a_new_month_begins_with_nothing_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage_is_reset_with_a_new_month(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(access: Access, store: Store) -> None:
         caller = await access.caller(
             await new_key(store, Limits(characters_per_month=10)), "own", ""
@@ -360,7 +360,7 @@ def test_a_wrong_url_of_redis_is_refused_without_its_password(url: str) -> None:
     assert "pa55word" not in str(caught.value)
 
 
-def test_characters_of_work_that_failed_later_are_given_back() -> None:
+def test_characters_of_work_that_failed_later_are_refunded() -> None:
     async def work(access: Access, store: Store) -> None:
         secret = await new_key(store, Limits(characters_per_month=10))
         caller = await access.caller(secret, "own", "")
@@ -372,7 +372,7 @@ def test_characters_of_work_that_failed_later_are_given_back() -> None:
     run(work)
 
 
-def test_who_has_no_key_where_one_is_needed_is_a_stranger() -> None:
+def test_callers_without_a_required_key_are_strangers() -> None:
     async def strangers(access: Access, store: Store) -> None:
         caller = await access.caller(None, "own", "10.0.0.1")
         assert caller.is_stranger

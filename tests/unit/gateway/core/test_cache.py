@@ -40,7 +40,7 @@ def form(request: tuple[Any, ...]) -> str:
 
 @given(REQUESTS, REQUESTS)
 @settings(max_examples=500)
-def test_requests_that_differ_in_anything_have_different_keys(
+def test_different_requests_have_different_keys(
     one: tuple[Any, ...], other: tuple[Any, ...]
 ) -> None:
     assert (key_of(one) == key_of(other)) == (form(one) == form(other))
@@ -55,7 +55,7 @@ def test_each_part_of_a_request_counts(
     assert (key_of(request) == key_of(changed)) == (form(request) == form(changed))
 
 
-def test_what_runs_a_bundle_tells_servers_apart() -> None:
+def test_the_fingerprint_depends_on_what_runs_a_bundle() -> None:
     def server(version: str = "1", via: str | None = None, **bundle: Any) -> bytes:
         known = {"identity": "x", "precision": "int8", **bundle}
         info = ServerInfo(
@@ -100,7 +100,7 @@ def test_the_least_recently_used_is_dropped() -> None:
     assert (cache.counts.hits, cache.counts.misses) == (96, 1)
 
 
-def test_what_is_larger_than_the_bound_is_not_kept() -> None:
+def test_entries_larger_than_the_limit_are_not_kept() -> None:
     for most_bytes in (0, 500):
         cache = Cache(most_bytes)
         cache.put(b"k", Translation("x" * 1000, 1, "stop"))
@@ -116,8 +116,8 @@ def test_an_entry_that_is_put_again_counts_once() -> None:
     assert (cache.counts.entries, cache.counts.size_bytes) == (1, once + 1)
 
 
-def test_memory_stays_within_the_bound() -> None:
-    """The size that Python measures."""
+def test_memory_stays_within_the_limit() -> None:
+    """The test compares the size that Python measures."""
     gc.collect()
     tracemalloc.start()
     try:

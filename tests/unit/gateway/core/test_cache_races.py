@@ -118,7 +118,7 @@ class Race:
             self.answer(0)
         for one in self.asked:
             await self.check(one)
-        assert self.server.open == []  # no call that nobody waits for
+        assert self.server.open == []  # no call without a waiting request
 
     async def check(self, asked: Asked) -> None:
         """Check how a request ended: the bundle that it names gives the translation of each
@@ -164,7 +164,7 @@ ACTIONS = st.lists(
 
 @given(ACTIONS)
 @settings(max_examples=300)
-def test_answers_are_those_of_a_model_that_was_there(
+def test_answers_come_from_a_model_that_was_served(
     actions: list[tuple[tuple[Any, ...], int]],
 ) -> None:
     async def main() -> None:

@@ -44,7 +44,7 @@ def terms(source: str = "en", target: str = "de", **entries: str) -> Dictionary:
     return Dictionary(source, target, entries, len(entries))
 
 
-def test_a_glossary_is_kept(tmp_path: Path) -> None:
+def test_a_glossary_is_stored(tmp_path: Path) -> None:
     async def write(of: Glossaries) -> None:
         made = await of.create(ANNA, " mine ", [terms(), terms("de", "en", Tee="tea", Topf="pot")])
         assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", made.id)
@@ -66,7 +66,7 @@ def test_a_glossary_is_kept(tmp_path: Path) -> None:
     run(read, tmp_path)
 
 
-def test_it_can_be_changed() -> None:
+def test_a_glossary_can_be_changed() -> None:
     async def work(of: Glossaries) -> None:
         made = await of.create(ANNA, "a", [terms(tea="Tee", pot="Topf")])
         assert (await of.rename(ANNA, made.id, "b")).name == "b"
@@ -89,7 +89,7 @@ def test_it_can_be_changed() -> None:
     run(work)
 
 
-def test_others_do_not_see_it() -> None:
+def test_other_callers_do_not_see_a_glossary() -> None:
     async def work(of: Glossaries) -> None:
         made = await of.create(ANNA, "a", [terms()])
         for caller in (BERT, ANONYMOUS):
@@ -126,7 +126,7 @@ def test_others_do_not_see_it() -> None:
         ("a", [terms("en", str(n)) for n in range(101)], TooLarge, "at most 100 dictionaries"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(
+def test_an_invalid_glossary_is_refused(
     name: str, dictionaries: list[Dictionary], error: type[GatewayError], message: str
 ) -> None:
     async def work(of: Glossaries) -> None:
@@ -137,7 +137,7 @@ def test_what_cannot_be_kept_is_refused(
     run(work, glossary_entries=10, glossary_bytes=500)
 
 
-def test_an_owner_has_so_many_and_no_more() -> None:
+def test_the_number_of_glossaries_of_an_owner_is_limited() -> None:
     async def work(of: Glossaries) -> None:
         asked = [of.create(ANNA, str(number), []) for number in range(5)]
         found = await asyncio.gather(*asked, return_exceptions=True)
@@ -167,7 +167,7 @@ def test_strangers_have_no_glossaries() -> None:
     run(work)
 
 
-def test_glossaries_of_an_owner_and_of_all_are_bounded_in_bytes(tmp_path: Path) -> None:
+def test_bytes_of_one_owners_and_of_all_glossaries_are_limited(tmp_path: Path) -> None:
     async def work(of: Glossaries) -> None:
         made = await of.create(ANNA, "a", [terms(a="b" * 150)])
         for _ in range(3):  # replacements do not add up

@@ -135,7 +135,7 @@ def test_small_documents(content: bytes) -> None:
     run(work)
 
 
-def test_a_large_document_is_sent_in_parts_and_tells_how_far_it_is() -> None:
+def test_a_large_document_is_sent_in_parts_and_reports_progress() -> None:
     async def work(office: Office) -> None:
         office.server.let_go.clear()
         text = "Paragraph one of them is here.\n\n" * 3000
@@ -160,7 +160,7 @@ def test_a_large_document_is_sent_in_parts_and_tells_how_far_it_is() -> None:
     run(work)
 
 
-def test_a_restart_goes_on(tmp_path: Path) -> None:
+def test_a_restart_resumes_documents(tmp_path: Path) -> None:
     paragraphs = [f"This is paragraph {number} of all." for number in range(500)]
     server = ModelServer()
     ids: list[str] = []
@@ -214,7 +214,7 @@ def test_a_document_is_removed_when_it_expires(monkeypatch: pytest.MonkeyPatch) 
     run(work, document_expiry_s=0.5)
 
 
-def test_a_document_can_be_given_up() -> None:
+def test_a_document_can_be_cancelled() -> None:
     async def work(office: Office) -> None:
         office.server.let_go.clear()
         jobs = [await office.submit(f"Hello {number}.".encode()) for number in range(4)]
@@ -234,7 +234,7 @@ def test_a_document_can_be_given_up() -> None:
     run(work)
 
 
-def test_others_do_not_see_it() -> None:
+def test_other_callers_do_not_see_a_document() -> None:
     async def work(office: Office) -> None:
         job = await office.submit(b"Hello.")
         other = Caller("bert", "bert")
@@ -269,7 +269,7 @@ def test_owners_take_turns() -> None:
     run(work)
 
 
-def test_the_server_may_be_away_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_may_be_unavailable_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(office: Office) -> None:
         office.server.failing = [ServerUnavailable("away")]
         assert (await office.result(await office.submit(b"Hello."))).decode() == await wanted(
@@ -284,7 +284,7 @@ PAGE = """<!doctype html><meta charset=iso-8859-1><title>Caf\xe9</title>
 <script>if (a < b) c("Hello there.")</script><p>Hello there."""
 
 
-def test_of_a_document_with_markup_only_texts_change() -> None:
+def test_only_texts_change_in_a_document_with_markup() -> None:
     async def work(office: Office) -> None:
         job = await office.submit(PAGE.encode("latin-1"), name="page.HTML")
         texts = ["Caf\xe9", "A car", "I like red cars, 2 < 3.", "Hello there.", "Hello there."]
@@ -360,7 +360,7 @@ XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'>{}</
         ),
     ],
 )
-def test_translations_are_put_beside_texts_where_a_format_has_both(
+def test_translations_are_put_beside_texts_if_the_format_has_both(
     name: str, document: str, written: list[str]
 ) -> None:
     async def work(office: Office) -> None:
@@ -374,7 +374,7 @@ def test_translations_are_put_beside_texts_where_a_format_has_both(
     run(work)
 
 
-def test_a_restart_goes_on_in_a_document_with_markup(tmp_path: Path) -> None:
+def test_a_restart_resumes_a_document_with_markup(tmp_path: Path) -> None:
     texts = [f"This is the <b>paragraph</b> {number} of all." for number in range(1000)]
     page = "\n".join(f"<p>{text}</p>" for text in texts)
     server = ModelServer()
@@ -404,7 +404,7 @@ def test_a_restart_goes_on_in_a_document_with_markup(tmp_path: Path) -> None:
     run(go_on, tmp_path, server)
 
 
-def test_a_refused_text_of_a_document_with_markup_stays_as_it_is() -> None:
+def test_a_refused_text_of_a_document_with_markup_stays_unchanged() -> None:
     page = "<p>Hi.</p><p>This is <i>refused</i>.</p><p>It is refused.</p><p>So <i>is</i> it.</p>"
 
     async def work(office: Office) -> None:
@@ -416,7 +416,7 @@ def test_a_refused_text_of_a_document_with_markup_stays_as_it_is() -> None:
     run(work)
 
 
-def test_what_the_server_refuses_stays_as_it_is() -> None:
+def test_refused_lines_stay_unchanged() -> None:
     async def work(office: Office) -> None:
         found = await office.result(await office.submit(b"Hello.\n\n  This is refused. \n\nBye.\n"))
         hello, bye = await wanted("Hello."), await wanted("Bye.")
@@ -482,7 +482,7 @@ def test_what_the_server_refuses_stays_as_it_is() -> None:
         ),
     ],
 )
-def test_what_cannot_be_translated_is_refused(
+def test_an_invalid_document_or_option_is_refused(
     content: bytes, given: dict[str, Any], error: type[GatewayError], message: str, tmp_path: Path
 ) -> None:
     async def work(office: Office) -> None:
@@ -495,7 +495,7 @@ def test_what_cannot_be_translated_is_refused(
     run(work, tmp_path, file_bytes=1000)
 
 
-def test_a_caller_who_is_not_admitted_leaves_nothing(tmp_path: Path) -> None:
+def test_a_refused_caller_leaves_no_document(tmp_path: Path) -> None:
     async def work(office: Office) -> None:
         office.access.refuses = True
         with pytest.raises(QuotaUsedUp):
@@ -512,7 +512,7 @@ def test_a_caller_who_is_not_admitted_leaves_nothing(tmp_path: Path) -> None:
         *({"document_number_per_caller": 2}, {"document_bytes_per_caller": 5000}),
     ],
 )
-def test_a_full_store_takes_no_more(given: dict[str, Any]) -> None:
+def test_a_full_store_refuses_documents(given: dict[str, Any]) -> None:
     async def work(office: Office) -> None:
         content = b"word " * 200
         jobs = [await office.submit(content) for _ in range(2)]
@@ -525,7 +525,7 @@ def test_a_full_store_takes_no_more(given: dict[str, Any]) -> None:
     run(work, **given)
 
 
-def test_the_result_of_what_is_not_done() -> None:
+def test_the_result_of_an_unfinished_document() -> None:
     async def work(office: Office) -> None:
         office.server.let_go.clear()
         job = await office.submit(b"Hello.")
@@ -535,7 +535,7 @@ def test_the_result_of_what_is_not_done() -> None:
     run(work)
 
 
-def test_a_job_that_fails_says_why() -> None:
+def test_a_failed_job_reports_the_reason() -> None:
     async def work(office: Office) -> None:
         office.server.failing = [RuntimeError("secret text")]
         job = await office.submit(b"Hello.")
@@ -548,7 +548,7 @@ def test_a_job_that_fails_says_why() -> None:
     run(work)
 
 
-def test_one_caller_leaves_space_to_others() -> None:
+def test_one_caller_leaves_space_for_others() -> None:
     async def work(office: Office) -> None:
         anna, bert = Caller("anna", "anna"), Caller("bert", "bert")
         await office.submit(b"Hello.", caller=anna)
@@ -567,7 +567,7 @@ def test_an_empty_document_counts_as_a_character() -> None:
     run(work)
 
 
-def test_strangers_reach_a_document_by_its_id_alone() -> None:
+def test_strangers_reach_a_document_only_by_its_id() -> None:
     async def work(office: Office) -> None:
         one = Caller("anonymous 1.2.3.4", limits=Limits(8), is_stranger=True)
         other = Caller("anonymous 5.6.7.8", limits=Limits(8), is_stranger=True)
@@ -580,10 +580,10 @@ def test_strangers_reach_a_document_by_its_id_alone() -> None:
     run(work)
 
 
-def test_only_what_jobs_have_made_is_removed(
+def test_only_files_made_by_jobs_are_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The folder may be a person's own, as with `--folder ~`."""
+    """The folder may contain other files of the user, as with `--folder ~`."""
     documents = tmp_path / "documents"
     kept = [
         *("letters/a.txt", f"{'a' * 32}/a.txt", f"{'b' * 32}/job.json", "notes.txt"),
@@ -604,7 +604,7 @@ def test_only_what_jobs_have_made_is_removed(
     assert "b" * 32 in caplog.text
 
 
-def test_of_two_gateways_of_a_folder_one_has_the_documents(
+def test_one_of_two_gateways_with_the_same_folder_has_the_documents(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(office: Office) -> None:
@@ -654,7 +654,7 @@ def test_a_full_disk_ends_a_document_but_not_the_work(
     assert "secret" not in caplog.text
 
 
-def test_the_sweep_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_continues_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SWEEP_S", 0.02)
 
     async def work(office: Office) -> None:
@@ -678,7 +678,7 @@ def test_the_sweep_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> N
     run(work, document_expiry_s=0.5)
 
 
-def test_a_document_that_failed_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_document_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def work(office: Office) -> None:
         office.server.failing = [RuntimeError("secret text")]
         caller = Caller("a", "a", Limits(8))

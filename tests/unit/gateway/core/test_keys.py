@@ -74,7 +74,7 @@ def test_keys_differ(store: Store) -> None:
     assert len({added(store)[1] for _ in range(50)}) == 50
 
 
-def test_a_key_lets_in_with_its_limits(store: Store) -> None:
+def test_a_key_gives_access_with_its_limits(store: Store) -> None:
     limits = Limits(requests_per_minute=3, characters_per_month=5)
     key, given = added(store, limits=limits, caches=False)
     caller = run(store, lambda keys: keys.caller(given, "own"))
@@ -84,7 +84,7 @@ def test_a_key_lets_in_with_its_limits(store: Store) -> None:
     assert run(store, lambda keys: keys.caller(given + ":fx", "deepl")).key_id == key.id
 
 
-def test_what_is_no_key_is_refused_without_being_repeated(store: Store) -> None:
+def test_an_invalid_key_is_refused_without_being_repeated(store: Store) -> None:
     key, given = added(store)
     wrong = [
         f"drg_{key.id}_{'x' * 43}",
@@ -126,7 +126,7 @@ def test_secrets_are_compared_in_constant_time(
     assert len(compared) == 2
 
 
-def test_a_key_is_for_its_protocols(store: Store) -> None:
+def test_a_key_is_limited_to_its_protocols(store: Store) -> None:
     key, given = added(store, protocols=("deepl", "own"))
     assert run(store, lambda keys: keys.caller(given, "own")).key_id == key.id
     with pytest.raises(KeyRefused, match="is for deepl, own, not for riva"):
@@ -180,7 +180,7 @@ def test_limits_change_within_a_second(store: Store) -> None:
     assert run(store, work) == 7
 
 
-def test_requests_at_once_read_the_store_once(
+def test_concurrent_requests_read_the_store_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, given = added(store)
@@ -201,7 +201,7 @@ def test_requests_at_once_read_the_store_once(
     assert len(reads) == 1
 
 
-def test_a_cancelled_request_does_not_spoil_the_reading_for_others(store: Store) -> None:
+def test_a_cancelled_request_does_not_break_a_shared_read(store: Store) -> None:
     key, given = added(store)
 
     async def work(keys: Keys) -> str | None:
@@ -214,7 +214,9 @@ def test_a_cancelled_request_does_not_spoil_the_reading_for_others(store: Store)
     assert run(store, work) == key.id
 
 
-def test_keys_in_memory_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_keys_in_memory_is_limited(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keys_module, "_KEPT_KEYS", 5)
 
     async def work(keys: Keys) -> int:
@@ -226,7 +228,7 @@ def test_keys_in_memory_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatc
     assert run(store, work) == 5
 
 
-def test_some_limits_change_and_others_stay(store: Store) -> None:
+def test_only_given_limits_change(store: Store) -> None:
     key, _ = added(store, limits=Limits(1, 2, 3, 4, 5))
     changes = {"requests_per_minute": None, "concurrent_requests": 9}
     changed = asyncio.run(store.write(lambda db: limit_key(db, key.id, changes)))
@@ -265,7 +267,7 @@ def libretranslate(path: Path, with_characters: bool = True) -> None:
 
 
 @pytest.mark.parametrize("with_characters", [True, False])
-def test_libretranslate_keys_go_on_working(
+def test_libretranslate_keys_keep_working(
     store: Store, tmp_path: Path, with_characters: bool
 ) -> None:
     libretranslate(tmp_path / "api_keys.db", with_characters)
@@ -293,7 +295,7 @@ def test_an_imported_key_is_not_found_by_its_new_id(store: Store, tmp_path: Path
 
 
 @pytest.mark.parametrize("content", [None, b"text", b""])
-def test_what_is_no_file_of_libretranslate_is_refused(
+def test_a_file_that_is_not_libretranslates_is_refused(
     store: Store, tmp_path: Path, content: bytes | None
 ) -> None:
     path = tmp_path / "api_keys.db"

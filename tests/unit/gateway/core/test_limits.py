@@ -105,9 +105,7 @@ def test_no_order_of_requests_exceeds_a_limit(
 
 @settings(max_examples=200)
 @given(sizes=st.lists(st.integers(0, 50), max_size=60), limit=st.integers(1, 300))
-def test_a_refused_request_fits_after_the_time_that_it_is_told(
-    sizes: list[int], limit: int
-) -> None:
+def test_a_refused_request_fits_after_its_retry_time(sizes: list[int], limit: int) -> None:
     clock = Clock()
     limiter = LocalRateLimiter(clock)
     caller = key(Limits(requests_per_minute=max(1, limit // 20), characters_per_minute=limit))
@@ -124,7 +122,7 @@ def test_a_refused_request_fits_after_the_time_that_it_is_told(
         end(limiter, caller, status)
 
 
-def test_a_refused_request_uses_nothing() -> None:
+def test_a_refused_request_uses_no_quota() -> None:
     limiter = LocalRateLimiter(Clock())
     caller = key(Limits(requests_per_minute=1, characters_per_minute=10, concurrent_requests=9))
     assert take(limiter, caller, 3).refused is None
@@ -146,21 +144,21 @@ def test_a_bucket_is_full_again_after_a_minute_and_no_fuller() -> None:
     assert [take(limiter, caller).refused for _ in range(2)] == [None, "requests"]
 
 
-def test_a_clock_that_stands_still_refills_nothing() -> None:
+def test_without_time_passing_nothing_is_refilled() -> None:
     limiter = LocalRateLimiter(Clock())
     caller = key(Limits(characters_per_minute=10))
     assert [take(limiter, caller, 5).refused for _ in range(3)] == [None, None, "characters"]
     assert take(limiter, caller, 0).refused is None
 
 
-def test_limits_of_zero_admit_nothing() -> None:
+def test_limits_of_zero_refuse_everything() -> None:
     limiter = LocalRateLimiter(Clock())
     status = take(limiter, key(Limits(requests_per_minute=0)))
     assert status.refused == "requests"
     assert refusal(status, 1, MONTH_END).retry_after_s is None
 
 
-def test_changed_limits_hold_at_once() -> None:
+def test_changed_limits_apply_at_once() -> None:
     clock = Clock()
     limiter = LocalRateLimiter(clock)
     assert take(limiter, key(Limits(requests_per_minute=1))).refused is None
@@ -169,7 +167,7 @@ def test_changed_limits_hold_at_once() -> None:
     assert take(limiter, key(Limits())).refused is None
 
 
-def test_the_month_counts_what_is_used_and_what_comes() -> None:
+def test_the_month_counts_used_and_requested_characters() -> None:
     limiter = LocalRateLimiter(Clock())
     caller = key(Limits(characters_per_month=100))
     assert take(limiter, caller, 10, 90).refused is None
@@ -181,7 +179,7 @@ def test_the_month_counts_what_is_used_and_what_comes() -> None:
     assert "90 of the 100 of this month are used: the next month begins on 2099-01-01" in str(error)
 
 
-def test_one_caller_does_not_use_another_ones_limits() -> None:
+def test_one_caller_does_not_use_another_callers_limits() -> None:
     limiter = LocalRateLimiter(Clock())
     limits = Limits(requests_per_minute=1)
     assert take(limiter, key(limits, "one")).refused is None
@@ -191,7 +189,7 @@ def test_one_caller_does_not_use_another_ones_limits() -> None:
     assert take(limiter, Caller("anonymous 10.0.0.2", None, limits)).refused == "requests"
 
 
-def test_addresses_are_bounded_and_many_of_them_gain_nothing(
+def test_the_number_of_addresses_is_limited_and_many_gain_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits_module, "_MOST_ANONYMOUS", 100)
@@ -213,7 +211,7 @@ def test_addresses_are_bounded_and_many_of_them_gain_nothing(
     assert len(limiter._addresses) == 100
 
 
-def test_requests_of_forgotten_addresses_end_where_they_began(
+def test_requests_of_forgotten_addresses_are_released_correctly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits_module, "_MOST_ANONYMOUS", 1)
@@ -232,7 +230,7 @@ def test_requests_of_forgotten_addresses_end_where_they_began(
     assert all(used.running == 0 for used in limiter._addresses.values())
 
 
-def test_requests_that_could_never_fit_are_told_so() -> None:
+def test_requests_that_can_never_fit_are_too_large() -> None:
     with pytest.raises(TooLarge, match="11 characters, but a request may have at most 10"):
         check_size(Limits(characters_per_request=10), 11)
     with pytest.raises(TooLarge, match="limit per minute is 10"):
@@ -241,7 +239,7 @@ def test_requests_that_could_never_fit_are_told_so() -> None:
     check_size(Limits(), 10**9)
 
 
-def test_too_many_at_once_may_try_again_soon() -> None:
+def test_too_many_concurrent_requests_may_retry_soon() -> None:
     limiter = LocalRateLimiter(Clock())
     caller = key(Limits(concurrent_requests=2))
     first = take(limiter, caller)

@@ -62,7 +62,7 @@ def run(work: Callable[[Server], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_what_waits_goes_together() -> None:
+def test_waiting_texts_are_sent_together() -> None:
     async def work(server: Server) -> None:
         tasks = await server.fill()
         tasks += server.ask("a", "b", "c")
@@ -76,7 +76,7 @@ def test_what_waits_goes_together() -> None:
     run(work)
 
 
-def test_what_arrives_at_once_goes_together() -> None:
+def test_texts_that_arrive_together_are_sent_together() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
         await asyncio.gather(*server.ask(*map(str, range(100))))
@@ -85,7 +85,7 @@ def test_what_arrives_at_once_goes_together() -> None:
     run(work)
 
 
-def test_other_options_go_by_themselves() -> None:
+def test_texts_with_other_options_are_sent_separately() -> None:
     async def work(server: Server) -> None:
         tasks = [*server.ask("a", "b", "c", beam_width=1), *server.ask("d", beam_width=2)]
         server.let_go.set()
@@ -96,7 +96,7 @@ def test_other_options_go_by_themselves() -> None:
     run(work)
 
 
-def test_one_that_is_refused_does_not_cost_the_others() -> None:
+def test_a_refused_text_does_not_fail_the_others() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
         asked = server.ask("first", "a", "refused", "b")
@@ -109,7 +109,7 @@ def test_one_that_is_refused_does_not_cost_the_others() -> None:
     run(work)
 
 
-def test_other_errors_are_those_of_all() -> None:
+def test_other_errors_fail_all_texts() -> None:
     async def work(server: Server) -> None:
         server.let_go.set()
         server.error = Unavailable("busy", 2.0)
@@ -122,7 +122,7 @@ def test_other_errors_are_those_of_all() -> None:
     run(work)
 
 
-def test_a_request_is_cancelled_when_nobody_waits_for_it() -> None:
+def test_a_request_without_waiting_callers_is_cancelled() -> None:
     async def work(server: Server) -> None:
         first, *tasks = server.ask("first", "a", "b", "c")
         await until(lambda: len(server.asked) == 2)
@@ -139,7 +139,7 @@ def test_a_request_is_cancelled_when_nobody_waits_for_it() -> None:
     run(work)
 
 
-def test_one_that_waits_and_leaves_is_not_sent() -> None:
+def test_a_text_whose_caller_leaves_is_not_sent() -> None:
     async def work(server: Server) -> None:
         tasks = await server.fill()
         left, stays = server.ask("left", "stays")
@@ -153,7 +153,7 @@ def test_one_that_waits_and_leaves_is_not_sent() -> None:
     run(work)
 
 
-def test_an_answer_reaches_who_stays() -> None:
+def test_an_answer_reaches_the_remaining_callers() -> None:
     async def work(server: Server) -> None:
         first, left, stays = server.ask("first", "left", "stays")
         await until(lambda: len(server.asked) == 2)
@@ -179,7 +179,7 @@ def test_an_answer_reaches_who_stays() -> None:
         ("Hello.", {"return_alignments": "hard"}, False),
     ],
 )
-def test_which_can_be_merged(text: str, options: dict[str, Any], can: bool) -> None:
+def test_which_requests_can_be_merged(text: str, options: dict[str, Any], can: bool) -> None:
     assert can_be_merged(text, options) == can
 
 

@@ -70,7 +70,7 @@ def test_the_sentences_of_a_wrapped_paragraph_stay_together() -> None:
     assert segmented.units == ("First.", paragraph.strip(), "Last one.", "Really.")
 
 
-def test_placeholders_that_may_span_sentences_keep_a_text_whole() -> None:
+def test_placeholders_across_sentences_keep_a_text_whole() -> None:
     for text in ("A {b. C} d. E.", "<b>Bold. Not.</b> So."):
         assert split(text, "en", True).units == (text,)
     assert split("Mail 12 of it. Go on.", "en", True).units == ("Mail 12 of it.", "Go on.")

@@ -43,7 +43,7 @@ async def gateways(*stores: Store, url: str) -> AsyncIterator[list[Access]]:
 
 
 def run(url: str, work: Callable[[list[Access]], Awaitable[Any]], count: int = 2) -> Any:
-    """With some gateways, each with its own state."""
+    """Run a function with some gateways, each of which has its own state."""
 
     async def whole() -> Any:
         stores = [Store(None) for _ in range(count)]
@@ -72,7 +72,7 @@ async def ask(access: Access, caller: Caller, characters: int = 1, work_s: float
 
 @pytest.mark.thorough
 class TestRedis:
-    """Needs a Redis, of the machine or from Debian."""
+    """Needs a Redis server, installed or from Debian's packages."""
 
     @pytest.mark.parametrize(
         ("limits", "fit"),
@@ -99,7 +99,7 @@ class TestRedis:
         quota=st.integers(0, 200),
         concurrent=st.integers(1, 5),
     )
-    def test_races_of_gateways_never_exceed_a_quota(
+    def test_concurrent_gateways_never_exceed_a_quota(
         self, redis: Redis, requests: list[tuple[int, int, bool]], quota: int, concurrent: int
     ) -> None:
         async def work(all_of_them: list[Access]) -> None:
@@ -127,7 +127,7 @@ class TestRedis:
 
         run(redis.url, work, 3)
 
-    def test_a_request_waits_as_long_as_it_is_told(self, redis: Redis) -> None:
+    def test_a_refused_request_fits_after_its_retry_time(self, redis: Redis) -> None:
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(requests_per_minute=120))
             found = await asyncio.gather(*(ask(both[0], caller) for _ in range(120)))
@@ -142,7 +142,7 @@ class TestRedis:
 
         run(redis.url, work)
 
-    def test_what_failed_later_is_given_back(self, redis: Redis) -> None:
+    def test_characters_of_work_that_failed_later_are_refunded(self, redis: Redis) -> None:
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(characters_per_month=100))
             assert await ask(both[0], caller, 100)
@@ -153,7 +153,7 @@ class TestRedis:
 
         run(redis.url, work)
 
-    def test_the_month_survives_a_redis_that_forgets_all(self, redis: Redis) -> None:
+    def test_the_month_survives_a_redis_that_loses_its_data(self, redis: Redis) -> None:
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(characters_per_month=100))
             assert await ask(both[0], caller, 40)
@@ -171,7 +171,7 @@ class TestRedis:
 
         run(redis.url, work)
 
-    def test_a_gateway_that_was_killed_holds_its_slots_for_a_while(
+    def test_a_killed_gateway_holds_its_slots_for_a_while(
         self, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(shared_limits, "_LEASE_S", 1)
@@ -228,7 +228,7 @@ def test_without_redis_each_gateway_limits_alone(caplog: pytest.LogCaptureFixtur
     assert PASSWORD not in caplog.text
 
 
-def test_a_redis_that_hangs_delays_a_request_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_redis_delays_only_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_limits, "_ANSWER_S", 0.5)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -247,7 +247,7 @@ def test_a_redis_that_hangs_delays_a_request_once(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("when_s", [0.05, 0.15])
-def test_a_request_that_is_cancelled_while_it_is_admitted_is_given_back(when_s: float) -> None:
+def test_a_request_cancelled_during_admission_is_refunded(when_s: float) -> None:
     given: list[tuple[str, int]] = []
 
     async def take(*, keys: list[str], args: list[Any]) -> list[Any]:

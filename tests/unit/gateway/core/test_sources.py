@@ -30,7 +30,7 @@ def find(texts: Sequence[str], named: str | None, target: str) -> list[Source]:
     return asyncio.run(sources_of(served, texts, named, target))
 
 
-def test_a_named_language_is_that_of_all() -> None:
+def test_a_given_language_applies_to_all_texts() -> None:
     assert find([ENGLISH, GERMAN], "en", "de") == [Source("en"), Source("en")]
     assert find([ENGLISH], "de", "de") == [Source("de")]
 
@@ -56,14 +56,14 @@ def test_a_text_without_letters_has_none(text: str) -> None:
         (FRENCH, "fr", "de", "fr is not translated into de: give en"),
     ],
 )
-def test_what_is_not_translated_is_refused(
+def test_an_unsupported_language_is_refused(
     text: str, named: str | None, target: str, message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
         find([text], named, target)
 
 
-def test_texts_of_a_language_go_together_and_come_back_in_order() -> None:
+def test_texts_are_grouped_by_language_and_returned_in_order() -> None:
     asked: list[Any] = []
 
     async def translate(texts: Sequence[str], src: str) -> list[str]:
@@ -77,7 +77,7 @@ def test_texts_of_a_language_go_together_and_come_back_in_order() -> None:
     assert asked == [("de", ["a", "c"])]
 
 
-def test_many_texts_hold_up_nobody() -> None:
+def test_many_texts_do_not_block_others() -> None:
     async def work() -> None:
         turns = 0
 

@@ -45,7 +45,7 @@ def facts(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT name FROM facts ORDER BY name")]
 
 
-def test_folder_and_files_are_their_users_alone(tmp_path: Path) -> None:
+def test_folder_and_files_are_private_to_their_user(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "state"
     with opened(folder) as store:
         asyncio.run(store.write(lambda db: put(db, "one")))
@@ -54,14 +54,14 @@ def test_folder_and_files_are_their_users_alone(tmp_path: Path) -> None:
     assert modes == dict.fromkeys([FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm"], 0o600)
 
 
-def test_a_restored_file_is_closed_to_others_again(tmp_path: Path) -> None:
+def test_a_restored_file_becomes_private_again(tmp_path: Path) -> None:
     open_database(tmp_path).close()
     (tmp_path / FILE_NAME).chmod(0o644)
     open_database(tmp_path).close()
     assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
 
 
-def test_a_folder_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
+def test_a_world_writable_folder_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(UsageError, match="every user can write there"):
         open_database(tmp_path)
@@ -75,7 +75,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"this is no database, it is text " * 100, b"\0" * 4096])
-def test_a_file_that_is_no_database_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_database_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     with pytest.raises(UsageError, match="is damaged or not a SQLite file") as caught:
         open_database(tmp_path)
@@ -95,7 +95,7 @@ def test_a_damaged_database_is_refused(tmp_path: Path) -> None:
         open_database(tmp_path)
 
 
-def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_newer_file_is_refused_and_not_changed(tmp_path: Path) -> None:
     with closing(open_database(tmp_path)) as connection:
         connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(UsageError, match="written by a newer version of Dragoman") as caught:
@@ -120,7 +120,7 @@ def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
         open_database(tmp_path)
 
 
-def test_a_missing_file_is_refused_where_it_must_exist(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_if_it_must_exist(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         open_database(tmp_path, must_exist=True)
     assert not (tmp_path / FILE_NAME).exists()
@@ -133,9 +133,7 @@ def later_version(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
     monkeypatch.setattr(store_module, "VERSION", len(steps))
 
 
-def test_an_older_file_is_brought_up_to_date(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_file_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(open_database(tmp_path)) as connection:
         add_key(connection, "kept")
     later_version(
@@ -146,7 +144,7 @@ def test_an_older_file_is_brought_up_to_date(
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION + 1,)
 
 
-def test_an_upgrade_that_fails_leaves_the_older_file(
+def test_a_failed_migration_leaves_the_older_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_database(tmp_path).close()
@@ -160,7 +158,7 @@ def test_an_upgrade_that_fails_leaves_the_older_file(
         assert tables.fetchall() == []
 
 
-def test_processes_that_start_at_once_all_find_the_tables(tmp_path: Path) -> None:
+def test_concurrently_started_processes_all_find_the_tables(tmp_path: Path) -> None:
     errors = []
 
     def start() -> None:
@@ -177,7 +175,7 @@ def test_processes_that_start_at_once_all_find_the_tables(tmp_path: Path) -> Non
     assert not errors
 
 
-def test_a_backup_of_a_store_in_use_has_all_and_can_be_opened(tmp_path: Path) -> None:
+def test_a_backup_of_a_store_in_use_is_complete_and_can_be_opened(tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with opened(tmp_path / "state") as store:
         asyncio.run(store.write(lambda db: put(db, "before")))
@@ -202,7 +200,7 @@ def test_a_backup_overwrites_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-def test_a_write_that_raises_leaves_nothing(tmp_path: Path, in_memory: bool) -> None:
+def test_a_write_that_raises_changes_nothing(tmp_path: Path, in_memory: bool) -> None:
     def half(connection: sqlite3.Connection) -> None:
         put(connection, "half")
         raise LookupError
@@ -217,7 +215,7 @@ def test_a_write_that_raises_leaves_nothing(tmp_path: Path, in_memory: bool) -> 
         assert asyncio.run(run(store)) == ["whole"]
 
 
-def test_a_write_goes_on_when_nobody_waits_any_more(tmp_path: Path) -> None:
+def test_a_write_completes_after_its_waiter_is_cancelled(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection) -> None:
@@ -263,7 +261,7 @@ def test_reads_cannot_write(tmp_path: Path) -> None:
         asyncio.run(store.read(lambda db: put(db, "one")))
 
 
-def test_a_full_disk_is_unavailable_and_passes(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_as_a_temporary_error(tmp_path: Path) -> None:
     async def run(store: Store) -> list[str]:
         await store.write(lambda db: db.execute("PRAGMA max_page_count = 1") and None)
         with pytest.raises(Unavailable, match="full"):

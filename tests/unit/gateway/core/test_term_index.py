@@ -29,10 +29,10 @@ TERMS = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
     st.data(),
 )
 @settings(max_examples=400)
-def test_whatever_the_engine_finds_among_all_it_finds_among_those(
+def test_occurring_terms_are_all_that_the_engine_can_find(
     terms: dict[str, str], text: str, data: st.DataObject
 ) -> None:
-    """In the text, in its line and in pieces: split between words, or within long ones."""
+    """Checks the text, its joined line, and parts that are split between or within words."""
     found = TermIndex(terms).occurring(text, UNCUT_BYTES)
     assert found.items() <= terms.items()
     every, those = Glossary(terms), Glossary(found)
@@ -65,11 +65,11 @@ def test_words_are_not_found_in_words() -> None:
     assert TermIndex({}).occurring("tea", UNCUT_BYTES) == {}
 
 
-def test_a_term_goes_over_a_line_break() -> None:
+def test_a_term_may_span_a_line_break() -> None:
     assert TermIndex({"cup of tea": "x"}).occurring("a cup\r\n  of tea", 12) == {"cup of tea": "x"}
 
 
-def test_earlier_glossaries_come_first() -> None:
+def test_earlier_glossaries_have_priority() -> None:
     assert merged([{"Tea": "a"}, {"tea": "b", "pot": "c"}]) == {"Tea": "a", "pot": "c"}
     assert merged([]) == {}
 
@@ -90,7 +90,7 @@ def test_time_does_not_grow_with_the_number_of_terms() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "aaab", "a-", "aaaaaa ", "-" * 40 + "a" * 40 + " "])
-def test_time_grows_with_the_text_alone_where_terms_begin_with_each_other(text: str) -> None:
+def test_time_depends_only_on_the_text_if_terms_share_prefixes(text: str) -> None:
     whole = (text * 20_000)[:20_000]
     # Every prefix of the text is a term, and so is every run of one letter.
     terms = {whole[:length]: "x" for length in range(1, 201)}

@@ -51,8 +51,8 @@ async def ask(of: Translations, *texts: str, store: bool = True, **options: Any)
     ),
 )
 @settings(max_examples=150)
-def test_the_answer_is_the_servers(texts: list[str], options: dict[str, Any]) -> None:
-    """The first time, from the cache, and with a part in the cache."""
+def test_the_answer_equals_the_servers(texts: list[str], options: dict[str, Any]) -> None:
+    """This holds without cached sentences, with all of them, and with some of them cached."""
 
     async def work(server: ModelServer, of: Translations) -> None:
         given = {"source_language": "en", "target_language": "de", **options}
@@ -69,7 +69,7 @@ def test_the_answer_is_the_servers(texts: list[str], options: dict[str, Any]) ->
     run(work)
 
 
-def test_only_sentences_that_are_missing_are_sent() -> None:
+def test_only_uncached_sentences_are_sent() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         await ask(of, "Hello there. How are you?")
         await ask(of, "How are you?  Fine.", "Fine.")
@@ -80,7 +80,7 @@ def test_only_sentences_that_are_missing_are_sent() -> None:
 
 
 @pytest.mark.parametrize("how", ["store", "caller", "bytes", "sampling", "markup"])
-def test_nothing_is_kept_where_it_is_not_to_be(how: str) -> None:
+def test_nothing_is_cached_if_caching_is_disabled(how: str) -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         more: dict[str, Any] = {
             "sampling": {"temperature": 1.0},
@@ -96,7 +96,7 @@ def test_nothing_is_kept_where_it_is_not_to_be(how: str) -> None:
     run(work, **({"cache_bytes": 0} if how == "bytes" else {}))
 
 
-def test_samples_with_a_seed_are_kept_whole() -> None:
+def test_seeded_samples_are_cached_as_whole_texts() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         for _ in range(2):
             await ask(of, "Hello. You.", seed=1)
@@ -125,7 +125,7 @@ def values_of(option: Option) -> st.SearchStrategy[Any]:
 
 
 def apart(options: dict[str, Any]) -> tuple[Any, ...]:
-    """What keeps the entries of requests apart."""
+    """The part of a request that distinguishes its cache entries."""
     checked = check(options)
     return checked | {"split_sentences": None}, splits(checked)
 
@@ -135,7 +135,7 @@ def apart(options: dict[str, Any]) -> tuple[Any, ...]:
 )
 @given(data=st.data())
 @settings(max_examples=30)
-def test_every_option_of_the_table_keeps_entries_apart(name: str, data: st.DataObject) -> None:
+def test_every_option_of_the_table_distinguishes_entries(name: str, data: st.DataObject) -> None:
     option = OPTIONS[name]
     others: dict[str, Any] = {}
     if option.only_with == "num_return_sequences":
@@ -155,7 +155,7 @@ def test_every_option_of_the_table_keeps_entries_apart(name: str, data: st.DataO
     run(work)
 
 
-def test_directions_keep_entries_apart() -> None:
+def test_directions_distinguish_entries() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         for source, target in (("en", "de"), ("de", "en")) * 2:
             await ask(of, "Hello there.", source_language=source, target_language=target)
@@ -174,7 +174,7 @@ def test_terms_that_do_not_occur_change_nothing() -> None:
     run(work)
 
 
-def test_after_a_swap_of_the_model_nothing_stale_is_answered(
+def test_no_stale_answer_is_given_after_a_model_swap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def work(server: ModelServer, of: Translations) -> None:
@@ -190,7 +190,7 @@ def test_after_a_swap_of_the_model_nothing_stale_is_answered(
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_an_answer_through_a_pivot_is_kept_if_both_models_are_known(replaced: bool) -> None:
+def test_an_answer_through_a_pivot_is_cached_if_both_models_are_known(replaced: bool) -> None:
     class Pivoted(ModelServer):
         async def translate(self, texts: Sequence[str], **options: Any) -> list[Translation]:
             other = "c" * 64 if replaced else self.bundle
@@ -208,7 +208,7 @@ def test_an_answer_through_a_pivot_is_kept_if_both_models_are_known(replaced: bo
     asyncio.run(main())
 
 
-def test_an_answer_of_another_model_than_was_thought_is_not_kept() -> None:
+def test_an_answer_of_an_unexpected_model_is_not_cached() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         await ask(of, "Hello.")
         server.bundle = "c" * 64  # within the time in which the earlier one is assumed
@@ -274,7 +274,7 @@ def test_a_shared_request_is_cancelled_with_its_last_waiter() -> None:
     run(work)
 
 
-def test_a_request_asks_itself_where_the_one_that_it_waited_for_had_an_earlier_deadline() -> None:
+def test_a_request_is_sent_again_if_the_shared_one_had_an_earlier_deadline() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         await of.info()
         server.let_go.clear()
@@ -316,7 +316,7 @@ def test_the_language_is_detected_as_the_server_does() -> None:
 
 
 @pytest.mark.parametrize("store", [True, False])
-def test_all_that_a_request_takes_has_one_deadline(store: bool) -> None:
+def test_all_parts_of_a_request_share_one_deadline(store: bool) -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         server.failing = [ServerUnavailable("not there")] * 5  # each retry alone is in time
         with pytest.raises(errors.DeadlineExceeded, match=r"no answer within 0.05 s"):
@@ -376,7 +376,7 @@ def test_the_terms_of_glossaries_that_occur_are_sent() -> None:
     run(work)
 
 
-def test_more_terms_than_a_request_may_have_go_in_several() -> None:
+def test_too_many_terms_for_one_request_are_sent_in_several() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         terms = {f"{number:x}y": "x" for number in range(1500)}
         stored = await of._glossaries.create(ANONYMOUS, "a", [Dictionary("en", "de", terms, 1500)])
@@ -394,7 +394,7 @@ def test_more_terms_than_a_request_may_have_go_in_several() -> None:
     run(work)
 
 
-def test_who_waits_for_anothers_request_never_reads_its_refusal() -> None:
+def test_a_shared_requests_refusal_is_not_shown_to_other_callers() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         await of.info()
         server.let_go.clear()
@@ -431,7 +431,7 @@ def test_too_many_glossaries_are_refused() -> None:
     run(work)
 
 
-def test_a_long_text_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set()
     occurring = Terms.occurring
 
@@ -449,7 +449,7 @@ def test_a_long_text_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     run(work)
 
 
-def test_given_translations_count_as_texts_do() -> None:
+def test_given_translations_count_as_texts() -> None:
     async def work(server: ModelServer, of: Translations) -> None:
         caller = Caller("a", "a", Limits(characters_per_request=10))
         with pytest.raises(TooLarge):

@@ -21,7 +21,7 @@ MONTH = "2026-11"
 
 
 def run(folder: Path | None, work: Callable[[UsageCounter, Store], Awaitable[Any]]) -> Any:
-    """With a counter of a gateway that starts and stops."""
+    """Run a function with the usage counter of a gateway that starts and stops."""
 
     async def whole() -> Any:
         store = Store(folder)
@@ -74,7 +74,7 @@ STEPS = st.lists(
 
 @settings(max_examples=60)
 @given(steps=STEPS)
-def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -> None:
+def test_every_order_of_events_is_counted_correctly(steps: list[tuple[str, str, int]]) -> None:
     async def work() -> None:
         store = Store(None)
         counter = UsageCounter(store)
@@ -118,7 +118,7 @@ def test_every_order_of_events_counts_right(steps: list[tuple[str, str, int]]) -
     asyncio.run(work())
 
 
-def test_what_is_being_written_is_not_read_beside_it(tmp_path: Path) -> None:
+def test_counts_being_written_are_not_read_twice(tmp_path: Path) -> None:
     async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
         real, is_written, go_on = store.write, asyncio.Event(), asyncio.Event()
 
@@ -187,7 +187,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
     assert "disk is full" in caplog.text
 
 
-def test_counts_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_counts_in_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_module, "_KEPT", 5)
 
     async def use(counter: UsageCounter, store: Store) -> tuple[int, dict[str, tuple[int, int]]]:

@@ -36,7 +36,7 @@ def upload(
     return answer
 
 
-def test_a_document_comes_back_once(app: Application) -> None:
+def test_a_document_is_downloaded_once(app: Application) -> None:
     handle = upload(app).json
     assert re.fullmatch("[0-9A-F]{32}", handle["document_id"])
     assert re.fullmatch("[0-9A-F]{64}", handle["document_key"])
@@ -73,7 +73,7 @@ def test_documents_in_progress(stuck: Application, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_a_document_that_fails_says_why() -> None:
+def test_a_failed_document_reports_the_reason() -> None:
     def fail(text: str) -> str:
         raise InvalidRequest("the option is refused")
 
@@ -85,7 +85,7 @@ def test_a_document_that_fails_says_why() -> None:
 
 
 @pytest.mark.parametrize("state", get_args(State))
-def test_every_status_is_one_of_deepls(state: State) -> None:
+def test_every_status_has_deepls_format(state: State) -> None:
     """The remaining time and the error are in the document's format too."""
     now = datetime.now(UTC)
     job = Job("a" * 32, "a.txt", state, 10, 0.5, now, now, 3.2, InvalidInput("no"))
@@ -103,7 +103,7 @@ def test_every_status_is_one_of_deepls(state: State) -> None:
     )
 
 
-def test_a_page_comes_back_as_a_page(app: Application) -> None:
+def test_a_page_is_returned_as_a_page(app: Application) -> None:
     page = b'<p title="one">two</p><script>two()</script>'
     handle = upload(app, "a.html", page, output_format="html").json
     path, key = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
@@ -138,7 +138,7 @@ def test_a_document_needs_its_key(app: Application) -> None:
         ({"glossary_id": "00000000-0000-0000-0000-000000000000"}, 404, "there is no glossary"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_invalid_requests_name_the_error(
     app: Application, fields: dict[str, Any], status: int, message: str
 ) -> None:
     answer = upload(app, **fields)

@@ -90,7 +90,7 @@ def test_terms_of_glossaries_are_used(app: Application) -> None:
     assert app.requests[-1].inputs["glossary"] == ['{"tea": "Tee"}']
 
 
-def test_a_glossary_keeps_the_fast_model_from_being_used(app: Application) -> None:
+def test_a_glossary_excludes_the_fast_model(app: Application) -> None:
     glossary = single(app)["glossary_id"]
     (found,) = translate(
         app, text=["Red tea."], glossary_id=glossary, model_type="latency_optimized"
@@ -120,7 +120,9 @@ def test_a_glossary_that_does_not_fit_is_refused(app: Application) -> None:
         ({"source_lang": "ZZ"}, "Value for 'source_lang' not supported."),
     ],
 )
-def test_what_is_wrong_is_named(app: Application, fields: dict[str, Any], message: str) -> None:
+def test_invalid_requests_name_the_error(
+    app: Application, fields: dict[str, Any], message: str
+) -> None:
     answer = checked(app, "POST", "/v2/glossaries", {"name": "a", **ENTRIES} | fields)
     assert answer.status == 400
     assert message in answer.json["message"]

@@ -85,7 +85,7 @@ def test_forms_and_queries_are_read_like_json(app: Application) -> None:
 
 
 @pytest.mark.parametrize(("written", "code"), [("EN-GB", "en"), ("en-us", "en"), ("DE", "de")])
-def test_targets_name_what_is_served(app: Application, written: str, code: str) -> None:
+def test_target_codes_select_served_languages(app: Application, written: str, code: str) -> None:
     source = "DE" if code == "en" else "EN"
     translate(app, text=[f"A text in {written}."], source_lang=source, target_lang=written)
     assert app.requests[-1].inputs["target_language"] == [code]
@@ -102,7 +102,7 @@ def test_model_types_choose_the_beam(app: Application) -> None:
         assert app.requests[-1].inputs.get("beam_width") == beam
 
 
-def test_sentences_are_split_as_asked(app: Application) -> None:
+def test_sentences_are_split_as_requested(app: Application) -> None:
     (found,) = translate(app, text=["one\ntwo"], split_sentences="1")
     assert found["text"] == "<ONE>\n<TWO>"
     (found,) = translate(app, text=["one two\nthree"], split_sentences="nonewlines")
@@ -114,7 +114,7 @@ def test_sentences_are_split_as_asked(app: Application) -> None:
     assert refused(app, split_sentences="2") == "Value for 'split_sentences' not supported."
 
 
-def test_what_changes_nothing_is_accepted(app: Application) -> None:
+def test_options_without_effect_are_accepted(app: Application) -> None:
     translate(
         app,
         text=["a"],
@@ -154,7 +154,7 @@ def test_what_changes_nothing_is_accepted(app: Application) -> None:
         ({"show_billed_characters": "maybe"}, "show_billed_characters: give true or false"),
     ],
 )
-def test_what_is_not_offered_is_named(
+def test_unsupported_options_are_named(
     app: Application, fields: dict[str, Any], message: str
 ) -> None:
     assert message in refused(app, **fields)
@@ -210,7 +210,7 @@ def test_other_paths_are_refused_by_name(app: Application, path: str, message: s
     assert answer.headers["x-trace-id"]
 
 
-def test_usage_is_that_of_the_month(app: Application) -> None:
+def test_usage_is_that_of_the_current_month(app: Application) -> None:
     before = checked(app, "GET", "/v2/usage").json
     assert before["character_limit"] == 1_000_000_000_000
     assert before["start_time"] < before["end_time"]
@@ -237,7 +237,9 @@ async def strict(secret: str | None, protocol: str, address: str) -> Caller:
     return Caller("k", "k")
 
 
-def test_keys_come_as_deepl_sends_them(app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_accepted_as_deepl_sends_them(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(app.gateway.access, "caller", strict)
     for written in ("DeepL-Auth-Key right", "deepl-auth-key right:fx", "Bearer right"):
         assert checked(app, "GET", "/v2/languages", authorization=written).status == 200
@@ -278,7 +280,7 @@ def test_the_check_against_the_document_can_fail() -> None:
     assert check(b"{}", path="/v2/other")
 
 
-def test_pages_of_other_origins_may_call_if_the_settings_say_so(app: Application) -> None:
+def test_pages_of_other_origins_may_call_if_the_settings_allow_it(app: Application) -> None:
     asks = {
         "origin": "https://page.example",
         "access-control-request-method": "POST",

@@ -51,7 +51,7 @@ def translate(texts: Sequence[str], others: int, refuses: bool = False) -> tuple
     return asyncio.run(found), numbered
 
 
-def test_a_sentence_has_its_own() -> None:
+def test_a_sentence_has_its_own_alternatives() -> None:
     (found,), numbered = translate(["Hello there"], 2)
     assert found == Candidates("Hello there1", ("Hello there2", "Hello there3"))
     (asked,) = numbered.asked
@@ -59,7 +59,7 @@ def test_a_sentence_has_its_own() -> None:
     assert translate(["Hello there"], 6)[1].asked[0][1]["beam_width"] == 7
 
 
-def test_a_text_joins_those_of_its_sentences() -> None:
+def test_a_text_joins_the_alternatives_of_its_sentences() -> None:
     (found,), _ = translate(["- One cat. Two dogs.\n\n***\n"], 2)
     assert found.best == "- One cat.1 Two dogs.1\n\n***\n"
     assert found.others == (
@@ -68,13 +68,13 @@ def test_a_text_joins_those_of_its_sentences() -> None:
     )
 
 
-def test_equal_ones_are_left_out() -> None:
+def test_duplicates_are_omitted() -> None:
     (one, two), _ = translate(["ab", "a"], 3)
     assert one == Candidates("ab1", ("ab2",))
     assert two == Candidates("a1")
 
 
-def test_line_breaks_within_a_sentence_come_back() -> None:
+def test_line_breaks_within_a_sentence_are_kept() -> None:
     text = "This is a sentence that somebody has wrapped\nat the end of the line, as in mail."
     (found,), numbered = translate([text], 1)
     assert "\n" not in numbered.asked[0][0][0]
@@ -89,12 +89,12 @@ def test_a_long_sentence_has_one_translation() -> None:
     assert "num_return_sequences" not in numbered.asked[1][1]
 
 
-def test_what_the_server_does_not_take_whole_has_one_translation() -> None:
+def test_a_sentence_that_the_server_refuses_has_one_translation() -> None:
     (found,), _ = translate(["One cat."], 2, refuses=True)
     assert found == Candidates("One cat.1")
 
 
-def test_nothing_to_translate_is_not_sent() -> None:
+def test_empty_text_is_not_sent() -> None:
     found, numbered = translate(["***", "", " "], 2)
     assert [one.best for one in found] == ["***", "", " "]
     assert numbered.asked == []

@@ -38,7 +38,7 @@ def upload(app: Application, name: str, text: bytes = b"one two\n", **fields: st
     return app.call("POST", "/translate_file", *form_of(name, text, fields))
 
 
-def test_a_file_comes_back_as_a_link(app: Application) -> None:
+def test_a_file_is_returned_as_a_link(app: Application) -> None:
     answer = upload(app, "my notes.txt")
     url = urlsplit(answer.json["translatedFileUrl"])
     assert (url.scheme, url.netloc) == ("http", "localhost:5000")
@@ -58,14 +58,14 @@ def test_the_link_of_a_file_needs_no_key(app: Application, monkeypatch: pytest.M
     assert app.call("GET", path.replace("_k1", "_k2")).status == 404
 
 
-def test_a_document_is_removed_when_its_client_leaves(stuck: Application) -> None:
+def test_a_document_is_removed_when_its_client_disconnects(stuck: Application) -> None:
     began_s = time.monotonic()
     stuck.leave("POST", "/translate_file", *form_of("a.txt", b"one"), after_s=0.3)
     assert time.monotonic() - began_s < 20
     assert stuck._runner.run(stuck.gateway.jobs.all(ANONYMOUS)) == []
 
 
-def test_the_wait_for_a_document_is_bounded(
+def test_the_wait_for_a_document_is_limited(
     stuck: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(libretranslate_protocol, "_MOST_WAIT_S", 0.2)
@@ -86,7 +86,7 @@ def test_other_formats_are_refused(app: Application, name: str) -> None:
     assert "give .txt, .html" in answer.json["error"]
 
 
-def test_a_page_comes_back_as_a_page(app: Application) -> None:
+def test_a_page_is_returned_as_a_page(app: Application) -> None:
     page = b"<p>one</p><script>one()</script><!-- one --><p>two &lt; &#51;</p>"
     path = urlsplit(upload(app, "my page.html", page).json["translatedFileUrl"]).path
     assert path.endswith(".my%20page.html")
@@ -95,7 +95,7 @@ def test_a_page_comes_back_as_a_page(app: Application) -> None:
     )
 
 
-def test_a_document_that_is_none_is_refused(app: Application) -> None:
+def test_an_invalid_document_is_refused(app: Application) -> None:
     answer = upload(app, "a.xml", b"<a>\n<b></a>")
     assert answer.status == 400
     message = "the document is not valid XML: line 2, column 6: mismatched tag"
@@ -109,7 +109,7 @@ def test_the_formats_are_named(app: Application) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "..", "../../etc/passwd", "%2e", "0" * 32 + ".txt", "_"])
-def test_what_is_no_file_is_not_found(app: Application, name: str) -> None:
+def test_an_unknown_file_is_not_found(app: Application, name: str) -> None:
     answer = app.call("GET", f"/download_file/{name}")
     assert answer.status == 404
     assert list(answer.json) == ["error"]

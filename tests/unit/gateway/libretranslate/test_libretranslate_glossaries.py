@@ -40,14 +40,16 @@ def test_terms_that_occur_are_sent(app: Application, glossary: str, given: dict[
     assert list(map(json.loads, filter(None, terms_of(app)[before:]))) == [{"tea": "Tee"}]
 
 
-def test_ids_of_a_form_have_commas_between_them(app: Application, glossary: str) -> None:
+def test_ids_in_a_form_are_separated_by_commas(app: Application, glossary: str) -> None:
     before = len(app.requests)
     given = {"q": "Tea in a form.", "glossary_ids": f"{glossary}, {glossary}"}
     assert app.form("/translate", {**DIRECTION, **given}).status == 200
     assert terms_of(app)[before:] not in ([], [None])
 
 
-def test_texts_whose_language_is_detected_use_what_fits(app: Application, glossary: str) -> None:
+def test_texts_with_a_detected_language_use_matching_glossaries(
+    app: Application, glossary: str
+) -> None:
     body = {"q": "Ich trinke jeden Tag Tee.", "target": "en", "glossary_ids": [glossary]}
     assert app.post("/translate", {**body, "source": "auto"}).status == 200
     refused = app.post("/translate", {**body, "source": "de"})
@@ -55,7 +57,7 @@ def test_texts_whose_language_is_detected_use_what_fits(app: Application, glossa
     assert "has no dictionary from de into en" in refused.json["error"]
 
 
-def test_a_document_uses_them(app: Application, glossary: str) -> None:
+def test_a_document_uses_glossaries(app: Application, glossary: str) -> None:
     for source in ("en", "auto"):
         before = len(app.requests)
         text = f"This document is about tea, {source}.".encode()
@@ -72,7 +74,7 @@ def test_a_document_uses_them(app: Application, glossary: str) -> None:
         ({"glossary_ids": ["a"] * 21}, 400, "21 ids: give at most 20"),
     ],
 )
-def test_what_is_none_is_refused(
+def test_an_invalid_glossary_id_is_refused(
     app: Application, given: dict[str, Any], status: int, message: str
 ) -> None:
     answer = app.post("/translate", {"q": "I drink tea.", **DIRECTION, **given})
@@ -80,7 +82,7 @@ def test_what_is_none_is_refused(
     assert message in answer.json["error"]
 
 
-def test_a_document_with_none_is_refused(app: Application, glossary: str) -> None:
+def test_a_document_with_an_invalid_glossary_id_is_refused(app: Application, glossary: str) -> None:
     answer = upload(app, "a.txt", glossary_ids="none")
     assert (answer.status, answer.json) == (404, {"error": "there is no glossary 'none'"})
     answer = upload(app, "a.txt", source="de", target="en", glossary_ids=glossary)

@@ -42,7 +42,7 @@ def test_a_form_and_the_query_are_read_like_json(app: Application) -> None:
     assert app.call("POST", path, part.encode(), boundary).json == expected
 
 
-def test_line_breaks_of_browsers_forms_are_those_of_json(app: Application) -> None:
+def test_line_breaks_in_browser_forms_are_treated_as_in_json(app: Application) -> None:
     answer = app.form("/translate", {"q": "a\r\nb", **DIRECTION})
     assert answer.json == {"translatedText": "<A>\n<B>"}
 
@@ -73,7 +73,7 @@ def test_equal_languages_return_the_text(app: Application) -> None:
 
 
 @pytest.mark.parametrize("source", ["EN", "en-US", "en_GB"])
-def test_codes_are_written_in_any_way(app: Application, source: str) -> None:
+def test_codes_are_accepted_in_any_spelling(app: Application, source: str) -> None:
     assert app.post("/translate", {"q": "a", "source": source, "target": "de"}).status == 200
 
 
@@ -87,7 +87,7 @@ def test_alternatives_are_searched_for_by_sentence(app: Application) -> None:
     assert inputs["text_input"] == [ENGLISH, "How are you?", "12"]
 
 
-def test_alternatives_of_a_form_are_a_number_in_a_text(app: Application) -> None:
+def test_alternatives_in_a_form_are_a_number_as_text(app: Application) -> None:
     answer = app.form("/translate", {"q": "a", **DIRECTION, "alternatives": "0"}).json
     assert "alternatives" not in answer
     assert (
@@ -116,14 +116,16 @@ def test_alternatives_of_a_form_are_a_number_in_a_text(app: Application) -> None
         ({"q": "a", **DIRECTION, "api_key": 5}, "api_key: give a text, not a number"),
     ],
 )
-def test_what_is_wrong_is_named(app: Application, body: dict[str, Any], message: str) -> None:
+def test_invalid_requests_name_the_error(
+    app: Application, body: dict[str, Any], message: str
+) -> None:
     answer = app.post("/translate", body)
     assert answer.status == 400
     assert list(answer.json) == ["error"]
     assert message in answer.json["error"]
 
 
-def test_deeplx_is_told_by_its_field(app: Application) -> None:
+def test_deeplx_requests_are_recognized_by_their_field(app: Application) -> None:
     body = {"text": "a b", "source_lang": "EN", "target_lang": "DE"}
     assert app.post("/translate", body).json == {
         "code": 200,
@@ -169,7 +171,7 @@ def test_pages_get_their_settings(app: Application) -> None:
     assert settings["language"]["source"] == {"code": "auto", "name": "Auto Detect"}
 
 
-def test_pages_learn_that_a_key_is_required() -> None:
+def test_pages_can_see_that_a_key_is_required() -> None:
     with Application(address="192.0.2.1") as app:
         settings = app.call("GET", "/frontend/settings").json
         assert (settings["apiKeys"], settings["keyRequired"]) == (True, True)
@@ -215,7 +217,7 @@ async def strict(secret: str | None, protocol: str, address: str) -> Caller:
     return Caller("k", "k", Limits(characters_per_request=5))
 
 
-def test_keys_come_in_the_body_the_query_or_as_a_token(
+def test_keys_are_accepted_in_the_body_the_query_or_as_a_token(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.gateway.access, "caller", strict)

@@ -59,7 +59,7 @@ def test_values_are_events() -> None:
     asyncio.run(run())
 
 
-def test_an_error_at_once_has_its_status() -> None:
+def test_an_immediate_error_has_its_status() -> None:
     async def run() -> None:
         client = Client()
         await client.ask(counting(Unavailable("busy")))
@@ -97,7 +97,7 @@ def test_a_slow_stream_is_kept_alive() -> None:
     asyncio.run(run())
 
 
-def test_a_client_that_leaves_closes_the_stream() -> None:
+def test_a_client_that_disconnects_closes_the_stream() -> None:
     async def run() -> None:
         closed = asyncio.Event()
 
@@ -119,7 +119,7 @@ def test_a_client_that_leaves_closes_the_stream() -> None:
     asyncio.run(run())
 
 
-def test_a_slow_reader_holds_the_stream_back() -> None:
+def test_a_slow_reader_slows_the_stream_down() -> None:
     async def run() -> None:
         made = 0
 
@@ -146,8 +146,8 @@ def test_a_slow_reader_holds_the_stream_back() -> None:
     asyncio.run(run())
 
 
-def test_a_client_that_leaves_just_as_an_event_comes() -> None:
-    """The event must not be taken for the cancellation of its waiter."""
+def test_a_client_that_disconnects_just_as_an_event_arrives() -> None:
+    """The event must not be mistaken for the cancellation of its waiting task."""
 
     async def run() -> None:
         client = Client()

@@ -48,7 +48,7 @@ def test_options_reach_the_server_and_add_to_the_answer(app: Application) -> Non
     assert app.requests[-1].inputs["beam_width"] == [5]
 
 
-def test_alternatives_have_what_was_asked_for_alone(app: Application) -> None:
+def test_alternatives_have_only_the_requested_fields(app: Application) -> None:
     body = {"text": "One answer of two.", "num_return_sequences": 2, "beam_width": 2}
     wanted = ({"return_bundle": True}, "bundle"), ({"source_language": "auto"}, "detected_language")
     for options, name in wanted:
@@ -109,7 +109,7 @@ def test_texts_with_tags_take_options(app: Application) -> None:
         ({"temperature": 0.5}, "temperature: not with format xml"),
     ],
 )
-def test_what_does_not_go_with_tags_is_named(
+def test_options_that_exclude_tags_are_named(
     app: Application, more: dict[str, Any], message: str
 ) -> None:
     body = {"text": "<b>a</b>", "format": "xml", **more}
@@ -132,11 +132,11 @@ def test_a_refused_text_with_tags_is_named_by_its_own_number() -> None:
             assert message == "text 0 is too long"
 
 
-def test_no_answer_may_be_kept_on_the_way(app: Application) -> None:
+def test_answers_must_not_be_cached_by_proxies(app: Application) -> None:
     assert ask(app, "POST", "/translate", {"text": "a"}).headers["cache-control"] == "no-store"
 
 
-def test_a_request_may_leave_the_cache_out(app: Application) -> None:
+def test_a_request_can_bypass_the_cache(app: Application) -> None:
     for times in (1, 2):
         before = len(app.requests)
         ask(app, "POST", "/translate", {"text": "A text that is not kept.", "store": False})
@@ -168,7 +168,7 @@ def test_a_request_may_leave_the_cache_out(app: Application) -> None:
         ("a", "the body is 'a': send a JSON object"),
     ],
 )
-def test_what_is_wrong_is_named(app: Application, body: Any, message: str) -> None:
+def test_invalid_requests_name_the_error(app: Application, body: Any, message: str) -> None:
     status, code, text = error_of(ask(app, "POST", "/translate", body))
     assert (status, code) == (400, "invalid_input")
     assert message in text
@@ -177,7 +177,7 @@ def test_what_is_wrong_is_named(app: Application, body: Any, message: str) -> No
 @pytest.mark.parametrize(
     "body", [b"", b" ", b"{", b'{"text": "\xff"}', b'{"text": "a"} x', b"[" * 100_000, b"\0"]
 )
-def test_bodies_that_are_no_json_are_refused(app: Application, body: bytes) -> None:
+def test_bodies_without_valid_json_are_refused(app: Application, body: bytes) -> None:
     kind = {"content-type": "application/json"}
     answer = app.call("POST", f"{BASE}/translate", body, kind)
     assert error_of(answer)[:2] == (400, "invalid_input")
@@ -185,7 +185,7 @@ def test_bodies_that_are_no_json_are_refused(app: Application, body: bytes) -> N
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
 def test_json_must_be_declared(app: Application, kind: str) -> None:
-    """Otherwise a page of another origin could send it without a preflight request."""
+    """Otherwise a page of another origin could send JSON without a preflight request."""
     answer = app.call("POST", f"{BASE}/translate", b'{"text": "a"}', {"content-type": kind})
     status, code, message = error_of(answer)
     assert (status, code) == (415, "wrong_media_type")
@@ -223,7 +223,7 @@ def test_languages_are_detected(app: Application) -> None:
     assert error_of(answer)[:2] == (413, "too_large")
 
 
-def test_info_says_what_there_is(app: Application) -> None:
+def test_info_lists_the_features(app: Application) -> None:
     found = ask(app, "GET", "/info").json
     assert found["product"] == "dragoman"
     assert "beam_width" in [one["name"] for one in found["options"]]
@@ -275,7 +275,7 @@ def test_a_stream_that_cannot_begin_is_refused(app: Application) -> None:
         assert message in error_of(ask(app, "POST", "/translate/stream", body))[2]
 
 
-def test_glossaries_are_kept(app: Application) -> None:
+def test_glossaries_are_stored(app: Application) -> None:
     direction = {"source_language": "EN", "target_language": "de_DE"}
     body = {"name": "Drinks", "dictionaries": [{**direction, "entries": {"tea": "Tee"}}]}
     made = ask(app, "POST", "/glossaries", body)
@@ -302,7 +302,7 @@ def test_glossaries_are_kept(app: Application) -> None:
     assert error_of(ask(app, "GET", path))[:2] == (404, "not_found")
 
 
-def test_terms_come_as_csv_and_tsv(app: Application) -> None:
+def test_terms_are_accepted_as_csv_and_tsv(app: Application) -> None:
     path = f"/glossaries/{ask(app, 'POST', '/glossaries', {'name': 'a'}).json['id']}"
     terms = f"{BASE}{path}/dictionaries/en/de"
     for kind, body in (("text/csv", b'"tea, hot",Tee\n'), ("text/tab-separated-values", b"b\tc\n")):
@@ -327,7 +327,7 @@ def test_terms_come_as_csv_and_tsv(app: Application) -> None:
         ({"name": "a", "entries": {}}, "unknown field 'entries'"),
     ],
 )
-def test_glossaries_that_are_none_are_refused(
+def test_invalid_glossaries_are_refused(
     app: Application, body: dict[str, Any], message: str
 ) -> None:
     status, code, text = error_of(ask(app, "POST", "/glossaries", body))
@@ -382,7 +382,7 @@ def test_documents_are_translated(app: Application) -> None:
         ),
     ],
 )
-def test_documents_that_are_none_are_refused(
+def test_invalid_documents_are_refused(
     app: Application, parts: list[tuple[str, str, str | None]], status: int, message: str
 ) -> None:
     answer = app.call("POST", f"{BASE}/documents", *form(*parts))
@@ -391,7 +391,7 @@ def test_documents_that_are_none_are_refused(
 
 
 @pytest.mark.parametrize("seconds", ["x", "-1", "61", "nan", "inf"])
-def test_nobody_waits_for_ever(app: Application, seconds: str) -> None:
+def test_the_time_to_wait_is_limited(app: Application, seconds: str) -> None:
     answer = ask(app, "GET", f"/documents/{'0' * 32}?wait_s={seconds}")
     assert "wait_s is" in error_of(answer)[2]
 
@@ -417,7 +417,7 @@ def test_errors_of_the_server_have_their_codes(
     assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
 
 
-def test_nobody_reads_where_the_server_is(app: Application) -> None:
+def test_errors_do_not_reveal_the_address_of_the_server(app: Application) -> None:
     with Application(timeout_s=5) as away:
         away._server.close()
         answers = [
@@ -431,7 +431,7 @@ def test_nobody_reads_where_the_server_is(app: Application) -> None:
     }
 
 
-def test_a_fault_of_the_gateway_says_nothing_of_the_text(
+def test_an_internal_error_does_not_reveal_the_text(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: Any, **__: Any) -> Any:
@@ -443,6 +443,6 @@ def test_a_fault_of_the_gateway_says_nothing_of_the_text(
     assert b"secret" not in answer.body
 
 
-def test_every_error_has_a_code_of_its_own() -> None:
+def test_every_error_has_its_own_code() -> None:
     kinds = GatewayError.__subclasses__()
     assert len({kind.code for kind in kinds}) == len(kinds)

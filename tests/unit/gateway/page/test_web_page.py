@@ -29,7 +29,7 @@ LANGUAGES = ("en", "de", "fr")
 
 @pytest.fixture
 def client() -> TestClient:
-    """Without a server behind the gateway."""
+    """A client of a gateway that has no server behind it."""
     gateway = Gateway(
         GatewaySettings(triton="grpc://localhost:1", triton_http="http://localhost:1")
     )
@@ -46,7 +46,7 @@ def strings(language: str) -> dict[str, str]:
     return found
 
 
-def test_every_file_is_served_as_what_it_is(client: TestClient) -> None:
+def test_every_file_is_served_with_its_media_type(client: TestClient) -> None:
     for name, file in read_files().items():
         path = "/" if name == "index.html" else f"/page/{name}"
         answer = client.get(path, headers={"Accept-Encoding": "identity"})
@@ -70,7 +70,9 @@ def test_a_file_that_the_browser_has_is_not_sent_again(client: TestClient) -> No
     ("header", "packed"),
     [("gzip, br", True), ("*", True), ("gzip;q=0", False), ("br", False), ("", False)],
 )
-def test_files_are_packed_for_who_takes_that(client: TestClient, header: str, packed: bool) -> None:
+def test_files_are_compressed_for_clients_that_accept_it(
+    client: TestClient, header: str, packed: bool
+) -> None:
     with client.stream("GET", "/page/app.js", headers={"Accept-Encoding": header}) as answer:
         raw = b"".join(answer.iter_raw())
     assert (answer.headers.get("content-encoding") == "gzip") == packed
@@ -78,7 +80,7 @@ def test_files_are_packed_for_who_takes_that(client: TestClient, header: str, pa
     assert (gzip.decompress(raw) if packed else raw) == content
 
 
-def test_what_is_not_there_is_refused_in_the_api_s_shape(client: TestClient) -> None:
+def test_a_missing_file_gets_the_apis_error_format(client: TestClient) -> None:
     for path in ("/page/none.js", "/page/../app.js", "/page/%2e%2e/web_page.py", "/page/"):
         answer = client.get(path)
         assert answer.status_code == 404, path
@@ -86,7 +88,7 @@ def test_what_is_not_there_is_refused_in_the_api_s_shape(client: TestClient) -> 
     assert client.post("/").status_code == 405
 
 
-def test_the_policy_admits_the_page_s_own_files_alone() -> None:
+def test_the_policy_allows_only_the_pages_own_files() -> None:
     policy = page_headers()["Content-Security-Policy"]
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
@@ -94,7 +96,7 @@ def test_the_policy_admits_the_page_s_own_files_alone() -> None:
     assert "*" not in policy
 
 
-def test_the_policy_names_the_script_and_the_style_of_the_picture() -> None:
+def test_the_policy_has_the_hashes_of_the_attention_pages_code() -> None:
     weights = np.full((1, 1, 2, 2), 0.5, np.float32)
     page = write_page(Attention(("a", "b"), ("a", "b"), ("a", "b"), *[weights] * 3), "a", "b")
     policy = page_headers()["Content-Security-Policy"]
@@ -105,7 +107,7 @@ def test_the_policy_names_the_script_and_the_style_of_the_picture() -> None:
     assert not re.search(r"\son\w+=", page.partition("<script>")[0])
 
 
-def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
+def test_the_page_has_no_inline_code_and_no_external_files() -> None:
     page = (STATIC / "index.html").read_text("utf-8")
     assert not re.search(r"\s(style|on\w+)=", page)
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style", page)
@@ -117,7 +119,7 @@ def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
         assert not address.startswith("/"), "an absolute path does not work under a prefix"
 
 
-def test_modules_import_what_there_is() -> None:
+def test_modules_import_existing_files() -> None:
     files = read_files()
     for name, file in files.items():
         for wanted in re.findall(r'from "\./([^"]+)"', file.content.decode()):
@@ -136,7 +138,7 @@ def test_every_language_has_every_text(language: str) -> None:
         assert sorted(re.findall(r"\{\w+\}", text)) == sorted(values), key
 
 
-def test_every_text_is_used_and_every_used_text_is_there() -> None:
+def test_every_text_is_used_and_every_used_text_exists() -> None:
     known = set(strings("en"))
     page = (STATIC / "index.html").read_text("utf-8")
     code = "".join(
@@ -156,7 +158,7 @@ def test_every_text_is_used_and_every_used_text_is_there() -> None:
     assert not others
 
 
-def test_errors_with_a_text_of_their_own_have_one() -> None:
+def test_errors_listed_with_their_own_text_have_one() -> None:
     code = (STATIC / "notice.js").read_text("utf-8")
     listed = re.search(r"WITH_OWN_TEXT = new Set\(\[(.*?)\]\)", code, re.DOTALL)
     assert listed
@@ -183,7 +185,7 @@ class Seen:
         return [self]
 
 
-def test_attention_comes_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_is_returned_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = Gateway(
         GatewaySettings(triton="grpc://localhost:1", triton_http="http://localhost:1")
     )
@@ -206,7 +208,7 @@ def test_attention_comes_as_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"text": ""}, {"text": " "}, {"text": ["a"]}, {"text": "a", "target": 1}, []]
 )
-def test_attention_wants_a_sentence(client: TestClient, body: Any) -> None:
+def test_attention_requires_a_sentence(client: TestClient, body: Any) -> None:
     answer = client.post("/api/v1/attention", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "invalid_input"

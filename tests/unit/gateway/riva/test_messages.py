@@ -37,11 +37,11 @@ def on_the_wire(descriptor: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda one: one.__name__)
-def test_messages_are_on_the_wire_as_theirs(ours: Any, theirs: Any) -> None:
+def test_messages_have_the_same_wire_format_as_nvidias(ours: Any, theirs: Any) -> None:
     assert on_the_wire(ours.DESCRIPTOR) == on_the_wire(theirs.DESCRIPTOR)
 
 
-def test_phrases_in_either_way() -> None:
+def test_phrases_in_both_formats() -> None:
     assert read_phrases(["a##b,c##, d ## e f ,,##x", "g"]) == {
         "a": "b",
         "c": "c",
@@ -63,7 +63,7 @@ def test_marked_phrases_are_kept() -> None:
     )
 
 
-def test_marks_take_time_that_grows_as_the_text() -> None:
+def test_the_time_to_read_marks_is_proportional_to_the_text() -> None:
     short, long = (
         [count * "<dnt>", count * "</dnt>", count * "<dnt>a</dnt>"] for count in (20_000, 100_000)
     )

@@ -52,7 +52,7 @@ class Context:
 
 @pytest.fixture
 def app() -> Iterator[Application]:
-    """Open to everybody, two requests per minute."""
+    """An application without keys that allows two requests per minute."""
     with Application(
         address="0.0.0.0",
         anonymous=True,
@@ -78,14 +78,14 @@ def translate(
     return messages.TranslateTextResponse.FromString(answered).translations[0].text
 
 
-def test_marks_are_read_of_texts_that_are_admitted(
+def test_marks_are_read_only_in_admitted_texts(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert translate(app, "<dnt>a</dnt>b") == "<AB>"
     monkeypatch.setattr(riva_service, "take_marks", None)
     for text, code in (
         (1001 * "a", grpc.StatusCode.RESOURCE_EXHAUSTED),  # too long
-        ("a", grpc.StatusCode.INTERNAL),  # nobody can read it now
+        ("a", grpc.StatusCode.INTERNAL),  # it cannot be read now
         ("a", grpc.StatusCode.RESOURCE_EXHAUSTED),  # one request too many
     ):
         with pytest.raises(Ended) as caught:
@@ -93,14 +93,14 @@ def test_marks_are_read_of_texts_that_are_admitted(
         assert caught.value.code == code
 
 
-def test_metadata_keeps_a_text_out_of_the_cache() -> None:
+def test_metadata_can_disable_the_cache() -> None:
     with Application() as app:
         for _ in range(2):
             translate(app, "Hello there.", cache_control="no-store")
         assert len(app.requests) == 2
 
 
-def test_metadata_names_glossaries() -> None:
+def test_metadata_can_name_glossaries() -> None:
     terms = {"source_language": "en", "target_language": "de", "entries": {"tea": "Tee"}}
     with Application() as app:
         body = {"name": "Drinks", "dictionaries": [terms]}
@@ -114,7 +114,7 @@ def test_metadata_names_glossaries() -> None:
             assert caught is None or caught.value.code == code
 
 
-def test_a_call_is_traced_as_its_status_says(app: Application) -> None:
+def test_a_call_is_traced_with_its_status(app: Application) -> None:
     exporter = InMemorySpanExporter()
     tracing = Tracing(TraceOptions("http://unused", 0), "gateway", SimpleSpanProcessor(exporter))
     spans = RequestSpans(tracing, ("127.0.0.1",))
@@ -151,7 +151,7 @@ def test_a_fault_is_logged_without_its_message(
     assert "secret" not in caplog.text
 
 
-def test_watchers_are_bounded_and_share_what_is_asked(
+def test_watchers_are_limited_and_share_their_queries(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(riva_service, "_MOST_WATCHERS", 20)
@@ -180,8 +180,8 @@ def test_watchers_are_bounded_and_share_what_is_asked(
     assert len(asked) <= 2
 
 
-def test_a_message_that_drips_for_ever_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection ends; another client does not notice the age of its own."""
+def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow connection ends; the age of another client's connection has no effect."""
     monkeypatch.setattr(riva_server, "_AGE_S", 1.0)
     path = f"/{messages.TRANSLATION_SERVICE}/TranslateText".encode()
     head = http2.call(path, b"").removesuffix(http2.frame(Type.DATA, END_STREAM, 1, bytes(5)))

@@ -24,7 +24,7 @@ LARGE = b'{"text": "' + 100_000 * b"a"
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[tuple[Application, str]]:
-    """Requires a key; with one."""
+    """An application that requires a key, and a key for it."""
     with Application(address="0.0.0.0") as app:
         _, secret = app._runner.run(app.gateway.store.write(lambda c: add_key(c, "")))
         app._runner.run(asyncio.sleep(0.6))
@@ -44,7 +44,7 @@ def test_nothing_is_read_with_a_wrong_key(
 
 
 @pytest.mark.parametrize("path", ["/translate?api_key=wrong", "/v2/translate?auth_key=wrong"])
-def test_a_key_in_the_query_is_looked_at_first(locked: tuple[Application, str], path: str) -> None:
+def test_a_key_in_the_query_is_checked_first(locked: tuple[Application, str], path: str) -> None:
     assert locked[0].call("POST", path, LARGE, JSON).status == 403
 
 
@@ -64,7 +64,7 @@ def test_little_is_read_without_a_key(
     assert b"a key is required" in answer.body
 
 
-def test_a_key_in_the_body_is_taken_where_clients_send_it(
+def test_a_key_in_the_body_is_accepted_where_clients_send_it(
     locked: tuple[Application, str],
 ) -> None:
     app, secret = locked
@@ -76,7 +76,7 @@ def test_a_key_in_the_body_is_taken_where_clients_send_it(
     assert app.post("/translate", long, authorization=f"Bearer {secret}").status == 200
 
 
-def test_bodies_that_are_held_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_for_bodies_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
 
     def made(most_bytes: int) -> BodiesInFlight:
@@ -96,7 +96,7 @@ def test_bodies_that_are_held_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         assert app.post("/translate", TEXT).status == 200
 
 
-def test_what_was_refused_does_not_count() -> None:
+def test_refused_bodies_do_not_count() -> None:
     bodies = BodiesInFlight(10)
     bodies.hold(8)
     with pytest.raises(Unavailable):
@@ -129,7 +129,7 @@ def test_forms_are_utf_8(path: str) -> None:
             assert app.call("POST", path, *form(kind, text)).status == 400, (kind, text)
 
 
-def test_half_a_surrogate_pair_is_no_text() -> None:
+def test_half_a_surrogate_pair_is_refused() -> None:
     half = rb'"a\ud800"'
     with Application() as app:
         for path in ENDPOINTS[:3]:

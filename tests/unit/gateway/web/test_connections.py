@@ -62,6 +62,6 @@ def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyP
     assert asyncio.run(received(2.0)) < len(_BODY)
 
 
-def test_a_client_that_pauses_shortly_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_pauses_briefly_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_S", 10.0)
     assert asyncio.run(received(0.5)) > len(_BODY)

@@ -19,7 +19,7 @@ def test_text(value: Any, expected: Any) -> None:
     "read",
     [Fields.text, Fields.texts, Fields.whole_number, Fields.switch, Fields.file, Fields.sections],
 )
-def test_what_is_absent_is_not_given(read: Callable[[Fields, str], Any]) -> None:
+def test_absent_fields_are_not_given(read: Callable[[Fields, str], Any]) -> None:
     assert read(Fields({}), "a") is None
     assert Fields({}).listed("a") == []
 
@@ -74,6 +74,6 @@ _WRONG: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize(
     ("reader", "value"), [(name, value) for name, values in _WRONG.items() for value in values]
 )
-def test_what_is_of_another_type_is_named(reader: str, value: Any) -> None:
+def test_values_of_the_wrong_type_are_named(reader: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=r"^name: "):
         _READERS[reader](Fields({"name": value}), "name")

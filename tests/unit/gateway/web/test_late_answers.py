@@ -53,7 +53,7 @@ def test_a_fast_answer_has_none_and_an_early_error_its_status(
         assert app.post("/v2/translate", BODY | {"target_lang": "ZZ"}).status == 400
 
 
-def test_a_late_error_breaks_the_connection_off() -> None:
+def test_a_late_error_closes_the_connection() -> None:
     with Application(slow) as app:
         with pytest.raises(ConnectionAbortedError, match="an answer failed late: invalid_input"):
             app.post("/v2/translate", BODY | {"text": ["b"]})
@@ -80,7 +80,7 @@ def test_a_late_fault_is_logged_without_its_message(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-def test_a_client_that_leaves_cancels_it(is_begun: bool) -> None:
+def test_a_client_that_disconnects_cancels_the_request(is_begun: bool) -> None:
     async def run() -> bool:
         cancelled = asyncio.Event()
 

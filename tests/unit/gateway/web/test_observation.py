@@ -21,7 +21,7 @@ from tests.unit.gateway.asgi import Application
         ("deepl", "/v2/translate", {"text": "a", "source_lang": "EN", "target_lang": "DE"}),
     ],
 )
-def test_a_request_that_is_given_up_belongs_to_its_protocol(
+def test_a_cancelled_request_is_counted_for_its_protocol(
     stuck: Application, protocol: str, path: str, body: dict[str, str]
 ) -> None:
     reading, writing = os.pipe()

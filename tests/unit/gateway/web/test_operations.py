@@ -30,7 +30,7 @@ def test_a_wrong_network_is_named() -> None:
         GatewayApplication(Gateway(GatewaySettings(metrics_networks=("x",))))
 
 
-def test_the_server_is_asked_once_by_all_who_ask_whether_it_is_ready(
+def test_readiness_probes_share_one_query_to_the_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []

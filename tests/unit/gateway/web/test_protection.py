@@ -30,7 +30,7 @@ TRANSLATE = "/api/v1/translate"
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[Application]:
-    """On loopback, without a key."""
+    """An application on loopback that requires no key."""
     with Application() as found:
         yield found
 
@@ -49,7 +49,7 @@ def post(app: Application, headers: Mapping[str, str], path: str = TRANSLATE) ->
         *("127.0.0.1:5000", "127.9.9.9", "[::1]:5000", "[::1]", "192.168.1.5:5000"),
     ],
 )
-def test_names_of_this_machine_are_answered(app: Application, host: str) -> None:
+def test_requests_for_names_of_this_machine_are_answered(app: Application, host: str) -> None:
     assert post(app, {"host": host}).status == 200
 
 
@@ -60,7 +60,7 @@ def test_names_of_this_machine_are_answered(app: Application, host: str) -> None
         *("xlocalhost", "evil.example:127.0.0.1", "[::1].evil.example", "", "127.0.0.1@evil"),
     ],
 )
-def test_a_name_that_points_here_is_refused(app: Application, host: str) -> None:
+def test_another_name_that_points_here_is_refused(app: Application, host: str) -> None:
     # For a rebound browser, the gateway is of the same origin.
     rebound = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
     for path in (TRANSLATE, "/translate", "/v2/translate", "/", "/metrics", "/nowhere"):
@@ -71,19 +71,19 @@ def test_a_name_that_points_here_is_refused(app: Application, host: str) -> None
     assert "allowed_hosts" in answer.json["error"]["message"]
 
 
-def test_two_hosts_are_none() -> None:
+def test_two_hosts_in_one_header_are_refused() -> None:
     origins = Origins(GatewaySettings())
     for host in (b"localhost,evil.example", b"localhost:5000,evil.example"):
         assert origins.refusal("GET", {b"host": host}, True, True) is not None
 
 
-def test_hosts_that_are_allowed_are_answered() -> None:
+def test_requests_for_allowed_hosts_are_answered() -> None:
     with Application(allowed_hosts=("translate.lan",)) as app:
         assert post(app, {"host": "Translate.LAN:5000"}).status == 200
         assert post(app, {"host": "other.lan"}).status == 403
 
 
-def test_a_refusal_has_the_shape_of_its_protocol(app: Application) -> None:
+def test_a_refusal_has_the_format_of_its_protocol(app: Application) -> None:
     host = {"host": "evil.example"}
     assert [*app.call("POST", "/translate", headers=host).json] == ["error"]
     assert [*app.call("POST", "/v2/translate", headers=host).json] == ["message"]
@@ -108,7 +108,7 @@ def test_a_refusal_has_the_shape_of_its_protocol(app: Application) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "x/y"])
-def test_a_page_of_another_origin_can_have_no_work_done(
+def test_a_page_of_another_origin_cannot_start_work(
     app: Application, headers: dict[str, str], kind: str
 ) -> None:
     before = len(app.requests)
@@ -121,7 +121,7 @@ def test_a_page_of_another_origin_can_have_no_work_done(
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
-def test_nor_can_it_change_what_is_kept(app: Application, method: str) -> None:
+def test_a_page_of_another_origin_cannot_change_stored_data(app: Application, method: str) -> None:
     answer = app.call(method, "/api/v1/glossaries/x", headers={"origin": EVIL})
     assert answer.status == 403
 
@@ -154,7 +154,7 @@ def test_a_link_from_another_page_works_and_a_hidden_request_does_not(app: Appli
     assert len(app.requests) == before
 
 
-def test_with_keys_alone_other_pages_need_one() -> None:
+def test_other_pages_need_a_key_if_keys_are_required() -> None:
     with Application() as app:
         _, secret = app._runner.run(app.gateway.store.write(lambda db: add_key(db, "")))
         app._runner.run(asyncio.sleep(0.6))
@@ -165,14 +165,14 @@ def test_with_keys_alone_other_pages_need_one() -> None:
         assert "access-control-allow-origin" not in answer.headers
 
 
-def test_anonymous_use_is_not_for_other_pages() -> None:
+def test_other_pages_cannot_use_anonymous_access() -> None:
     with Application(**OPEN_ANYWHERE, allowed_hosts=("translate.example",)) as app:
         page = {"host": "translate.example", "origin": "https://translate.example"}
         assert post(app, page).status == 200
         assert post(app, {**page, "origin": EVIL}).status == 403
 
 
-def test_a_name_that_points_to_anonymous_use_is_refused() -> None:
+def test_an_unknown_host_name_is_refused_for_anonymous_use() -> None:
     rebound = {"host": "evil.example", "origin": "http://evil.example"}
     for how in (OPEN_ANYWHERE, {"anonymous": True, "trusted_proxies": PROXY}):
         with Application(**how, public_url="https://translate.example") as app:
@@ -182,7 +182,7 @@ def test_a_name_that_points_to_anonymous_use_is_refused() -> None:
                 assert post(app, {"host": host}).status == 200
 
 
-def test_a_proxy_that_nobody_named_opens_nothing(app: Application) -> None:
+def test_an_undeclared_proxy_opens_nothing(app: Application) -> None:
     for name in ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host"):
         answer = post(app, {name: "8.8.8.8"})
         assert answer.status == 403
@@ -228,7 +228,7 @@ def test_errors_can_be_read_by_an_allowed_page_too() -> None:
         assert answer.headers["access-control-allow-origin"] == "https://page.example"
 
 
-def test_a_star_allows_all_pages() -> None:
+def test_an_asterisk_allows_all_pages() -> None:
     with Application(allowed_origins=("*",)) as app:
         assert post(app, {"origin": EVIL}).headers["access-control-allow-origin"] == "*"
         assert post(app, {"host": "evil.example"}).status == 403  # rebinding nevertheless
@@ -237,13 +237,13 @@ def test_a_star_allows_all_pages() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["example.com", "https://", "https://a.example/path", "http:/x"])
-def test_what_is_no_origin_is_refused(wrong: str) -> None:
+def test_an_invalid_origin_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="allowed_origins"):
         Origins(GatewaySettings(allowed_origins=(wrong,)))
 
 
 @pytest.mark.parametrize("wrong", ["https://a.example", "a.example:80"])
-def test_what_is_no_host_is_refused(wrong: str) -> None:
+def test_an_invalid_host_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="allowed_hosts"):
         Origins(GatewaySettings(allowed_hosts=(wrong,)))
 
@@ -267,7 +267,7 @@ def test_what_is_no_host_is_refused(wrong: str) -> None:
         ("unknown, 203.0.113.7", "203.0.113.7"),
     ],
 )
-def test_the_client_is_the_nearest_that_is_no_proxy(forwarded: str, client: str) -> None:
+def test_the_client_is_the_nearest_address_that_is_not_a_proxy(forwarded: str, client: str) -> None:
     scope: dict[str, Any] = {"client": ("127.0.0.1", 1), "headers": [], "scheme": "http"}
     forwarding = Forwarding(PROXY)
     forwarding.apply(scope, {b"x-forwarded-for": forwarded.encode()})
@@ -275,7 +275,7 @@ def test_the_client_is_the_nearest_that_is_no_proxy(forwarded: str, client: str)
 
 
 @given(st.binary(max_size=60))
-def test_rubbish_of_a_proxy_changes_nothing_else(value: bytes) -> None:
+def test_an_invalid_proxy_header_changes_nothing_else(value: bytes) -> None:
     scope: dict[str, Any] = {"client": ("127.0.0.1", 1), "headers": [], "scheme": "http"}
     names = (b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"x-forwarded-prefix")
     Forwarding(PROXY).apply(scope, dict.fromkeys(names, value))
@@ -284,7 +284,7 @@ def test_rubbish_of_a_proxy_changes_nothing_else(value: bytes) -> None:
     assert all(re.fullmatch(rb"[\w.:\[\]-]+", host) for _, host in scope["headers"])
 
 
-def test_only_named_proxies_are_believed() -> None:
+def test_only_declared_proxies_are_trusted() -> None:
     forwarding = Forwarding(("10.0.0.0/8", "::1"))
     assert forwarding.trusts("10.1.2.3")
     assert forwarding.trusts("::ffff:10.1.2.3")
@@ -296,7 +296,7 @@ def test_only_named_proxies_are_believed() -> None:
         Forwarding(("proxy",))
 
 
-def test_limits_are_those_of_the_address_behind_the_proxy() -> None:
+def test_limits_apply_to_the_address_behind_the_proxy() -> None:
     how: dict[str, Any] = {
         "anonymous": True,
         "trusted_proxies": PROXY,
@@ -310,7 +310,7 @@ def test_limits_are_those_of_the_address_behind_the_proxy() -> None:
         assert found == [200, 429, 200, 429]
 
 
-def test_links_lead_through_the_proxy() -> None:
+def test_links_point_to_the_proxy() -> None:
     with Application(anonymous=True, trusted_proxies=PROXY, path_prefix="/mt") as app:
         through = {
             "x-forwarded-host": "translate.example",
@@ -351,7 +351,7 @@ def test_urls_in_answers_have_the_prefix(
 
 
 @pytest.mark.parametrize("path", ["/mt/api/v1/languages", "/api/v1/languages"])
-def test_a_prefix_may_be_there_or_taken_away(path: str) -> None:
+def test_a_proxy_may_keep_or_remove_the_prefix(path: str) -> None:
     with Application(path_prefix="/mt/") as app:
         assert app.call("GET", path).status == 200
         assert app.call("GET", "/mtx/api/v1/languages").status == 404
@@ -367,7 +367,7 @@ def test_a_wrong_prefix_is_refused(wrong: str) -> None:
 # Ids and other headers
 
 
-def test_every_answer_has_an_id_of_its_own(app: Application) -> None:
+def test_every_answer_has_its_own_id(app: Application) -> None:
     asked = [("POST", TRANSLATE), ("GET", "/nowhere"), ("GET", "/livez"), ("PUT", "/translate")]
     found = [app.call(*one).headers["x-request-id"] for one in asked * 2]
     assert len({*found}) == 8
@@ -390,7 +390,7 @@ def test_requests_to_triton_have_the_id(app: Application) -> None:
 
 
 @pytest.mark.parametrize("given", ["req-0001", "a" * 128])
-def test_a_proxys_id_is_taken(given: str) -> None:
+def test_a_proxys_id_is_used(given: str) -> None:
     with Application(anonymous=True, trusted_proxies=PROXY) as app:
         answer = post(app, {"x-request-id": given})
         assert answer.headers["x-request-id"] == given
@@ -398,13 +398,13 @@ def test_a_proxys_id_is_taken(given: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["short", "a" * 129, 'quo"te-0001', "line\tbreak", "über-0001"])
-def test_a_malformed_id_is_not(given: str) -> None:
+def test_a_malformed_id_is_not_used(given: str) -> None:
     with Application(anonymous=True, trusted_proxies=PROXY) as app:
         assert post(app, {"x-request-id": given}).headers["x-request-id"] != given
 
 
 @pytest.mark.parametrize("path", [TRANSLATE, "/languages", "/nowhere", "/metrics", "/v2/usage"])
-def test_answers_can_be_neither_kept_nor_embedded_nor_guessed(app: Application, path: str) -> None:
+def test_answers_have_headers_against_caching_and_embedding(app: Application, path: str) -> None:
     headers = app.call("GET", path).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
@@ -413,7 +413,7 @@ def test_answers_can_be_neither_kept_nor_embedded_nor_guessed(app: Application, 
     assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_callers_are_told_their_limits() -> None:
+def test_callers_get_their_limits() -> None:
     with Application(**OPEN_ANYWHERE, anonymous_requests_per_minute=2) as app:
         first = post(app, {})
         policy = first.headers["ratelimit-policy"].split(", ")
@@ -434,7 +434,7 @@ def test_callers_are_told_their_limits() -> None:
             assert '"requests";r=0;t=6' in refused.headers["ratelimit"]
 
 
-def test_open_access_has_no_limits_to_tell(app: Application) -> None:
+def test_open_access_has_no_limits_to_report(app: Application) -> None:
     headers = post(app, {}).headers
     assert "ratelimit" not in headers
     assert "ratelimit-policy" not in headers

@@ -92,7 +92,7 @@ def test_a_traced_request_is_described_without_its_text() -> None:
         ((), TRACEPARENT, False),
     ],
 )
-def test_a_context_counts_if_its_network_may_bring_one(
+def test_a_context_is_used_if_its_network_is_trusted(
     networks: tuple[str, ...], traceparent: str, is_traced: bool
 ) -> None:
     with traced(0, trace_networks=networks) as (application, spans):
@@ -101,7 +101,7 @@ def test_a_context_counts_if_its_network_may_bring_one(
         assert ("traceparent" in application.requests[-1].headers) == is_traced
 
 
-def test_one_that_does_not_count_begins_a_trace_of_its_own() -> None:
+def test_an_untrusted_context_starts_a_new_trace() -> None:
     with traced(1, trace_networks=()) as (application, spans):
         translate(application, traceparent=TRACEPARENT)
         (span,) = spans.found
@@ -109,7 +109,7 @@ def test_one_that_does_not_count_begins_a_trace_of_its_own() -> None:
     assert f"{span.get_span_context().trace_id:032x}" != TRACE
 
 
-def test_at_a_rate_of_one_each_request_has_a_trace_but_those_of_probes() -> None:
+def test_at_a_rate_of_one_every_request_but_probes_is_traced() -> None:
     with traced(1) as (application, spans):
         for path in ("/livez", "/readyz", "/metrics"):
             application.send("GET", path)
@@ -120,7 +120,7 @@ def test_at_a_rate_of_one_each_request_has_a_trace_but_those_of_probes() -> None
         assert {span.status.status_code for span in spans.found} == {StatusCode.UNSET}
 
 
-def test_a_fault_is_the_spans_too() -> None:
+def test_an_internal_error_sets_the_status_of_the_span() -> None:
     def fail(text: str) -> str:
         raise RuntimeError(text)
 
@@ -132,12 +132,12 @@ def test_a_fault_is_the_spans_too() -> None:
     assert not span.events
 
 
-def test_a_network_that_is_none_is_refused() -> None:
+def test_an_invalid_network_is_refused() -> None:
     with pytest.raises(UsageError, match="trace_networks: 'here' is not a network"):
         Spans(1).of("here")
 
 
-def test_nobody_is_traced_by_default() -> None:
+def test_nothing_is_traced_by_default() -> None:
     assert GatewaySettings().otlp is None
     with Application() as application:
         assert translate(application, traceparent=TRACEPARENT) == 200

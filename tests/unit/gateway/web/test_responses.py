@@ -8,7 +8,7 @@ from dragoman_gateway.web.responses import error_headers
 
 
 @pytest.mark.parametrize(("wait_s", "written"), [(0.0, "1"), (1.0, "1"), (1.2, "2"), (6.5, "7")])
-def test_nobody_is_asked_to_try_again_too_early(wait_s: float, written: str) -> None:
+def test_the_retry_time_is_rounded_up(wait_s: float, written: str) -> None:
     assert error_headers(TooManyRequests("", wait_s)) == {"Retry-After": written}
 
 

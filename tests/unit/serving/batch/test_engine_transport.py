@@ -23,7 +23,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 
 
-def test_it_answers_as_a_server_and_starts_again_when_it_ended(
+def test_it_answers_like_a_server_and_restarts_after_it_ended(
     random_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_transport, "_LATE_S", 0.2)
@@ -53,7 +53,7 @@ def test_it_answers_as_a_server_and_starts_again_when_it_ended(
     assert {*children(os.getpid())} == before
 
 
-def test_what_is_under_way_fails_when_the_engine_ends(random_bundle: Path) -> None:
+def test_requests_in_progress_fail_when_the_engine_ends(random_bundle: Path) -> None:
     before = {*children(os.getpid())}
     transport = EngineTransport(ModelsToServe((str(random_bundle),)), {"workers": "1"})
     with Translator(transport=transport, retries=0) as translator, ThreadPoolExecutor() as pool:
@@ -80,7 +80,7 @@ def test_bundles_that_cannot_be_served_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_text_that_ends_the_engine_costs_no_other(
+def test_a_text_that_crashes_the_engine_does_not_fail_other_texts(
     random_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = engine_transport._RunningEngine.ask

@@ -23,7 +23,7 @@ def chunks_of(source: Source, form: LineRowFormat, most_rows: int) -> list[Chunk
 
 
 @given(LINES, st.integers(1, 7), st.booleans())
-def test_chunks_hold_every_line_once(
+def test_chunks_contain_every_line_once(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], most_rows: int, has_end: bool
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.txt"
@@ -41,7 +41,7 @@ def test_chunks_hold_every_line_once(
     assert texts == wanted
 
 
-def test_lines_are_cut_across_the_blocks_in_which_they_are_read(tmp_path: Path) -> None:
+def test_lines_may_span_the_blocks_that_are_read(tmp_path: Path) -> None:
     lines = [str(number) * 40 for number in range(20_000)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     form = LineRowFormat(TextLines())
@@ -92,7 +92,7 @@ def test_objects_without_translations_have_an_error(tmp_path: Path) -> None:
     ]
 
 
-def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_files_without_valid_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\x1f\x8b\x08")
     with pytest.raises(ValueError, match=r"a\.txt is compressed by gzip"):
         LineRowFormat(TextLines()).cut(Source(str(tmp_path), "a.txt"), 10)

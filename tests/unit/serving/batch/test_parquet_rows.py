@@ -79,7 +79,7 @@ def test_columns_that_do_not_fit_are_named(
         ParquetRowFormat("text", {}).cut(Source(str(tmp_path), "a"), 10)
 
 
-def test_what_is_not_parquet_is_named(tmp_path: Path) -> None:
+def test_files_that_are_not_parquet_are_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("text")
     with pytest.raises(ValueError, match="a: not Parquet"):
         ParquetRowFormat("text", {}).cut(Source(str(tmp_path), "a"), 10)

@@ -73,14 +73,14 @@ def expected(text: str) -> Outcome:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 100])
-def test_only_the_texts_at_fault_have_errors(batch_size: int) -> None:
+def test_only_the_faulty_texts_have_errors(batch_size: int) -> None:
     texts = [str(number) for number in range(50)]
     for at, text in zip((0, 20, 21, 49), ("ends", "refused", "takes long", "ends"), strict=True):
         texts[at] = text
     assert translate(texts, FAILING, batch_size) == list(map(expected, texts))
 
 
-def test_a_text_that_ends_the_server_does_not_cost_other_threads_theirs() -> None:
+def test_a_text_that_crashes_the_server_does_not_fail_other_threads() -> None:
     lists = [[f"{number} {row}" for row in range(40)] for number in range(4)]
     lists[1][17] = lists[3][5] = "ends"
     with Translator(transport=FragileTransport(FAILING), retries=0) as translator:
@@ -98,12 +98,12 @@ def test_a_text_that_ends_the_server_does_not_cost_other_threads_theirs() -> Non
         InvalidRequest("target_language is 'xx'"),
     ],
 )
-def test_what_fails_with_every_text_ends_the_run(error: TranslationError) -> None:
+def test_a_failure_of_every_text_ends_the_run(error: TranslationError) -> None:
     with pytest.raises(type(error), match=str(error)):
         translate(["a", "b"], {"a": error, "b": error, CONTROL: error})
 
 
-def test_the_number_of_harmful_texts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_harmful_texts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_translation, "MOST_HARMFUL", 3)
     with pytest.raises(ServerError):
         translate(["ends"] * 4, FAILING)

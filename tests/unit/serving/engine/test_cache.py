@@ -16,7 +16,7 @@ def encoded(value: float, src_tokens: int) -> list[Floats]:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_slots_keep_their_contents_through_joining_leaving_and_growing(width: int) -> None:
+def test_slots_keep_their_contents_when_others_join_leave_and_grow(width: int) -> None:
     generator = random.Random(width)
     cache = Cache(SHAPE, width, 8)
     held: list[tuple[float, int, int]] = []  # value, source tokens, tokens
@@ -47,7 +47,7 @@ def test_slots_keep_their_contents_through_joining_leaving_and_growing(width: in
             assert np.isfinite(past).all()
 
 
-def test_capacity_follows_the_need_both_ways() -> None:
+def test_capacity_grows_and_shrinks_as_needed() -> None:
     cache = Cache(SHAPE, 1, 8)
     cache.join(encoded(1, 4), np.array([4]))
     capacities = []
@@ -58,7 +58,7 @@ def test_capacity_follows_the_need_both_ways() -> None:
     assert set(capacities) <= set(CAPACITIES)
 
 
-def test_layouts_come_back_and_other_memory_drops_the_bindings() -> None:
+def test_layouts_recur_and_new_memory_drops_the_bindings() -> None:
     cache = Cache(SHAPE, 1, 8)
     seen = []
     for src_tokens, tokens in ((4, 1), (17, 1), (4, 17), (4, 1)):
@@ -77,7 +77,7 @@ def test_layouts_come_back_and_other_memory_drops_the_bindings() -> None:
 
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("seed", range(5))
-def test_memory_stays_within_its_bound_while_it_grows_too(width: int, seed: int) -> None:
+def test_memory_stays_within_its_limit_while_it_grows(width: int, seed: int) -> None:
     shape = CacheShape(parts=4, heads=2, head_size=16, src_tokens=100, tgt_tokens=150)
     slots, generator = 24 // width, random.Random(seed)
     lengths = np.array([generator.randint(1, 100) for _ in range(slots - 1)] + [100])

@@ -22,7 +22,7 @@ MOST_SLOTS = 8
 
 
 class Host(HostMemory):
-    """Its contents as arrays; `reorder` as a graph would do it."""
+    """Memory whose contents are arrays; `reorder` does what a graph would do."""
 
     def __init__(self) -> None:
         self.reordered = 0
@@ -78,7 +78,7 @@ class Rows:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_rows_keep_what_they_hold_wherever_they_go(host: Host, width: int) -> None:
+def test_rows_keep_their_contents_when_they_move(host: Host, width: int) -> None:
     generator = random.Random(width)
     rows = Rows(host, width)
     cache, held = rows.cache, rows.held
@@ -133,7 +133,7 @@ class CountingMemory(Host):
 
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("seed", range(5))
-def test_memory_stays_within_its_bound_while_it_grows_too(width: int, seed: int) -> None:
+def test_memory_stays_within_its_limit_while_it_grows(width: int, seed: int) -> None:
     generator, memory = random.Random(seed), CountingMemory()
     cache = begin(memory, width)
     slots = 0
@@ -149,7 +149,7 @@ def test_memory_stays_within_its_bound_while_it_grows_too(width: int, seed: int)
     assert cache.most_bytes / 2 <= memory.most_bytes <= cache.most_bytes
 
 
-def test_what_happens_between_two_steps_is_one_run(host: Host) -> None:
+def test_all_changes_between_two_steps_are_one_run(host: Host) -> None:
     cache = begin(host, 2)
     cache.join(5, 1)
     cache.copy_row(0, 1)
@@ -161,7 +161,7 @@ def test_what_happens_between_two_steps_is_one_run(host: Host) -> None:
     assert host.reordered == 1
 
 
-def test_lines_are_copied_between_pitches() -> None:
+def test_rows_are_copied_between_different_pitches() -> None:
     memory = HostMemory()
     source, target = memory.allocate(12), memory.allocate(20)
     memory.upload(np.arange(12, dtype=np.uint8), source.address)
@@ -174,5 +174,5 @@ def test_lines_are_copied_between_pitches() -> None:
 @pytest.mark.parametrize(
     ("most", "lengths"), [(20, (20,)), (64, (32, 64)), (320, (32, 64, 128, 256, 320))]
 )
-def test_capacities_reach_what_is_needed(most: int, lengths: tuple[int, ...]) -> None:
+def test_capacities_reach_the_required_size(most: int, lengths: tuple[int, ...]) -> None:
     assert capacities(most) == lengths

@@ -78,7 +78,7 @@ def wait_until(condition: object) -> None:
         time.sleep(0.001)
 
 
-def test_sentences_of_all_lengths_come_back_to_their_futures(engine: Engine) -> None:
+def test_sentences_of_all_lengths_resolve_their_futures(engine: Engine) -> None:
     generator = random.Random(0)
     sentences = [
         sentence(*(generator.randint(10, 90) for _ in range(generator.randint(1, 30))))
@@ -115,7 +115,9 @@ def test_rows_in_flight_stay_within_the_limit(engine: Engine, session: CopySessi
     assert max(session.rows) <= 8
 
 
-def test_a_sentence_joins_while_another_is_under_way(engine: Engine, session: CopySession) -> None:
+def test_a_sentence_joins_while_another_is_in_progress(
+    engine: Engine, session: CopySession
+) -> None:
     session.gate.clear()
     (long,) = engine.submit([sentence(*[11] * 40)])
     wait_until(lambda: engine.rows == 1)
@@ -140,7 +142,7 @@ def test_workers_share_the_rows() -> None:
     assert max(sessions.rows) <= 4
 
 
-def test_a_cancelled_sentence_gives_its_rows_back(engine: Engine, session: CopySession) -> None:
+def test_a_cancelled_sentence_releases_its_rows(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
     first, second = engine.submit([sentence(*[11] * 40), sentence(*[12] * 30)])
     wait_until(lambda: engine.rows == 2)
@@ -177,7 +179,7 @@ def test_deadlines_hold(engine: Engine, session: CopySession, in_flight: bool) -
         future.result(WAIT_S)
 
 
-def test_priority_goes_first(engine: Engine, session: CopySession) -> None:
+def test_higher_priority_runs_first(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
     engine.submit([sentence(11)] * 8)
     wait_until(lambda: engine.rows == 8)
@@ -191,7 +193,7 @@ def test_priority_goes_first(engine: Engine, session: CopySession) -> None:
     assert order[0] == 30
 
 
-def test_progress_grows_to_the_answer(engine: Engine) -> None:
+def test_progress_grows_up_to_the_answer(engine: Engine) -> None:
     reports: list[tuple[int, ...]] = []
     beams: list[tuple[int, ...]] = []
     asked = [
@@ -206,7 +208,7 @@ def test_progress_grows_to_the_answer(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("failure", [MemoryError(), RuntimeError("bad graph")])
-def test_a_broken_engine_fails_everyone_and_says_so(
+def test_a_broken_engine_fails_all_requests_and_reports_it(
     session: CopySession, failure: BaseException
 ) -> None:
     told = threading.Event()
@@ -231,7 +233,9 @@ def test_a_broken_engine_fails_everyone_and_says_so(
     engine.close()
 
 
-def test_too_many_waiting_are_refused_all_at_once(engine: Engine, session: CopySession) -> None:
+def test_too_many_waiting_sentences_are_refused_together(
+    engine: Engine, session: CopySession
+) -> None:
     session.gate.clear()
     with pytest.raises(Overloaded, match="limit of 20"):
         engine.submit([sentence(10)] * 21)
@@ -240,7 +244,7 @@ def test_too_many_waiting_are_refused_all_at_once(engine: Engine, session: CopyS
     assert all(future.result(WAIT_S).ids == (10,) for future in accepted)
 
 
-def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> None:
+def test_closing_finishes_waiting_sentences_and_refuses_more(session: CopySession) -> None:
     engine = Engine(Sessions(session), SPECIAL_IDS)
     session.gate.clear()
     futures = engine.submit([sentence(10), sentence(11)])
@@ -252,7 +256,7 @@ def test_closing_finishes_what_waits_and_refuses_more(session: CopySession) -> N
 
 
 def test_an_idle_worker_drops_its_batches(session: CopySession) -> None:
-    """Nothing may reference one; tests/integration/test_memory.py measures the process."""
+    """Nothing may reference a batch; tests/integration/test_memory.py measures the process."""
     engine = Engine(Sessions(session), SPECIAL_IDS, tuning=Tuning(idle_s=0.5))
     results(engine, [sentence(*[11] * 40, limit=60) for _ in range(16)])
     held = [weakref.ref(batch) for of_worker in engine._batches for batch in of_worker.values()]
@@ -291,8 +295,8 @@ def bundle_engine(request: pytest.FixtureRequest, random_bundle: Path) -> Iterat
     running.close()
 
 
-def test_caches_of_each_width_stay_within_their_bound(bundle_engine: Engine) -> None:
-    """As many as there are rows for, short ones first, then the longest."""
+def test_caches_of_each_width_stay_within_their_limit(bundle_engine: Engine) -> None:
+    """All rows are used, by short sentences first, then by the longest ones."""
     bound, held = bundle_engine.most_bytes(widest=4), []
     waiting = []
     for widths in ((4,), (4, 1)):
@@ -341,7 +345,7 @@ class PaddedRunner(PlannedRunner):
 
 
 def oracle(model: Transformer, sentence: Sentence, asked: Options) -> list[Hypothesis]:
-    """All results, best first."""
+    """All results of the oracle, best first."""
     asked = replace(asked, hypotheses=sentence.options.hypotheses)
     return search(model, [sentence.src_ids], [sentence.max_tokens], asked)[0]
 
@@ -424,7 +428,7 @@ NEARLY_TIED = Sentence(
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrivals)
 @example([((NEARLY_TIED, NEAR_TIE), 0.0, False)])
-def test_no_result_depends_on_what_else_is_in_flight(
+def test_no_result_depends_on_other_sentences_in_flight(
     model: Transformer,
     bundle_engine: Engine,
     request: pytest.FixtureRequest,
@@ -454,10 +458,10 @@ def test_no_result_depends_on_what_else_is_in_flight(
 
 @pytest.mark.parametrize("kind", [PlannedRunner, PaddedRunner])
 @pytest.mark.parametrize("width", [1, 4])
-def test_a_device_is_asked_for_no_more_rows_than_may_be_in_flight(
+def test_a_device_gets_no_more_rows_than_may_be_in_flight(
     random_bundle: Path, model: Transformer, width: int, kind: type[PlannedRunner]
 ) -> None:
-    """However its memory has grown: a TensorRT plan is built for this many rows."""
+    """This holds however its memory has grown: a TensorRT plan is built for this many rows."""
     manifest, memory = Manifest.load(random_bundle), HostMemory()
     runner = kind(random_bundle, manifest, "fp32", "cpu", memory)
     network = DeviceNetwork(manifest, runner, memory)

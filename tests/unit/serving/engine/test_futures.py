@@ -6,7 +6,7 @@ import pytest
 from dragoman_serving.engine.futures import when_all_done
 
 
-def test_the_first_error_ends_the_whole_and_cancels_the_other_parts() -> None:
+def test_the_first_error_fails_the_whole_and_cancels_the_other_parts() -> None:
     parts: list[Future[int]] = [Future() for _ in range(3)]
     whole = when_all_done(parts, sum)
     parts[1].set_exception(ValueError("second"))
@@ -16,7 +16,7 @@ def test_the_first_error_ends_the_whole_and_cancels_the_other_parts() -> None:
         whole.result(0)
 
 
-def test_a_part_that_is_running_is_waited_for() -> None:
+def test_a_running_part_is_awaited() -> None:
     parts: list[Future[int]] = [Future() for _ in range(2)]
     whole = when_all_done(parts, sum)
     parts[1].set_running_or_notify_cancel()
@@ -27,7 +27,7 @@ def test_a_part_that_is_running_is_waited_for() -> None:
         whole.result(0)
 
 
-def test_what_a_running_part_begins_is_cancelled_with_the_whole() -> None:
+def test_work_started_by_a_running_part_is_cancelled_with_the_whole() -> None:
     part: Future[Future[int]] = Future()
     begun: Future[int] = Future()
     prepared: Future[int] = when_all_done([part], lambda parts: parts[0])
@@ -47,7 +47,7 @@ def test_all_results_are_joined() -> None:
     assert when_all_done([], sum).result(0) == 0
 
 
-def test_what_joins_may_take_longer() -> None:
+def test_joining_may_return_another_future() -> None:
     part: Future[int] = Future()
     more: Future[int] = Future()
     whole: Future[int] = when_all_done([part], lambda found: more)
@@ -57,7 +57,7 @@ def test_what_joins_may_take_longer() -> None:
     assert whole.result(0) == 2
 
 
-def test_cancelling_the_whole_cancels_what_is_under_way() -> None:
+def test_cancelling_the_whole_cancels_work_in_progress() -> None:
     part: Future[int] = Future()
     whole: Future[int] = when_all_done([part], lambda found: part)
     whole.cancel()
@@ -70,7 +70,7 @@ def test_cancelling_the_whole_cancels_what_is_under_way() -> None:
     assert second.cancelled()
 
 
-def test_an_error_of_what_joins_is_that_of_the_whole() -> None:
+def test_an_error_while_joining_is_the_error_of_the_whole() -> None:
     def fail(found: list[int]) -> int:
         raise ValueError("not joined")
 

@@ -77,7 +77,7 @@ def served(
     translator.close()
 
 
-def test_texts_are_translated_as_the_oracle_does(served: Served) -> None:
+def test_translations_equal_the_oracles(served: Served) -> None:
     for target in served.oracle.tokenizer.tags * ["fr"] or ["de"]:
         found = served.translate(target_language=target)
         right = served.oracle.translate(served.texts, target)
@@ -87,7 +87,7 @@ def test_texts_are_translated_as_the_oracle_does(served: Served) -> None:
         assert len({one.text for one in found}) > 4
 
 
-def test_attention_is_that_of_the_oracle(served: Served) -> None:
+def test_attention_equals_the_oracles(served: Served) -> None:
     tokenizer, model = served.oracle.tokenizer, served.oracle.model
     target = "fr" if tokenizer.tags else "de"
     found = served.translate(target_language=target, return_attention=True)
@@ -122,7 +122,7 @@ def test_directions_are_those_that_were_imported(served: Served) -> None:
         served.translate(target_language="es")
 
 
-def test_what_translations_must_hold_is_target_text(served: Served) -> None:
+def test_constraints_use_the_target_vocabulary(served: Served) -> None:
     term = "nicht"
     tokenizer = served.oracle.tokenizer.target
     assert tokenizer.decode(tokenizer.encode(term)) == term
@@ -141,7 +141,7 @@ def test_what_translations_must_hold_is_target_text(served: Served) -> None:
         assert said not in one.text.split()
 
 
-def test_what_the_model_thinks_is_told_of_the_right_tokens(served: Served) -> None:
+def test_assessments_belong_to_the_right_tokens(served: Served) -> None:
     found = served.translate(
         return_scores=True, return_token_scores=True, return_alignments="soft", beam_width=4
     )
@@ -164,7 +164,7 @@ def test_what_the_model_thinks_is_told_of_the_right_tokens(served: Served) -> No
         assert len(aligned["weights"]) == len(right.ids)
 
 
-def test_other_ways_to_ask_agree(served: Served) -> None:
+def test_other_kinds_of_requests_give_the_same_result(served: Served) -> None:
     text = served.texts[0]
     options = OptionArguments(max_tokens=MOST_TOKENS)
     plain = served.translate()[0].text
@@ -185,7 +185,7 @@ def test_other_ways_to_ask_agree(served: Served) -> None:
     assert plain in found[0].text
 
 
-def test_heads_are_chosen_by_words_that_are_spelt_alike(served: Served, tmp_path: Path) -> None:
+def test_heads_are_chosen_by_words_with_the_same_spelling(served: Served, tmp_path: Path) -> None:
     bundle = Path(shutil.copytree(served.bundle, tmp_path / "bundle"))
     texts, others = sentences(400)
     write_pairs(tmp_path / "held", list(zip(texts, others, strict=True)), ("en", "de"))
@@ -196,7 +196,7 @@ def test_heads_are_chosen_by_words_that_are_spelt_alike(served: Served, tmp_path
     assert (chosen.criterion, chosen.text) == ("anchors", "held")
 
 
-def test_a_manifest_tells_all_that_serving_needs(served: Served) -> None:
+def test_a_manifest_has_all_that_serving_needs(served: Served) -> None:
     manifest = served.translator.manifest
     assert manifest.limits.max_source_tokens == manifest.limits.max_target_tokens == 96
     assert manifest.activation == "silu"
@@ -213,7 +213,7 @@ def test_placeholders_that_the_source_cannot_read_are_kept(served: Served) -> No
     assert UNKNOWN_ID not in tokenizer.target.encode("www.ö.de")
 
     def nothing(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """An engine that translates everything to an empty text."""
+        """An engine that translates every text to an empty one."""
         futures: list[Future[Hypothesis]] = [Future() for _ in sentences]
         for future in futures:
             future.set_result(Hypothesis((), -1.0, True))

@@ -11,7 +11,7 @@ from dragoman.kernel.errors import UsageError
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Installation:
-    """As in the wheel: the stub is elsewhere."""
+    """An installation like the wheel's, in which the stub is in another folder."""
     server = tmp_path / "server"
     for name in ("python", "identity"):
         (server / "backends" / name).mkdir(parents=True)
@@ -38,7 +38,7 @@ OURS = frozenset({"dragoman"})
 
 @pytest.fixture
 def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As if the relay was compiled."""
+    """A file in place of the compiled relay."""
     library = tmp_path / "_relay.so"
     library.write_text("compiled")
     monkeypatch.setattr(backends, "find_relay", lambda: library)
@@ -46,7 +46,7 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_only_the_backends_that_models_name_are_there(
+def test_only_backends_that_models_name_are_installed(
     installation: Installation, scratch: Path
 ) -> None:
     folder = lay_out_backends(installation, OURS | {"identity", "missing"}, scratch)
@@ -55,7 +55,7 @@ def test_only_the_backends_that_models_name_are_there(
 
 
 @pytest.mark.usefixtures("compiled")
-def test_the_python_backend_is_there_for_a_model_that_names_it(
+def test_the_python_backend_is_installed_for_a_model_that_names_it(
     installation: Installation, scratch: Path
 ) -> None:
     folder = lay_out_backends(installation, OURS | {"python"}, scratch)
@@ -66,7 +66,7 @@ def test_the_python_backend_is_there_for_a_model_that_names_it(
 
 
 @pytest.mark.usefixtures("compiled")
-def test_ours_is_the_compiled_relay(installation: Installation, scratch: Path) -> None:
+def test_our_backend_is_the_compiled_relay(installation: Installation, scratch: Path) -> None:
     folder = lay_out_backends(installation, OURS, scratch)
     assert names(folder) == {"dragoman"}
     assert names(folder / "dragoman") == {"libtriton_dragoman.so"}

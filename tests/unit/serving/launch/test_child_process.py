@@ -33,7 +33,7 @@ def soft_limit(what: int, most: int) -> Iterator[None]:
         resource.setrlimit(what, (soft, hard))
 
 
-def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
+def test_the_program_gets_its_settings_and_inherits_nothing_else(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     tells = (
@@ -68,9 +68,7 @@ def test_the_program_gets_what_it_was_given_and_nothing_of_what_started_it(
     assert (tmp_path / "kept").read_text() == "kept\n"
 
 
-def test_a_program_that_cannot_be_run_is_named(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_missing_program_is_named(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert start_child([str(tmp_path / "none")]).wait(WAIT_S) == 1
     assert capfd.readouterr().err == f"{tmp_path / 'none'}: No such file or directory\n"
 

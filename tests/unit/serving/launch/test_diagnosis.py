@@ -11,7 +11,7 @@ from dragoman_serving.launch import diagnosis
 from dragoman.cli import main
 
 
-def test_what_is_missing_is_said_with_the_mend() -> None:
+def test_missing_requirements_are_reported_with_the_fix() -> None:
     both = diagnosis._runtime("1.31.1", "1.31.1")
     assert (both.severity, "overwrite" in both.text) == ("missing", True)
     assert "pip uninstall" in both.fix
@@ -73,14 +73,14 @@ def test_the_relay_must_be_compiled() -> None:
         (["--address", "192.0.2.1"], "192.0.2.1, port 8000: "),
     ],
 )
-def test_where_nobody_can_listen_is_not_a_port_in_use(
+def test_an_unusable_address_is_not_reported_as_a_port_in_use(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor", *words]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_the_command_prints_a_line_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_one_line_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert main(["doctor", "--ports", port]) == 1

@@ -46,7 +46,9 @@ def test_only_this_user_reaches_the_socket(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "file"])
-def test_what_another_user_made_first_does_not_block_the_server(folder: Path, kind: str) -> None:
+def test_a_path_that_another_user_created_does_not_block_the_server(
+    folder: Path, kind: str
+) -> None:
     usual = folder / f"dragoman-{os.getuid()}"
     if kind == "folder":
         usual.mkdir()
@@ -63,7 +65,7 @@ def test_what_another_user_made_first_does_not_block_the_server(folder: Path, ki
     remove(path)
 
 
-def test_a_place_where_no_socket_can_be_is_named(
+def test_an_unusable_folder_for_the_socket_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for wrong in (folder / "none", folder / ("x" * 120)):
@@ -74,7 +76,7 @@ def test_a_place_where_no_socket_can_be_is_named(
     assert list((folder / ("x" * 120)).iterdir()) == []
 
 
-def test_the_process_takes_models_up_until_it_is_stopped() -> None:
+def test_the_process_accepts_models_until_it_is_stopped() -> None:
     engine = EngineProcess(8002)
     try:
         assert engine.runs
@@ -91,7 +93,7 @@ def test_the_process_takes_models_up_until_it_is_stopped() -> None:
     assert not engine.path.exists()
 
 
-def test_a_process_that_is_killed_does_not_run_though_it_hung() -> None:
+def test_a_hung_process_that_is_killed_does_not_run() -> None:
     engine = EngineProcess(8002)
     try:
         os.kill(engine.pid, signal.SIGSTOP)

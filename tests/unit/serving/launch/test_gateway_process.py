@@ -62,11 +62,11 @@ def test_a_port_in_use_is_named() -> None:
         ("2001:db8::1", "http://[2001:db8::1]:5000"),
     ],
 )
-def test_where_people_reach_it(address: str, url: str) -> None:
+def test_the_url_that_is_printed(address: str, url: str) -> None:
     assert GatewayOptions(address=address).url(5000) == url
 
 
-def test_one_that_does_not_start_is_an_error(
+def test_a_gateway_that_does_not_start_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program(monkeypatch, tmp_path, "raise SystemExit(3)")
@@ -74,7 +74,7 @@ def test_one_that_does_not_start_is_an_error(
         GatewayProcess(GatewayOptions(port=0), {}, print)
 
 
-def test_one_that_ends_or_hangs_is_started_again(
+def test_a_gateway_that_ends_or_hangs_is_restarted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program(monkeypatch, tmp_path, BEATS)
@@ -96,7 +96,7 @@ def test_one_that_ends_or_hangs_is_started_again(
     assert gateway.pid is None
 
 
-def test_without_a_restart_an_end_is_an_error(
+def test_an_end_without_a_restart_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program(monkeypatch, tmp_path, "import os, sys; os.write(int(sys.argv[-1]), b'0')")
@@ -108,7 +108,9 @@ def test_without_a_restart_an_end_is_an_error(
         look(gateway, 20)
 
 
-def test_it_may_take_its_delay_to_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_gateway_may_use_its_delay_to_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(gateway_process, "DRAIN_S", 0.3)
     ended = tmp_path / "ended"
     program(

@@ -75,7 +75,7 @@ def test_the_embedded_server_stays_on_loopback(repository: Path) -> None:
     assert "give an IP address" in refusal(ServeOptions(repository, address="localhost"))
 
 
-def test_a_limit_of_open_files_that_cannot_work_is_refused(
+def test_a_too_low_limit_of_open_files_is_refused(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda which: (100, 100))
@@ -93,7 +93,7 @@ def test_a_limit_of_open_files_that_cannot_work_is_refused(
         ("triton-growth", "MiB"),
     ],
 )
-def test_a_bound_that_cannot_be_kept_is_refused(
+def test_a_memory_limit_that_cannot_be_kept_is_refused(
     capsys: pytest.CaptureFixture[str], flag: str, unit: str, number: str
 ) -> None:
     assert main(["serve", f"--{flag}={number}"]) == 2
@@ -115,7 +115,7 @@ def test_a_bound_that_cannot_be_kept_is_refused(
     ],
 )
 @pytest.mark.parametrize("kind", ["repository", "bundle"])
-def test_wrong_settings_for_models_are_one_line(
+def test_wrong_settings_for_models_are_refused_in_one_line(
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
     kind: str,
@@ -132,7 +132,7 @@ def test_wrong_settings_for_models_are_one_line(
 
 
 @pytest.mark.parametrize("flag", ["--memory", "--pivot", "--preload"])
-def test_a_flag_without_its_value_is_one_line(
+def test_a_flag_without_its_value_is_refused_in_one_line(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -144,7 +144,7 @@ def test_a_flag_without_its_value_is_one_line(
     assert printed.count("\n") == 1
 
 
-def test_the_memory_that_is_named_as_the_least_is_enough(random_bundle: Path) -> None:
+def test_the_reported_minimum_of_memory_is_enough(random_bundle: Path) -> None:
     def options(memory_bytes: int, *others: Path) -> ServeOptions:
         bundles = tuple(map(str, (random_bundle, *others)))
         to_serve = ModelsToServe(bundles, memory_bytes=memory_bytes)

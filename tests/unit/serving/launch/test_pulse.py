@@ -56,7 +56,7 @@ def look(pulse: Pulse, looks: int = LOOKS) -> None:
         pulse.look()
 
 
-def test_what_answers_lives(triton: socket.socket) -> None:
+def test_a_triton_that_answers_is_alive(triton: socket.socket) -> None:
     with pulse_of(triton, SLEEPING) as (pulse, _):
         pulse.look()
         with triton.accept()[0] as connected:
@@ -72,14 +72,14 @@ def test_what_answers_lives(triton: socket.socket) -> None:
             assert pulse.silent_s == 0
 
 
-def test_what_neither_answers_nor_works_is_silent(triton: socket.socket) -> None:
+def test_a_triton_that_neither_answers_nor_works_is_silent(triton: socket.socket) -> None:
     with pulse_of(triton, SLEEPING) as (pulse, _):
         begin_s = time.monotonic()
         look(pulse)
         assert 0 < pulse.silent_s <= time.monotonic() - begin_s
 
 
-def test_what_works_is_not_taken_for_one_that_hangs(triton: socket.socket) -> None:
+def test_a_working_triton_is_not_considered_hung(triton: socket.socket) -> None:
     with pulse_of(triton, SPINNING) as (pulse, process):
         look(pulse)
         assert pulse.silent_s == 0
@@ -88,7 +88,7 @@ def test_what_works_is_not_taken_for_one_that_hangs(triton: socket.socket) -> No
         assert pulse.silent_s > 0
 
 
-def test_an_ended_connection_is_made_anew(triton: socket.socket) -> None:
+def test_a_closed_connection_is_opened_again(triton: socket.socket) -> None:
     with pulse_of(triton, SLEEPING) as (pulse, _):
         pulse.look()
         triton.accept()[0].close()
@@ -99,14 +99,14 @@ def test_an_ended_connection_is_made_anew(triton: socket.socket) -> None:
             assert pulse.silent_s == 0
 
 
-def test_what_takes_no_connections_is_silent(triton: socket.socket) -> None:
+def test_a_triton_that_accepts_no_connections_is_silent(triton: socket.socket) -> None:
     with pulse_of(triton, SLEEPING) as (pulse, _):
         triton.close()
         look(pulse)
         assert pulse.silent_s > 0
 
 
-def test_a_pause_of_the_launcher_is_no_silence(
+def test_a_pause_of_the_launcher_does_not_count_as_silence(
     triton: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pulse_of(triton, SLEEPING) as (pulse, _):

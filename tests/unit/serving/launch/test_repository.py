@@ -23,7 +23,7 @@ def path(random_bundle: Path, tmp_path: Path) -> Path:
     return tmp_path / "repository"
 
 
-def test_what_is_loaded_is_what_is_there(path: Path) -> None:
+def test_existing_models_are_loaded(path: Path) -> None:
     assert Repository(path).models == ["translate", "translate_stream", "score"]
     assert Repository(path, ("score", "decoder")).models[2:] == ["score", "decoder"]
     for name in ("translate_stream", "score"):
@@ -31,7 +31,7 @@ def test_what_is_loaded_is_what_is_there(path: Path) -> None:
     assert Repository(path, ("encoder",)).models == ["translate", "encoder"]
 
 
-def test_the_shipped_model_is_that_of_a_checkout_or_the_installed_one(
+def test_the_shipped_model_is_in_the_checkout_or_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
@@ -45,14 +45,14 @@ def test_the_shipped_model_is_that_of_a_checkout_or_the_installed_one(
     assert shipped_repository() == tmp_path / "site" / "dragoman_model"
 
 
-def test_a_configuration_that_nobody_has_is_named(path: Path) -> None:
+def test_an_unknown_configuration_is_named(path: Path) -> None:
     Repository(path, ("encoder",), "tensorrt")
     for more, config in ((("encoder",), "tensort"), ((), "tensorrt")):
         with pytest.raises(UsageError, match=f"none of the models to load has configs/{config}"):
             Repository(path, more, config)
 
 
-def test_the_backends_are_those_that_the_chosen_configurations_name(path: Path) -> None:
+def test_backends_are_read_from_the_chosen_configurations(path: Path) -> None:
     assert Repository(path).backends == {"dragoman"}
     assert Repository(path, ("encoder",)).backends == {"dragoman", "python"}
     assert Repository(path, ("encoder",), "tensorrt").backends == {"dragoman", "tensorrt"}
@@ -65,7 +65,7 @@ def test_a_model_that_names_no_backend_is_refused(path: Path) -> None:
         Repository(path, ("encoder",))
 
 
-def test_a_model_for_another_backend_is_let_alone(path: Path) -> None:
+def test_a_model_for_another_backend_is_ignored(path: Path) -> None:
     config = path / "translate" / "config.pbtxt"
     config.write_text(config.read_text().replace('backend: "dragoman"', 'backend: "python"'))
     assert Repository(path).layout is None
@@ -80,7 +80,7 @@ def test_a_model_for_another_backend_is_let_alone(path: Path) -> None:
         ('key: "precision" value: { string_value: "auto"', _FP16, "no GPU here can be used"),
     ],
 )
-def test_what_cannot_be_served_is_said_at_once(
+def test_an_unusable_repository_is_reported_at_once(
     path: Path, before: str, after: str, message: str
 ) -> None:
     config = path / "translate" / "config.pbtxt"
@@ -92,7 +92,7 @@ def test_what_cannot_be_served_is_said_at_once(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_another_layout_is_noticed_when_the_manifest_changes(
+def test_another_layout_is_detected_when_the_manifest_changes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = Repository(path)

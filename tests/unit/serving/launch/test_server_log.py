@@ -27,7 +27,7 @@ def test_the_first_lines_of_a_run_are_printed_then_a_count() -> None:
     assert lines.report() == b""
 
 
-def test_a_run_that_goes_on_stays_hidden_until_it_pauses() -> None:
+def test_a_continuing_run_stays_hidden_until_it_pauses() -> None:
     lines = RepeatedLines()
     lines.take(ACCEPT, 1000)
     lines.report()
@@ -37,7 +37,7 @@ def test_a_run_that_goes_on_stays_hidden_until_it_pauses() -> None:
     assert lines.take(ACCEPT) == ACCEPT
 
 
-def test_numbers_and_times_do_not_tell_lines_apart() -> None:
+def test_numbers_and_times_do_not_distinguish_lines() -> None:
     lines = RepeatedLines()
     printed = b"".join(lines.take(numbered(number)) for number in range(1000))
     assert printed.startswith(numbered(0))
@@ -82,7 +82,7 @@ class Out:
         return os.read(self.reading, 1 << 20)
 
 
-def test_what_does_not_repeat_is_forwarded_unchanged_to_the_last_byte() -> None:
+def test_lines_that_do_not_repeat_are_forwarded_unchanged() -> None:
     out = Out()
     trace = b"".join(b" %d# %s in libc.so\n" % (n, os.urandom(8).hex().encode()) for n in range(8))
     text = b"Signal (11) received.\n\n" + trace + b"\xff\0 no line end"
@@ -90,7 +90,7 @@ def test_what_does_not_repeat_is_forwarded_unchanged_to_the_last_byte() -> None:
     assert out.read_all() == text
 
 
-def test_a_flood_is_collapsed_on_its_way() -> None:
+def test_a_flood_of_lines_is_collapsed() -> None:
     out = Out()
     flood = ACCEPT * 1000
     begin_s = time.monotonic()
@@ -104,7 +104,7 @@ def test_a_flood_is_collapsed_on_its_way() -> None:
     assert counted + found.count(ACCEPT) == 100_000
 
 
-def test_a_count_appears_while_the_run_goes_on() -> None:
+def test_a_count_appears_while_the_run_continues() -> None:
     out = Out()
     os.write(out.log.descriptor, ACCEPT * 100)
     found = b""
@@ -113,11 +113,11 @@ def test_a_count_appears_while_the_run_goes_on() -> None:
     out.read_all()
 
 
-def test_a_slow_stderr_blocks_nobody() -> None:
+def test_a_slow_stderr_blocks_no_process() -> None:
     out = Out()
     first = b"first\n"
     os.write(out.log.descriptor, first)
-    for _ in range(10_000):  # nobody reads it
+    for _ in range(10_000):  # it is not read
         os.write(out.log.descriptor, os.urandom(2000).hex().encode() + b"\n")
     found = out.read_all()
     assert found.startswith(first)
@@ -125,7 +125,7 @@ def test_a_slow_stderr_blocks_nobody() -> None:
     assert len(found) < 30 << 20
 
 
-def test_a_closed_stderr_blocks_nobody() -> None:
+def test_a_closed_stderr_blocks_no_process() -> None:
     out = Out()
     os.close(out.reading)
     for number in range(1000):
@@ -135,7 +135,7 @@ def test_a_closed_stderr_blocks_nobody() -> None:
     os.close(out.writing)
 
 
-def test_a_line_of_ours_follows_what_is_in_the_pipe() -> None:
+def test_our_lines_follow_earlier_output() -> None:
     out = Out()
     os.write(out.log.descriptor, b"first\n")
     out.log.say("second")
@@ -152,7 +152,7 @@ def test_a_line_without_end_takes_no_more_memory_than_a_chunk(bytes_: int) -> No
     assert out.read_all().count(b"x") == bytes_
 
 
-def test_two_lines_that_look_like_faults_are_left_out() -> None:
+def test_two_lines_that_look_like_errors_are_omitted() -> None:
     out = Out()
     helper = b'server.cc:241] "CudaDriverHelper has not been initialized."\n'
     kept = (
@@ -169,7 +169,7 @@ def test_two_lines_that_look_like_faults_are_left_out() -> None:
     assert out.read_all() == b"".join(kept)
 
 
-def test_a_crash_is_told_by_its_line() -> None:
+def test_a_crash_is_recognized_by_its_line() -> None:
     reading, writing = os.pipe()
     pipe = LogPipe(writing)
     os.write(pipe.descriptor, b"E1123 some error\nSignal (15) received.\n")

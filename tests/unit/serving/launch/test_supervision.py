@@ -80,7 +80,7 @@ def run(server: Server, monkeypatch: pytest.MonkeyPatch, restart: bool = True) -
     keep_serving(OPTIONS, restart=restart)
 
 
-def test_the_back_off_doubles_and_is_forgotten() -> None:
+def test_the_back_off_doubles_and_is_reset() -> None:
     backoff = Backoff()
     assert [backoff.delay_s(0) for _ in range(9)] == pytest.approx(
         [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 25.6]
@@ -90,7 +90,7 @@ def test_the_back_off_doubles_and_is_forgotten() -> None:
     assert found == [0, *[0] * 10, 0.2, 0.2, 0.2, 0.4, 0.2, 0, 0]
 
 
-def test_a_crash_is_followed_by_a_start_at_once(
+def test_a_crash_is_followed_by_an_immediate_restart(
     slept: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server([CRASH, None])
@@ -123,14 +123,18 @@ def test_a_triton_that_crashes_while_it_starts_is_a_short_run(
     assert "the start failed: no memory" in server.said
 
 
-def test_a_crash_loop_does_not_spin(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_loop_waits_between_starts(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = Server([CRASH, None] * 14)
     with pytest.raises(Over):
         run(server, monkeypatch)
     assert slept == [0.2] * 4
 
 
-def test_what_cannot_heal_ends_it(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_permanent_error_ends_the_supervision(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UsageError, match="holds no model"):
         run(Server([CRASH, UsageError("holds no model")]), monkeypatch)
     assert slept == []
@@ -145,7 +149,7 @@ def test_another_bundle_is_loaded_after_requests_have_finished(
     assert server.calls == ["start, anew True", "stop"]
 
 
-def test_a_crash_ends_a_server_that_is_not_to_start_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_ends_a_server_without_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server([CRASH])
     with pytest.raises(DragomanError, match="code -11"):
         run(server, monkeypatch, restart=False)

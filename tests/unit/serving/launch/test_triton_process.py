@@ -20,7 +20,7 @@ def command_of(folder: Path, options: ServeOptions) -> list[str]:
 
 
 @pytest.mark.parametrize(("rate", "one_in"), [(0, 0), (0.01, 100), (0.3, 3), (1, 1)])
-def test_triton_traces_such_a_share(tmp_path: Path, rate: float, one_in: int) -> None:
+def test_triton_traces_the_given_share(tmp_path: Path, rate: float, one_in: int) -> None:
     options = ServeOptions(tmp_path, tracing=TraceOptions("http://collector:4318", rate))
     found = [word for word in command_of(tmp_path, options) if word.startswith("--trace")]
     assert f"--trace-config=rate={one_in}" in found
@@ -31,7 +31,7 @@ def test_triton_traces_such_a_share(tmp_path: Path, rate: float, one_in: int) ->
 @pytest.mark.parametrize(
     ("age_s", "flags"), [(None, []), (120, ["--grpc-max-connection-age=120000"])]
 )
-def test_a_connection_has_an_age_if_it_was_asked_for(
+def test_a_connection_has_a_maximum_age_on_request(
     tmp_path: Path, age_s: int | None, flags: list[str]
 ) -> None:
     options = ServeOptions(tmp_path, grpc_connection_age_s=age_s)

@@ -31,7 +31,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_silence_is_what_brought_nothing(pipe: tuple[int, int]) -> None:
+def test_silence_is_the_time_without_heartbeats(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     with contextlib.closing(Watch([], reading)) as watch:
         watch.wait()
@@ -42,7 +42,7 @@ def test_silence_is_what_brought_nothing(pipe: tuple[int, int]) -> None:
         assert watch.silent_s == 0
 
 
-def test_a_pause_of_the_launcher_is_no_silence(
+def test_a_pause_of_the_launcher_does_not_count_as_silence(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with contextlib.closing(Watch([], pipe[0])) as watch:
@@ -52,7 +52,7 @@ def test_a_pause_of_the_launcher_is_no_silence(
         assert watch.silent_s <= TICK_S
 
 
-def test_idle_time_follows_the_beats(pipe: tuple[int, int]) -> None:
+def test_idle_time_follows_the_heartbeats(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.write(writing, IDLE * 100)  # before monitoring started
     with contextlib.closing(Watch([], reading)) as watch:
@@ -63,7 +63,7 @@ def test_idle_time_follows_the_beats(pipe: tuple[int, int]) -> None:
             assert watch.idle_s == idle_s
 
 
-def test_the_end_of_a_process_is_seen_at_once(child: subprocess.Popen[bytes]) -> None:
+def test_the_end_of_a_process_is_detected_at_once(child: subprocess.Popen[bytes]) -> None:
     with contextlib.closing(Watch([child.pid], None)) as watch:
         watch.wait()
         assert watch.silent_s > 0
@@ -73,7 +73,7 @@ def test_the_end_of_a_process_is_seen_at_once(child: subprocess.Popen[bytes]) ->
         assert watch.silent_s == 0
 
 
-def test_an_engine_that_has_gone_is_watched_no_more(pipe: tuple[int, int]) -> None:
+def test_an_engine_that_has_ended_is_not_watched(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     os.close(writing)
     with contextlib.closing(Watch([], reading)) as watch:
@@ -82,7 +82,7 @@ def test_an_engine_that_has_gone_is_watched_no_more(pipe: tuple[int, int]) -> No
         assert watch.silent_s == TICK_S
 
 
-def test_heartbeats_say_whether_requests_wait(pipe: tuple[int, int]) -> None:
+def test_heartbeats_report_whether_requests_wait(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
     busy = True
     start_beating(writing, lambda: busy)
@@ -91,7 +91,7 @@ def test_heartbeats_say_whether_requests_wait(pipe: tuple[int, int]) -> None:
     while os.read(reading, 1) == BUSY:
         pass
     os.close(reading)
-    for thread in threading.enumerate():  # it ends when nobody can read
+    for thread in threading.enumerate():  # it ends when there is no reader
         if thread.name == "dragoman-heartbeat":
             thread.join(60)
             assert not thread.is_alive()

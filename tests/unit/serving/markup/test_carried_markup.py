@@ -19,7 +19,7 @@ from tests.unit.serving.markup.test_placement import (
 
 @settings(max_examples=300)
 @given(st.data())
-def test_the_structure_survives_any_evidence_in_both_legs(data: st.DataObject) -> None:
+def test_the_structure_is_kept_for_any_alignment_in_both_legs(data: st.DataObject) -> None:
     text, between, target = (data.draw(texts()) for _ in range(3))
     markup = data.draw(markups(len(text)))
     carried = CarriedMarkup(text, markup)
@@ -38,7 +38,7 @@ def test_the_structure_survives_any_evidence_in_both_legs(data: st.DataObject) -
 
 
 @given(st.data())
-def test_where_nothing_changes_codes_stay(data: st.DataObject) -> None:
+def test_codes_of_an_unchanged_text_stay(data: st.DataObject) -> None:
     text = data.draw(texts())
     markup = data.draw(markups(len(text)))
     carried = CarriedMarkup(text, markup)
@@ -48,7 +48,7 @@ def test_where_nothing_changes_codes_stay(data: st.DataObject) -> None:
     assert carried.joined(same, own) == own
 
 
-def test_codes_and_kept_words_in_another_order_are_taken_on() -> None:
+def test_codes_and_kept_words_may_change_their_order() -> None:
     text, between = "a b c d", "c d b a"
     markup = Markup((Code(0, 1), Code(2, 7), Code(4, 5, 1)), ((2, 3), (6, 7)))
     carried = CarriedMarkup(text, markup)
@@ -63,6 +63,6 @@ def test_codes_and_kept_words_in_another_order_are_taken_on() -> None:
     assert found == PlacedCodes(((6, 7), (0, 5), (0, 1)), 1)
 
 
-def test_what_the_first_leg_writes_in_another_way_is_not_kept() -> None:
+def test_words_that_the_first_leg_changes_are_not_kept() -> None:
     carried = CarriedMarkup("a b", Markup((), ((0, 1), (2, 3))))
     assert carried.last("x b", PlacedCodes(((0, 1), (2, 3)))).keep == ((2, 3),)

@@ -67,9 +67,7 @@ def test_sentences_have_valid_markup(given: tuple[Parts, Markup]) -> None:
 
 @settings(max_examples=300)
 @given(marked_parts(), st.data())
-def test_whatever_is_placed_the_text_has_a_tree(
-    given: tuple[Parts, Markup], data: st.DataObject
-) -> None:
+def test_any_placement_gives_a_tree(given: tuple[Parts, Markup], data: st.DataObject) -> None:
     parts, markup = given
     marked = cut(parts, markup)
     lines = [data.draw(st.sampled_from(TRANSLATIONS)) for _ in parts]
@@ -87,7 +85,7 @@ def test_whatever_is_placed_the_text_has_a_tree(
 
 @settings(max_examples=300)
 @given(marked_parts())
-def test_where_nothing_changes_codes_stay(given: tuple[Parts, Markup]) -> None:
+def test_codes_of_an_unchanged_text_stay(given: tuple[Parts, Markup]) -> None:
     parts, markup = given
     marked = cut(parts, markup)
     text = "".join(sentence + between for sentence, between in parts)
@@ -115,13 +113,13 @@ def test_only_inner_codes_need_an_alignment() -> None:
         assert [one.needs_alignment for one in marked.sentences] == needed
 
 
-def test_what_is_kept_goes_with_its_sentence() -> None:
+def test_kept_spans_stay_with_their_sentence() -> None:
     marked = cut([("I like red cars.", " "), ("Yes!", "")], Markup((), ((7, 10), (17, 20))))
     assert [one.kept for one in marked.sentences] == [("red",), ("Yes",)]
 
 
 @pytest.mark.parametrize(("offset", "wanted"), [(0, 0), (1, 1), (2, 4), (3, 5), (4, 6), (5, 6)])
-def test_offsets_move_with_white_space(offset: int, wanted: int) -> None:
+def test_offsets_follow_changes_of_white_space(offset: int, wanted: int) -> None:
     assert mover("a bc ", "a\n\n\nbc")(offset) == wanted
 
 

@@ -91,7 +91,7 @@ def check_structure(markup: Markup, target: str, placed: PlacedCodes) -> None:
 
 @settings(max_examples=300)
 @given(sentences())
-def test_the_structure_survives_any_evidence(
+def test_the_structure_is_kept_for_any_alignment(
     sentence: tuple[str, str, Markup, Evidence],
 ) -> None:
     source, target, markup, evidence = sentence
@@ -128,7 +128,7 @@ def diagonal(source: str, target: str) -> Evidence:
 
 @given(st.data())
 @settings(max_examples=200)
-def test_codes_at_the_ends_need_no_evidence(data: st.DataObject) -> None:
+def test_codes_at_the_ends_need_no_alignment(data: st.DataObject) -> None:
     source, target = data.draw(texts()), data.draw(texts().map(str.strip))
     first, last = len(source) - len(source.lstrip()), len(source.rstrip())
     before, around, behind = (data.draw(st.integers(0, 2)) for _ in range(3))
@@ -226,7 +226,7 @@ def translated(source: str, target: str, order: list[int] | None = None) -> str:
         ("<a>red</a> <b>and</b> <c>blue</c>", "<c>blau</c> <b>und</b> <a>rot</a>", [2, 1, 0]),
     ],
 )
-def test_tags_go_around_the_words_that_belong_to_them(
+def test_tags_enclose_the_words_that_belong_to_them(
     source: str, target: str, order: list[int] | None
 ) -> None:
     assert translated(source, TAG.sub("", target), order) == target
@@ -241,7 +241,7 @@ def test_a_kept_span_is_not_cut() -> None:
     assert place(source, target, markup, evidence).codes == ((5, 10),)
 
 
-def test_codes_without_evidence_are_counted() -> None:
+def test_codes_without_an_alignment_are_counted() -> None:
     source, target = "one two three four", "eins zwei drei vier"
     codes = (Code(0, 18), Code(0, 3, 0), Code(4, 7, 0))
     evidence = diagonal(source, target)

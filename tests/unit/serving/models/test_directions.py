@@ -27,18 +27,18 @@ def detected(
 
 @pytest.mark.parametrize("text", ["Hotel", "Restaurant", "Hamburg", "12345", "OK"])
 @pytest.mark.parametrize(("target", "found"), [(None, "de"), ("de", "de"), ("fr", "fr")])
-def test_the_only_source_language_is_taken(text: str, target: str | None, found: str) -> None:
+def test_the_only_source_language_is_used(text: str, target: str | None, found: str) -> None:
     assert detected(text, target, ONE_TO_MANY) == ("en", found)
 
 
 @pytest.mark.parametrize("target", [None, "en"])
-def test_the_source_is_one_that_is_translated_from(target: str | None) -> None:
+def test_the_source_is_a_supported_source_language(target: str | None) -> None:
     assert detected(GERMAN, target, MANY_TO_ONE) == ("de", "en")
     assert detected(FRENCH, target, MANY_TO_ONE) == ("fr", "en")
     assert detected("Hello.", target, MANY_TO_ONE)[0] in ("de", "fr")
 
 
-def test_a_text_in_a_language_that_is_not_translated_from_is_refused() -> None:
+def test_a_text_in_an_unsupported_source_language_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="text 0: the model does not translate from 'de': it"):
         detected(GERMAN, None, ONE_TO_MANY)
     with pytest.raises(InvalidRequest, match="does not translate from 'de' into 'fr': it has"):
@@ -55,12 +55,12 @@ def test_a_text_in_the_target_language_is_detected_as_such() -> None:
     assert found.probability > 0.9
 
 
-def test_a_language_that_is_only_translated_from_is_no_target() -> None:
+def test_a_source_only_language_is_not_a_target() -> None:
     with pytest.raises(InvalidRequest, match="does not translate into 'en': it has en-de, en-fr"):
         detected("Hello.", "en", ONE_TO_MANY)
 
 
-def test_the_only_source_language_need_not_be_one_that_can_be_detected() -> None:
+def test_the_only_source_language_need_not_be_detectable() -> None:
     assert detected(GERMAN, None, (("xx", "de"), ("xx", "fr"))) == ("xx", "de")
 
 
@@ -73,7 +73,7 @@ def test_the_only_source_language_need_not_be_one_that_can_be_detected() -> None
         ("Auto", "FR", ("en", "fr")),
     ],
 )
-def test_codes_are_folded_to_those_of_the_model(
+def test_codes_are_normalized_to_those_of_the_model(
     source: str | None, target: str, found: tuple[str, str]
 ) -> None:
     directions = Directions(("en", "de", "fr"), ONE_TO_MANY)

@@ -46,7 +46,7 @@ def test_without_a_gpu_the_cpu_decodes(manifest: Manifest, monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("with_gpu")
-def test_a_gpu_is_used_where_there_is_one(manifest: Manifest) -> None:
+def test_a_gpu_is_used_if_there_is_one(manifest: Manifest) -> None:
     for settings, given in (
         (EngineSettings(), "fp16"),
         (EngineSettings(precision="bf16"), "bf16"),
@@ -58,7 +58,7 @@ def test_a_gpu_is_used_where_there_is_one(manifest: Manifest) -> None:
 
 
 @pytest.mark.usefixtures("with_gpu")
-def test_plans_that_fit_are_taken(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fitting_plans_are_used(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "fitting_plans", lambda *_: {})
     assert choose_layout(EngineSettings(), Path(), manifest) == Layout("tensorrt", "fp16")
     for precision in get_args(QuantizedPrecision):
@@ -67,7 +67,7 @@ def test_plans_that_fit_are_taken(manifest: Manifest, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("with_gpu")
-def test_what_is_asked_for_and_cannot_be_is_said(manifest: Manifest) -> None:
+def test_impossible_settings_are_refused(manifest: Manifest) -> None:
     with pytest.raises(UsageError, match="runtime is tensorrt, but model: has no TensorRT plans"):
         choose_layout(EngineSettings(runtime="tensorrt"), Path("model"), manifest)
     for precision in get_args(QuantizedPrecision):
@@ -89,10 +89,10 @@ def test_an_onnx_runtime_for_cpus_leaves_the_gpu_alone(
 
 
 @pytest.mark.usefixtures("with_gpu")
-def test_a_gpu_that_does_not_work_leaves_it_to_the_cpu(
+def test_the_cpu_is_used_if_the_gpu_does_not_work(
     random_bundle: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If nobody requested it: this machine has no CUDA, whatever was simulated above."""
+    """Only if no GPU was requested; this machine has no CUDA, although a GPU is simulated."""
     opened = open_engine(random_bundle, manifest, EngineSettings())
     opened.engine.close()
     assert opened.layout.runtime in ("native", "onnxruntime")
@@ -106,7 +106,7 @@ def test_a_gpu_that_does_not_work_leaves_it_to_the_cpu(
     ("obstacle", "provider_obstacle", "severity"),
     [("no GPU", None, "ok"), (None, "for CPUs", "slow"), (None, None, "ok")],
 )
-def test_the_doctor_speaks_of_the_gpu(
+def test_the_doctor_reports_the_gpu(
     obstacle: str | None, provider_obstacle: str | None, severity: str
 ) -> None:
     assert diagnosis._gpu(obstacle, provider_obstacle).severity == severity

@@ -101,7 +101,7 @@ def use(world: World, name: str) -> str:
     return lease.loaded.name
 
 
-def test_a_bundle_is_loaded_when_it_is_first_wanted_and_then_is_there(make: Make) -> None:
+def test_a_bundle_is_loaded_on_its_first_request_and_stays(make: Make) -> None:
     world = make(None, "a", "b")
     assert world.keeper.take("a") is None
     assert use(world, "a") == use(world, "a") == "a1"
@@ -113,7 +113,7 @@ def test_a_bundle_is_loaded_when_it_is_first_wanted_and_then_is_there(make: Make
     assert a.record.load_s > 0
 
 
-def test_all_who_wait_get_it_when_it_is_loaded(make: Make) -> None:
+def test_all_waiting_requests_get_the_bundle_when_it_is_loaded(make: Make) -> None:
     world = make(None, "a")
     world.gate.clear()
     waiting = [world.keeper.wait("a") for _ in range(5)]
@@ -123,7 +123,7 @@ def test_all_who_wait_get_it_when_it_is_loaded(make: Make) -> None:
     assert world.opened == ["a1"]
 
 
-def test_the_least_recently_used_idle_one_is_dropped_and_never_one_in_use(make: Make) -> None:
+def test_the_least_recently_used_idle_bundle_is_dropped(make: Make) -> None:
     world = make(2, "a", "b", "c")
     held = world.keeper.wait("a").result(WAIT_S)
     use(world, "b")
@@ -135,7 +135,7 @@ def test_the_least_recently_used_idle_one_is_dropped_and_never_one_in_use(make: 
     assert use(world, "b") == "b1"
 
 
-def test_what_is_about_to_be_dropped_is_not_taken(
+def test_a_bundle_that_is_being_dropped_is_not_used(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = make(1, "a", "b")
@@ -157,7 +157,7 @@ def test_what_is_about_to_be_dropped_is_not_taken(
     assert world.opened == ["a1", "b1", "a1"]
 
 
-def test_who_waits_for_space_gets_it_though_the_others_are_always_busy(
+def test_a_waiting_bundle_gets_space_although_others_are_always_busy(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman_serving.models.residency.PATIENCE_S", 0.01)
@@ -185,7 +185,7 @@ def test_who_waits_for_space_gets_it_though_the_others_are_always_busy(
         assert all(count.result(WAIT_S) for count in counts)
 
 
-def test_a_deadline_passes_while_another_goes_on(make: Make) -> None:
+def test_a_deadline_expires_while_another_request_continues(make: Make) -> None:
     world = make(None, "a", "b")
     use(world, "b")
     world.gate.clear()
@@ -199,13 +199,13 @@ def test_a_deadline_passes_while_another_goes_on(make: Make) -> None:
     patient.result(WAIT_S).release()
 
 
-def test_who_gives_up_leaves_nothing_behind(make: Make) -> None:
+def test_a_cancelled_request_leaves_nothing_behind(make: Make) -> None:
     world = make(1, "a", "b")
     world.gate.clear()
     given_up = world.keeper.wait("a")
     assert given_up.cancel()
     world.gate.set()
-    use(world, "b")  # drops `a`, in case it was loaded for nobody
+    use(world, "b")  # drops `a`, in case it was loaded without a request
     with pytest.raises(CancelledError):
         given_up.result()
 
@@ -232,13 +232,13 @@ def test_a_bundle_that_cannot_be_loaded_fails_its_own_requests_and_is_tried_agai
     assert use(world, "c") == "c1"
 
 
-def test_what_can_never_be_loaded_is_refused(make: Make) -> None:
+def test_a_bundle_that_can_never_be_loaded_is_refused(make: Make) -> None:
     world = make(0, "a")
     with pytest.raises(ModelUnavailable, match=r"takes up to 0 MB.* with more --memory"):
         use(world, "a")
 
 
-def test_only_so_many_may_wait(make: Make) -> None:
+def test_the_number_of_waiting_texts_is_limited(make: Make) -> None:
     world = make(None, "a", "b")
     world.gate.clear()
     waiting = world.keeper.wait("a", size=9)
@@ -270,7 +270,7 @@ def test_a_new_version_takes_over_when_it_is_loaded_and_the_old_one_ends(make: M
     assert world.keeper.residents[0].record.loads == 2
 
 
-def test_a_broken_version_is_refused_and_the_old_one_goes_on(make: Make) -> None:
+def test_a_broken_version_is_refused_and_the_old_one_stays(make: Make) -> None:
     world = make(2, "a")
     use(world, "a")
     world.broken = {"a2"}
@@ -293,7 +293,7 @@ def test_of_two_new_versions_the_last_one_stays(make: Make) -> None:
     wait_for(lambda: use(world, "a") == "a3" and world.taken == 1)
 
 
-def test_what_is_removed_ends_with_its_last_request(make: Make) -> None:
+def test_a_removed_bundle_ends_with_its_last_request(make: Make) -> None:
     world = make(None, "a", "b")
     lease = world.keeper.wait("a").result(WAIT_S)
     world.keeper.remove("a")
@@ -307,7 +307,7 @@ def test_what_is_removed_ends_with_its_last_request(make: Make) -> None:
     assert not world.keeper.residents[0].is_loaded
 
 
-def test_who_waits_for_what_is_removed_hears_of_it(make: Make) -> None:
+def test_requests_waiting_for_a_removed_bundle_fail(make: Make) -> None:
     world = make(None, "a", "b")
     world.gate.clear()
     busy, waiting = world.keeper.wait("b"), world.keeper.wait("a")
@@ -318,7 +318,7 @@ def test_who_waits_for_what_is_removed_hears_of_it(make: Make) -> None:
     busy.result(WAIT_S).release()
 
 
-def test_the_end_refuses_those_who_wait() -> None:
+def test_closing_refuses_waiting_requests() -> None:
     world = World(1, "a", "b")
     lease = world.keeper.wait("a").result(WAIT_S)
     waiting = world.keeper.wait("b")

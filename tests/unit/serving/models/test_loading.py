@@ -54,7 +54,7 @@ def layout(**settings: Any) -> Layout:
 
 
 @pytest.mark.usefixtures("native", "exact")
-def test_native_int8_is_used_wherever_it_can_be() -> None:
+def test_native_int8_is_used_if_available() -> None:
     native = Layout("native", "int8", "avx2")
     assert str(native) == "int8 (native, avx2)"
     assert layout() == layout(precision="int8") == layout(runtime="native") == native
@@ -63,7 +63,7 @@ def test_native_int8_is_used_wherever_it_can_be() -> None:
         layout(precision="fp32", runtime="native")
 
 
-def test_onnx_runtime_computes_in_int8_where_that_is_exact(exact: bool) -> None:
+def test_onnx_runtime_computes_in_int8_if_that_is_exact(exact: bool) -> None:
     assert layout(runtime="onnxruntime").precision == ("int8" if exact else "fp32")
     if exact:
         assert layout(runtime="onnxruntime", precision="int8").precision == "int8"
@@ -92,15 +92,15 @@ def test_a_precision_whose_check_failed_is_used_only_if_it_is_named(random_bundl
 
 
 @pytest.mark.usefixtures("not_native")
-def test_onnx_runtime_takes_what_native_cannot(exact: bool) -> None:
+def test_onnx_runtime_is_used_if_native_is_not_available(exact: bool) -> None:
     assert layout() == Layout("onnxruntime", "int8" if exact else "fp32")
     with pytest.raises(UsageError, match="runtime is native, but the moon is full"):
         layout(runtime="native")
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no compiler")
-def test_native_is_compiled_where_it_could_be() -> None:
-    """Otherwise its own tests would be skipped unnoticed."""
+def test_native_is_compiled_on_supported_machines() -> None:
+    """Otherwise the tests of the compiled code would be skipped unnoticed."""
     can = [name for name in INSTRUCTION_SETS if has_instruction_set(name)]
     assert library.usable_instruction_sets() == can
 
@@ -134,7 +134,7 @@ def test_only_large_models_step_alone_on_all_cores() -> None:
     assert default_lone_threads(SMALL, 2, Tuning()) == 1
 
 
-def test_an_engine_starts_where_the_system_knows_no_usable_processors(
+def test_an_engine_starts_without_known_usable_processors(
     random_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
@@ -169,7 +169,7 @@ def test_every_number_of_the_tuning_is_a_parameter() -> None:
     assert engine_settings({}).tuning == Tuning()
 
 
-def test_what_is_tuned_reaches_the_layout() -> None:
+def test_tuning_parameters_reach_the_layout() -> None:
     tuning = Tuning(rows_small=5, large_weights=1)
     none_is_large = replace(tuning, large_weights=10**9)
     assert batch_limits(EngineSettings(tuning=none_is_large), BASE).rows == 5
@@ -205,7 +205,7 @@ def test_wrong_parameters_are_refused_by_name(parameters: dict[str, str], messag
     assert message in str(caught.value)
 
 
-def test_the_table_of_the_tuning_is_whole() -> None:
+def test_the_table_of_the_tuning_is_complete() -> None:
     page = (REPOSITORY / "docs" / "deployment.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page, re.MULTILINE)
     assert {name: float(value) for name, value in table} == vars(Tuning())

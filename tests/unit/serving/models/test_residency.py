@@ -25,11 +25,11 @@ def decided(*holdings: Holding, most: int | None = 20, now_s: float = 100.0) -> 
     return decide(holdings, None if most is None else most * MB, now_s)
 
 
-def test_nothing_is_done_while_nothing_is_wanted() -> None:
+def test_nothing_is_done_without_requests() -> None:
     assert decided(absent(1), loaded(2), loaded(3, in_flight=1)) == Decision()
 
 
-def test_what_is_wanted_is_loaded_in_the_order_in_which_it_was() -> None:
+def test_requested_bundles_are_loaded_in_order() -> None:
     assert decided(absent(1, 99.0), absent(2, 98.0), absent(3)) == Decision(load=2)
     assert decided(absent(1, 99.0), absent(2, 99.0)) == Decision(load=1)
 
@@ -39,7 +39,7 @@ def test_one_is_loaded_at_a_time() -> None:
         assert decided(replace(loaded(1), state=state), absent(2, 0.0)) == Decision()
 
 
-def test_without_a_bound_nothing_is_dropped() -> None:
+def test_without_a_limit_nothing_is_dropped() -> None:
     many = [loaded(key) for key in range(1000)]
     assert decided(*many, absent(1000, 99.9), most=None) == Decision(load=1000)
 
@@ -53,12 +53,12 @@ def test_the_least_recently_used_idle_ones_are_dropped_and_no_more_than_needed()
     assert decided(loaded(1, 5.0), busy, wanted, most=30) == Decision(9, (1,))
 
 
-def test_what_loading_takes_counts_until_it_is_loaded() -> None:
+def test_memory_for_loading_counts_until_the_bundle_is_loaded() -> None:
     assert decided(loaded(1), absent(2, 99.9, loading=1)) == Decision(2, (1,))
     assert decided(replace(loaded(1), loading_bytes=MB), absent(2, 99.9)) == Decision(2)
 
 
-def test_those_with_work_in_flight_are_drained_when_one_has_waited_long() -> None:
+def test_busy_bundles_are_drained_if_another_has_waited_long() -> None:
     busy = [loaded(1, 5.0, in_flight=2), loaded(2, 4.0, in_flight=1)]
     wanted = absent(9, 99.0)
     assert decided(*busy, wanted, now_s=99.0 + PATIENCE_S / 2) == Decision()
@@ -69,17 +69,17 @@ def test_those_with_work_in_flight_are_drained_when_one_has_waited_long() -> Non
     # It is dropped although it is wanted again: the other one comes first.
     drained = replace(draining, in_flight=0, used_s=99.5, wanted_s=99.2)
     assert decided(busy[0], drained, wanted, now_s=later_s) == Decision(9, (2,))
-    # Nobody waits any more, so it keeps running.
+    # No request waits any more, so it keeps running.
     assert decided(busy[0], draining, now_s=later_s) == Decision()
 
 
-def test_what_is_larger_than_the_bound_is_refused_and_keeps_nobody_waiting() -> None:
+def test_a_bundle_larger_than_the_limit_is_refused_and_delays_no_others() -> None:
     holdings = (absent(1, 90.0, size=21), absent(2, 95.0))
     assert decided(*holdings) == Decision(load=2, refuse=(1,))
     assert decided(absent(1, 99.0, size=20, loading=1)) == Decision(refuse=(1,))
 
 
-def test_a_former_version_is_dropped_as_soon_as_it_is_idle() -> None:
+def test_an_old_version_is_dropped_as_soon_as_it_is_idle() -> None:
     leaving = replace(loaded(1, in_flight=1), is_leaving=True)
     assert decided(leaving, loaded(2)) == Decision()
     assert decided(replace(leaving, in_flight=0), loaded(2)) == Decision(drop=(1,))
@@ -89,7 +89,7 @@ def test_a_former_version_is_dropped_as_soon_as_it_is_idle() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_bound_holds_and_all_have_their_turn(seed: int) -> None:
+def test_the_limit_holds_and_every_bundle_is_loaded(seed: int) -> None:
     """A simulation: requests come and end at random, for more bundles than fit the memory.
 
     Every wanted bundle is loaded sooner or later, however busy the others are.

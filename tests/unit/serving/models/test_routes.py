@@ -56,14 +56,14 @@ def routes() -> Routes:
         ("en", "fr", "small", "small"),  # it reports itself that it cannot
     ],
 )
-def test_the_first_that_fits_best_is_chosen(
+def test_the_first_best_match_is_chosen(
     routes: Routes, source: str | None, target: str | None, name: str | None, found: str
 ) -> None:
     assert names(routes.choose(source, target, name)) == found
     assert names(routes.choose(source, target, name)) == found  # cached
 
 
-def test_one_that_cannot_be_loaded_is_passed_over_unless_it_is_the_only_one(
+def test_an_unusable_bundle_is_skipped_unless_it_is_the_only_one(
     routes: Routes,
 ) -> None:
     assert names(routes.choose("en", "de", None, lambda one: one.name != "large")) == "small"
@@ -84,7 +84,7 @@ def test_one_that_cannot_be_loaded_is_passed_over_unless_it_is_the_only_one(
         (None, None, "huge", "model is 'huge': there are large, small, romance, brazil"),
     ],
 )
-def test_what_there_is_not_is_refused_with_what_there_is(
+def test_an_unsupported_request_is_refused_with_the_alternatives(
     routes: Routes, source: str | None, target: str | None, name: str | None, message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -92,12 +92,12 @@ def test_what_there_is_not_is_refused_with_what_there_is(
     assert str(caught.value).startswith(message)
 
 
-def test_the_languages_are_those_of_all(routes: Routes) -> None:
+def test_languages_include_those_of_all_bundles(routes: Routes) -> None:
     assert routes.languages == ("en", "de", "pt", "fr", "pt-br")
     assert len(routes.directions) == 6
 
 
-def test_a_detected_language_chooses_too(routes: Routes) -> None:
+def test_a_detected_language_chooses_the_bundle(routes: Routes) -> None:
     def chosen(*texts: str, target: str | None = "en", name: str | None = None) -> str:
         return names(routes.choose_for(texts, "Auto", target, name))
 
@@ -126,7 +126,7 @@ def test_a_detected_language_chooses_too(routes: Routes) -> None:
         ("de", "de", "large", "large", None),
     ],
 )
-def test_two_are_joined_where_none_is_direct(
+def test_two_bundles_are_joined_if_none_is_direct(
     routes: Routes,
     source: str | None,
     target: str | None,
@@ -138,7 +138,7 @@ def test_two_are_joined_where_none_is_direct(
     assert (names(route), route.via) == (found, via)
 
 
-def test_the_models_of_both_legs_are_usable_if_there_are_such() -> None:
+def test_usable_models_are_preferred_for_both_legs() -> None:
     both = Routes(
         [bundle("large", "de>en"), bundle("small", "de>en"), bundle("french", "en>fr")], "en"
     )
@@ -148,7 +148,7 @@ def test_the_models_of_both_legs_are_usable_if_there_are_such() -> None:
         both.choose("de", "de")
 
 
-def test_the_pairs_tell_which_way_they_go(routes: Routes) -> None:
+def test_pairs_name_their_pivot(routes: Routes) -> None:
     assert Routes(routes.bundles, "xx").pairs == routes.pairs
     found = Routes(routes.bundles, "en").pairs
     assert found[: len(routes.pairs)] == routes.pairs
@@ -156,7 +156,7 @@ def test_the_pairs_tell_which_way_they_go(routes: Routes) -> None:
     assert len({(one.source, one.target) for one in found}) == len(found)
 
 
-def test_a_detected_language_goes_through_a_pivot_too(routes: Routes) -> None:
+def test_a_detected_language_can_use_a_pivot(routes: Routes) -> None:
     pivoted = Routes(routes.bundles, "en")
     route = pivoted.choose_for([GERMAN, " "], "auto", "fr")
     assert (names(route), route.languages) == ("large romance", ("de", "en", "fr"))
@@ -169,7 +169,7 @@ def test_a_detected_language_goes_through_a_pivot_too(routes: Routes) -> None:
         pivoted.choose_for([GERMAN, FRENCH], "auto", "pt")
 
 
-def test_what_can_be_preloaded_is_listed_once() -> None:
+def test_bundles_that_can_be_preloaded_are_listed_once() -> None:
     routes = Routes([bundle("en-de", "en>de", "de>en"), bundle("other", "en>fr")], "en")
     assert routes.find("de-en").name == "en-de"
     with pytest.raises(UsageError) as caught:
@@ -189,7 +189,7 @@ def test_names_are_those_of_folders_or_links(tmp_path: Path, random_bundle: Path
         read_bundle(tmp_path / "nothing")
 
 
-def test_a_bundle_is_named_as_its_folder_and_in_a_repository_by_its_languages(
+def test_a_bundle_is_named_by_its_folder_or_its_languages(
     tmp_path: Path,
 ) -> None:
     shipped = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"

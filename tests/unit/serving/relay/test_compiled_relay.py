@@ -153,7 +153,7 @@ def asked() -> Request:
     return Request([TEXTS])
 
 
-def test_the_engine_is_told_of_the_model(triton: Triton, starting: Starting) -> None:
+def test_the_engine_gets_the_description_of_the_model(triton: Triton, starting: Starting) -> None:
     hello = Hello.unpack(starting.engine.receive(Kind.HELLO))
     assert hello == Hello("/models/translate", 3, '{"parameters": {}}')
     starting.engine.send(pack_ready("{}"))
@@ -162,12 +162,12 @@ def test_the_engine_is_told_of_the_model(triton: Triton, starting: Starting) -> 
     assert starting.engine.has_no_more()
 
 
-def test_a_refusal_is_passed_on(starting: Starting) -> None:
+def test_a_refusal_is_forwarded(starting: Starting) -> None:
     starting.engine.send(pack_refused("no bündle"))
     assert starting.initialized.result(WAIT_S) == (ErrorCode.INVALID_ARG, "no bündle")
 
 
-def test_an_engine_that_goes_is_not_waited_for(starting: Starting) -> None:
+def test_an_engine_that_disconnects_ends_the_wait(starting: Starting) -> None:
     starting.engine.go()
     assert starting.initialized.result(WAIT_S) == GONE
 
@@ -189,7 +189,7 @@ def test_a_missing_engine_is_an_error(
         assert message.startswith("DRAGOMAN_ENGINE does not name the engine's socket")
 
 
-def test_requests_go_out_whole(triton: Triton, engine: Engine) -> None:
+def test_requests_are_sent_completely(triton: Triton, engine: Engine) -> None:
     parameters = {"a": 1, "b": 1.5, "c": "ü", "d": False}
     of_generate = {"id": "r-1", **parameters}
     inputs = (
@@ -237,7 +237,7 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
     assert second.structure.released == first.structure.released == 1
 
 
-def test_when_the_engine_has_gone_every_request_fails(triton: Triton, engine: Engine) -> None:
+def test_every_request_fails_when_the_engine_has_ended(triton: Triton, engine: Engine) -> None:
     requests = [asked() for _ in range(3)]
     triton.execute(*requests)
     for _ in requests:
@@ -250,7 +250,7 @@ def test_when_the_engine_has_gone_every_request_fails(triton: Triton, engine: En
     assert later.failure() == GONE
 
 
-def test_requests_that_come_after_the_engine_has_gone_hold_no_memory(
+def test_requests_after_the_end_of_the_engine_hold_no_memory(
     triton: Triton, engine: Engine
 ) -> None:
     first = asked()
@@ -265,7 +265,7 @@ def test_requests_that_come_after_the_engine_has_gone_hold_no_memory(
     assert triton.take_largest_array() < MANY  # each leaked slot takes more than a byte
 
 
-def test_the_engine_is_told_which_requests_are_cancelled(triton: Triton, engine: Engine) -> None:
+def test_cancelled_requests_are_reported_to_the_engine(triton: Triton, engine: Engine) -> None:
     requests = [asked() for _ in range(3)]
     triton.execute(*requests)
     numbers = [engine.take().number for _ in requests]
@@ -337,7 +337,7 @@ def test_the_longest_frame_is_read(triton: Triton, engine: Engine) -> None:
     assert request.response().outputs == (output,)
 
 
-def test_one_that_cannot_be_read_fails_alone(triton: Triton, engine: Engine) -> None:
+def test_only_an_unreadable_request_fails(triton: Triton, engine: Engine) -> None:
     large = Tensor("text_input", DataType.BYTES, (1,), bytes((32 << 20) + 1))
     half = Tensor("text_input", DataType.BYTES, (1,), bytes(32 << 20))
     unreadable = {
@@ -352,7 +352,7 @@ def test_one_that_cannot_be_read_fails_alone(triton: Triton, engine: Engine) -> 
     assert engine.take().texts == (TEXTS,)
 
 
-def test_figures_are_published(triton: Triton, starting: Starting) -> None:
+def test_metrics_are_published(triton: Triton, starting: Starting) -> None:
     starting.engine.send(pack_figures(FIGURES), pack_ready("{}"))  # before the model is ready, too
     assert starting.is_ready()
     assert triton.metrics == [
@@ -375,8 +375,8 @@ def test_figures_are_published(triton: Triton, starting: Starting) -> None:
     triton.finalize()
 
 
-def test_figures_of_one_name_share_a_family(triton: Triton, starting: Starting) -> None:
-    """Like the buckets of a histogram, which differ in a label."""
+def test_metrics_of_one_name_share_a_family(triton: Triton, starting: Starting) -> None:
+    """For example, the buckets of a histogram differ only in a label."""
 
     def bucket(name: str, bound: str, value: float) -> Figure:
         return Figure(False, name, "Times", value, (("le", bound),))
@@ -399,7 +399,7 @@ def test_figures_of_one_name_share_a_family(triton: Triton, starting: Starting) 
     assert triton.families == 0
 
 
-def test_without_a_metrics_port_answers_come_all_the_same(triton: Triton, engine: Engine) -> None:
+def test_answers_arrive_without_a_metrics_port(triton: Triton, engine: Engine) -> None:
     triton.close_metrics_port()
     request = asked()
     triton.execute(request)
@@ -409,7 +409,7 @@ def test_without_a_metrics_port_answers_come_all_the_same(triton: Triton, engine
     assert triton.metrics == []
 
 
-def test_finalizing_cancels_what_is_in_flight(triton: Triton, engine: Engine) -> None:
+def test_finalizing_cancels_requests_in_flight(triton: Triton, engine: Engine) -> None:
     request = asked()
     triton.execute(request)
     engine.take()
@@ -418,7 +418,7 @@ def test_finalizing_cancels_what_is_in_flight(triton: Triton, engine: Engine) ->
     assert request.failure() == GONE
 
 
-def test_a_socket_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_socket_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     source, program = tmp_path / "initializes.c", tmp_path / "initializes"
     source.write_text(INITIALIZES)
     # Functions that a failed start does not call stay unresolved.

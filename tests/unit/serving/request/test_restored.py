@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 
 def restored(written: str, source: str) -> str:
-    """With the placeholders that the vocabulary writes unchanged."""
+    """A translation restored with placeholders that the vocabulary writes unchanged."""
     return Restored(written, source, [(one, one) for one in find_placeholders(source)]).text
 
 
-def test_placeholders_come_back_each_once_and_characters_are_found_again() -> None:
+def test_placeholders_are_restored_once_and_characters_keep_their_index() -> None:
     source = "one {a_b}, two {a__b} {xyz}{gone} six"
     as_written = [("{a b}", "{a_b}"), ("{a b}", "{a__b}"), ("{x}", "{xyz}"), ("{lost}", "{gone}")]
     written = "one {a b}, two {a b} {x} six"
@@ -50,7 +50,7 @@ def test_placeholders_come_back_each_once_and_characters_are_found_again() -> No
         ("{n} -mal {m}", "{n}-fold {m}", "{n}-mal {m}"),
     ],
 )
-def test_white_space_is_as_in_the_source_beside_the_same_neighbour(
+def test_white_space_beside_the_same_neighbour_equals_the_sources(
     written: str, source: str, wanted: str
 ) -> None:
     assert restored(written, source) == wanted

@@ -93,7 +93,7 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"early_stopping": 1}, "early_stopping is 1: give true or false"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(
+def test_impossible_options_are_refused_by_name(
     tokenizer: Tokenizer, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -102,7 +102,7 @@ def test_what_cannot_be_is_refused_by_name(
     assert "\n" not in str(caught.value)
 
 
-def test_plain_requests_are_searched_for_without_constraints(tokenizer: Tokenizer) -> None:
+def test_plain_requests_have_no_constraints(tokenizer: Tokenizer) -> None:
     for options in ({}, {"beam_width": 1}, {"num_return_sequences": 3, "length_penalty": 1.0}):
         _, search = plan(tokenizer, **options).of_sentence(0, "a", SOURCE)
         assert search.constraints is None
@@ -113,7 +113,7 @@ def test_plain_requests_are_searched_for_without_constraints(tokenizer: Tokenize
 
 
 def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
-    """Four tokens of text, and the end symbol on top of the maximum."""
+    """The source has four tokens of text; the end symbol is added to the maximum."""
     most, search = plan(tokenizer, max_length_ratio=1.5, min_length_ratio=0.6).of_sentence(
         0, "a", SOURCE
     )
@@ -126,14 +126,14 @@ def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
     assert search.constraints.min_tokens == 5
 
 
-def test_a_least_length_raises_the_most(tokenizer: Tokenizer) -> None:
+def test_a_minimum_length_raises_the_maximum(tokenizer: Tokenizer) -> None:
     most, _ = plan(tokenizer, min_tokens=100).of_sentence(0, "a", SOURCE)
     assert most == 101
     most, _ = plan(tokenizer, min_tokens=320).of_sentence(0, "a", SOURCE)
     assert most == 320
 
 
-def test_ratios_may_come_as_fp32(tokenizer: Tokenizer) -> None:
+def test_ratios_may_be_given_as_fp32(tokenizer: Tokenizer) -> None:
     source = (5, *range(100, 110), 3)
     for ratio in (0.7, float(np.float32(0.7))):
         assert plan(tokenizer, max_length_ratio=ratio).of_sentence(0, "a", source)[0] == 8
@@ -150,7 +150,7 @@ def test_a_term_that_cannot_be_written_is_refused(tokenizer: Tokenizer) -> None:
         planned.of_sentence(0, "Some tea.", SOURCE)
 
 
-def test_each_text_has_its_prefix_or_all_have_one(tokenizer: Tokenizer) -> None:
+def test_each_text_has_its_own_prefix_or_all_share_one(tokenizer: Tokenizer) -> None:
     for prefix in (["Das", "Ein Hund"], ["Das"], "Das"):
         planned = plan(tokenizer, 2, prefix=prefix)
         for index in (0, 1):
@@ -161,12 +161,12 @@ def test_each_text_has_its_prefix_or_all_have_one(tokenizer: Tokenizer) -> None:
             assert most == Limits().target_tokens(len(SOURCE)) + len(search.constraints.prefix)
 
 
-def test_a_prefix_leaves_room_for_more(tokenizer: Tokenizer) -> None:
+def test_a_prefix_must_leave_space_for_more_tokens(tokenizer: Tokenizer) -> None:
     with pytest.raises(InvalidRequest, match="prefix of text 1 has 2 tokens, and its translation"):
         plan(tokenizer, 2, prefix="Das ist", max_tokens=2).of_sentence(1, "a", SOURCE)
 
 
-def test_only_sentences_with_a_term_are_searched_for_otherwise(tokenizer: Tokenizer) -> None:
+def test_only_sentences_with_a_term_have_constraints(tokenizer: Tokenizer) -> None:
     planned = plan(tokenizer, glossary=json.dumps({"tea": "Tee", "iced tea": "Eistee"}))
     _, plain = planned.of_sentence(0, "A teapot.", SOURCE)
     assert (plain.constraints, plain.beam_width) == (None, 4)

@@ -25,7 +25,7 @@ def lines(draw: st.DrawFn) -> str:
 
 @settings(max_examples=500)
 @given(lines(), st.data())
-def test_each_tag_comes_once_and_elements_enclose_what_they_did(
+def test_each_tag_occurs_once_and_elements_enclose_the_same_words(
     line: str, data: st.DataObject
 ) -> None:
     tagged = TaggedSentence.of(line)
@@ -47,7 +47,7 @@ def test_each_tag_comes_once_and_elements_enclose_what_they_did(
 
 
 @given(lines())
-def test_into_the_sentence_itself_tags_go_where_they_were(line: str) -> None:
+def test_tags_inserted_into_the_same_sentence_keep_their_positions(line: str) -> None:
     tagged = TaggedSentence.of(line)
     if tagged is None:
         return
@@ -68,14 +68,14 @@ def test_into_the_sentence_itself_tags_go_where_they_were(line: str) -> None:
         ("{a}<b>{b}</b>", "{a}{b}", [Code(3, 6)]),
     ],
 )
-def test_elements_are_codes(line: str, text: str, codes: list[Code]) -> None:
+def test_elements_become_codes(line: str, text: str, codes: list[Code]) -> None:
     found = TaggedSentence.of(line)
     assert found is not None
     assert found.text == text
     assert list(found.markup.codes) == codes
 
 
-def test_tags_of_elements_that_go_on_in_other_sentences_keep_their_order() -> None:
+def test_tags_of_elements_across_sentences_keep_their_order() -> None:
     tagged = TaggedSentence.of("red</b> and <b>blue <i>it</i>")
     assert tagged is not None
     found = tagged.with_placed(PlacedCodes(((12, 12), (0, 0), (5, 7))))
@@ -88,7 +88,7 @@ def test_a_sentence_without_tags_has_none() -> None:
 
 
 def test_too_many_tags_are_left_in() -> None:
-    """As terms they count as tokens, and the number of a sentence's tokens is limited."""
+    """Tags are terms whose tokens count, and the number of a sentence's tokens is limited."""
     assert TaggedSentence.of("Tom" + "<b></b>" * 128) is not None
     assert TaggedSentence.of("Tom" + "<b></b>" * 129) is None
     assert TaggedSentence.of("<a>" * 10_000 + "Tom" + "</b>" * 10_000) is None

@@ -39,7 +39,7 @@ def test_terms_are_found_as_words(text: str, targets: tuple[str, ...]) -> None:
     assert glossary.targets_of(text) == targets
 
 
-def test_no_terms_are_no_terms() -> None:
+def test_empty_terms_are_no_terms() -> None:
     assert Glossary({}).targets_of("tea") == ()
 
 
@@ -61,7 +61,7 @@ def test_placeholders_of_all_forms_are_found(text: str, found: list[str]) -> Non
 
 
 @given(st.text(st.sampled_from("ab {}%sd<>/:.0 hw$@\n")))
-def test_a_text_is_its_placeholders_and_what_is_between(text: str) -> None:
+def test_a_text_is_split_at_its_placeholders(text: str) -> None:
     found, between = find_placeholders(text), split_at_placeholders(text)
     assert len(between) == len(found) + 1
     assert "".join(a + b for a, b in zip(between, [*found, ""], strict=True)) == text
@@ -101,7 +101,7 @@ SLOW_FORMS = re.compile(
         max_size=30,
     )
 )
-def test_the_same_placeholders_are_found_as_by_slower_forms(parts: list[str]) -> None:
+def test_the_fast_and_the_slow_patterns_find_the_same_placeholders(parts: list[str]) -> None:
     text = "".join(parts)
     assert find_placeholders(text) == SLOW_FORMS.findall(text)
 
@@ -131,7 +131,7 @@ def test_the_same_placeholders_are_found_as_by_slower_forms(parts: list[str]) ->
     ],
 )
 @pytest.mark.parametrize("before", ["", "%0", "%(a)0", "%1.", "a@a.", "http://", "<a", "{", "1"])
-def test_placeholders_take_a_time_like_the_text_is_long(before: str, repeated: str) -> None:
+def test_the_time_for_placeholders_is_proportional_to_the_text(before: str, repeated: str) -> None:
     short, long = (before + repeated * (n // len(repeated)) + "a" for n in (5_000, 20_000))
     assert fastest_s(lambda: find_placeholders(long)) < 10 * fastest_s(
         lambda: find_placeholders(short)
@@ -149,7 +149,7 @@ SMALL_WORDS = st.lists(st.sampled_from("ab-ß "), min_size=1, max_size=6).map(""
 
 
 @given(st.lists(SMALL_WORDS.filter(str.strip)), st.text(st.sampled_from("abB- ß")))
-def test_the_longest_term_counts_where_several_begin(terms: list[str], text: str) -> None:
+def test_the_longest_of_several_terms_at_a_position_counts(terms: list[str], text: str) -> None:
     folded = sorted({term.strip().casefold() for term in terms}, key=len, reverse=True)
     any_term = "|".join(map(re.escape, folded))
     found = re.findall(rf"(?<!\w)(?:{any_term})(?!\w)", text.casefold()) if terms else []
@@ -157,7 +157,7 @@ def test_the_longest_term_counts_where_several_begin(terms: list[str], text: str
     assert glossary.targets_of(text) == tuple(dict.fromkeys(found))
 
 
-def test_many_terms_that_begin_alike_take_little_longer_than_few() -> None:
+def test_many_terms_with_one_prefix_take_little_longer_than_few() -> None:
     few, many = (
         Glossary({"z": "z", **{"- " * 90 + str(i): "x" for i in range(number)}})
         for number in (9, 900)
@@ -176,7 +176,7 @@ def whole_word(text: str, word: str) -> bool:
     st.lists(st.integers(1, len(PIECES) - 1), max_size=4).map(tuple),
     st.lists(st.sampled_from(["ab", "abc", "b", "ab c", "a"]), min_size=1, max_size=3),
 )
-def test_a_token_is_forbidden_where_it_would_complete_a_word(
+def test_a_token_that_would_complete_a_word_is_forbidden(
     prefix: tuple[int, ...], words: list[str]
 ) -> None:
     constraints = Constraints(prefix=prefix, suppressed=suppressed_words(words, PIECES))

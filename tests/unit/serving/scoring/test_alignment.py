@@ -50,7 +50,7 @@ def links(pairs: str) -> list[tuple[int, int]]:
 
 @settings(max_examples=200)
 @given(st.text())
-def test_words_are_those_of_split(text: str) -> None:
+def test_words_equal_those_of_split(text: str) -> None:
     words = Words(text)
     assert len(words) == len(text.split())
     seen = ["" for _ in text.split()]
@@ -75,7 +75,7 @@ def test_every_index_is_in_range(shipped: Tokenizer, source: str, given: str) ->
 
 @settings(max_examples=200)
 @given(st.text(max_size=60))
-def test_places_in_a_text_are_in_order_and_within_it(shipped: Tokenizer, text: str) -> None:
+def test_positions_in_a_text_are_ordered_and_within_it(shipped: Tokenizer, text: str) -> None:
     pieces = shipped.pieces(text)
     assert [piece.id for piece in pieces] == shipped.encode(text)
     decoded = shipped.decode(shipped.encode(text))
@@ -91,7 +91,7 @@ def test_places_in_a_text_are_in_order_and_within_it(shipped: Tokenizer, text: s
 
 @settings(max_examples=200)
 @given(st.lists(WORD, min_size=1, max_size=8), st.sampled_from([" ", "  ", "\n", "\u3000"]))
-def test_each_word_comes_from_itself_where_each_piece_does(
+def test_identical_tokens_link_identical_words(
     shipped: Tokenizer, words: list[str], space: str
 ) -> None:
     text = space.join(words)
@@ -115,7 +115,7 @@ def test_sentences_are_counted_in_their_texts(shipped: Tokenizer) -> None:
     assert str(word_links(text, text, sentences)) == "0-0 1-1 2-2 3-3 4-4"
 
 
-def test_a_link_is_what_a_piece_looked_at_most(shipped: Tokenizer) -> None:
+def test_a_link_is_the_position_with_the_most_attention(shipped: Tokenizer) -> None:
     source, target = "coffee please", "bitte Kaffee"
     src, tgt = shipped.pieces(source), shipped.pieces(target)
     weights = np.zeros((len(tgt), len(src)), np.float32)
@@ -125,7 +125,7 @@ def test_a_link_is_what_a_piece_looked_at_most(shipped: Tokenizer) -> None:
     assert str(word_links(source, target, [Linked(src, tgt, weights)])) == "0-1 1-0"
 
 
-def test_soft_weights_of_other_sentences_are_nothing(shipped: Tokenizer) -> None:
+def test_soft_weights_of_other_sentences_are_zero(shipped: Tokenizer) -> None:
     one, two = linked(shipped, "red", "blue"), linked(shipped, "green white", "black")
     soft = json.loads(str(piece_weights("red green white", "blue black", [one, two])))
     weights = np.array(soft["weights"])
@@ -137,13 +137,13 @@ def test_soft_weights_of_other_sentences_are_nothing(shipped: Tokenizer) -> None
     assert not weights[rows:, :columns].any()
 
 
-def test_nothing_said_is_linked_to_nothing(shipped: Tokenizer) -> None:
+def test_an_empty_translation_has_no_links(shipped: Tokenizer) -> None:
     nothing = Linked(shipped.pieces("red"), [], np.zeros((0, 1), np.float32))
     assert str(word_links("red", "", [nothing])) == ""
     assert json.loads(str(piece_weights("red", "", [nothing])))["weights"] == []
 
 
-def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer) -> None:
+def test_punctuation_is_ignored_in_words_with_letters(shipped: Tokenizer) -> None:
     source, target = "red car , now", "Auto, jetzt !"
     src, tgt = shipped.pieces(source), shipped.decoded_pieces(shipped.encode(target))
     weights = np.zeros((len(tgt), len(src)), np.float32)
@@ -155,16 +155,16 @@ def test_punctuation_links_nothing_where_its_word_has_letters(shipped: Tokenizer
     assert found == [(0, 2), (1, 0), (3, 1)]
 
 
-def test_links_are_composed_over_the_words_between() -> None:
+def test_links_are_composed_through_the_pivot_words() -> None:
     first = WordLinks(frozenset({(0, 0), (1, 0), (2, 3)}))
     second = WordLinks(frozenset({(0, 1), (3, 0), (4, 2)}))
     assert str(second.after(first)) == "0-1 1-1 2-0"
 
 
-def test_weights_are_composed_whatever_the_pieces_and_line_breaks_between(
+def test_weights_are_composed_for_any_pivot_tokens_and_line_breaks(
     shipped: Tokenizer,
 ) -> None:
-    """With one vocabulary of words, and another one of letters."""
+    """One vocabulary has words, the other one letters."""
     between = "good morning all"
     words = [
         Piece(word, 0, begin, begin + len(word))

@@ -37,7 +37,7 @@ HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")
 
 @pytest.fixture(scope="module")
 def bundle(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One whose manifest names alignment heads."""
+    """A bundle whose manifest names alignment heads."""
     folder = tmp_path_factory.mktemp("assessment") / "bundle"
     shutil.copytree(random_bundle, folder)
     replace(Manifest.load(folder), alignment=HEADS).write(folder)
@@ -46,7 +46,7 @@ def bundle(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def translator(bundle: Path) -> Iterator[Translator]:
-    """In the precision of the scorer."""
+    """A translator in the scorer's precision."""
     running = Translator(bundle, EngineSettings(precision="fp32"))
     yield running
     running.close()
@@ -73,7 +73,7 @@ def assessed(translation: Translation) -> Assessment:
 TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue green"]
 
 
-def test_scores_of_tokens_add_up_to_beam_searchs(shipped: Translator) -> None:
+def test_token_scores_add_up_to_the_score_of_beam_search(shipped: Translator) -> None:
     texts = ["I would like a cup of coffee.", "Good morning!", "Tom's."]
     found = translate(shipped, texts, return_token_scores=True, num_return_sequences=3)
     every = [one for best in found for one in (best, *best.others)]
@@ -103,7 +103,7 @@ def test_links_are_those_of_the_text_that_is_returned(
     shipped: Translator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also if the vocabulary writes a placeholder differently, with another number of words."""
+    """The vocabulary may write a placeholder differently, with another number of words."""
     if is_lost:  # then the parts between placeholders are translated separately
         monkeypatch.setattr(follow_up, "find_placeholders", lambda text: [])
     text = f"Hello {placeholder}, that is a cup. {placeholder} is here."
@@ -117,7 +117,7 @@ def test_links_are_those_of_the_text_that_is_returned(
     assert ("here.", "hier.") in {(source[src], target[tgt]) for src, tgt in links}
 
 
-def test_greedy_search_has_scores_where_they_are_wanted(translator: Translator) -> None:
+def test_greedy_search_has_scores_on_request(translator: Translator) -> None:
     plain = translate(translator, TEXTS, beam_width=1)
     assert [(one.score, one.assessment) for one in plain] == [(None, None)] * 4
     found = translate(translator, TEXTS, beam_width=1, return_scores=True, length_penalty=1.3)
@@ -131,7 +131,7 @@ def test_greedy_search_has_scores_where_they_are_wanted(translator: Translator) 
 
 
 @pytest.mark.parametrize("width", [1, 4])
-def test_a_search_knows_its_confidence(translator: Translator, width: int) -> None:
+def test_a_search_returns_its_confidence(translator: Translator, width: int) -> None:
     options = {"beam_width": width, "return_confidence": True, "length_penalty": 1.3}
     quick = translate(translator, TEXTS, **options)
     right = translate(translator, TEXTS, **options, return_token_scores=True)
@@ -144,7 +144,7 @@ def test_a_search_knows_its_confidence(translator: Translator, width: int) -> No
     assert altered.assessment is not None
 
 
-def test_nothing_to_translate_is_nothing_to_doubt(translator: Translator) -> None:
+def test_text_without_words_has_full_confidence(translator: Translator) -> None:
     for options in (
         {"return_confidence": True},
         {"return_alignments": "hard"},
@@ -163,7 +163,7 @@ def test_a_translation_cut_at_the_limit_is_scored(translator: Translator) -> Non
 
 
 def test_a_translation_of_more_tokens_is_refused(translator: Translator) -> None:
-    """Parts of one, joined after placeholders were lost, may have that effect."""
+    """Joining parts of a translation after placeholders were lost can produce one."""
     pair = SentencePair((4, 11, 3), (11,) * 320, "red", complete=True)
     with pytest.raises(InvalidRequest, match="a translation of 321 tokens cannot be scored"):
         translator._assessor.assess(
@@ -198,7 +198,7 @@ def links_of(translation: Translation) -> list[str]:
     return str(assessed(translation).alignment).split()
 
 
-def test_soft_alignments_are_of_pieces(translator: Translator) -> None:
+def test_soft_alignments_link_subword_tokens(translator: Translator) -> None:
     (found,) = translate(translator, ["red blue"], return_alignments="soft", max_tokens=8)
     soft = json.loads(str(assessed(found).alignment))
     assert "".join(soft["source"]).replace("▁", " ").strip() == "red blue"
@@ -207,7 +207,7 @@ def test_soft_alignments_are_of_pieces(translator: Translator) -> None:
     assert all(0 <= sum(row) <= 1.001 for row in soft["weights"])
 
 
-def test_given_translations_are_scored_as_own_ones(shipped: Translator) -> None:
+def test_given_translations_are_scored_like_own_ones(shipped: Translator) -> None:
     texts = ["I would like a cup of coffee.", "Good morning!"]
     own = translate(shipped, texts, return_alignments="hard", return_scores=True)
     options = OptionArguments(return_alignments="hard")
@@ -243,7 +243,7 @@ def test_no_text_breaks_the_assessment(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-def test_only_what_the_scorer_computes_is_refused_by_it(
+def test_only_outputs_that_the_scorer_computes_are_refused_by_it(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, precision: Precision
 ) -> None:
     """With ONNX Runtime, searches return only token scores; with compiled code, alignments too."""
@@ -309,7 +309,7 @@ def test_given_pairs_that_cannot_be_scored_are_named(
         ("_MOST_WEIGHTS", {"return_alignments": "hard"}, "hard alignments would take"),
     ],
 )
-def test_what_would_be_too_large_is_refused(
+def test_too_large_outputs_are_refused(
     translator: Translator,
     monkeypatch: pytest.MonkeyPatch,
     limit: str,
@@ -321,7 +321,7 @@ def test_what_would_be_too_large_is_refused(
         translate(translator, TEXTS, **options)
 
 
-def test_assessed_requests_leave_nothing_for_the_collector_of_garbage(
+def test_assessed_requests_leave_nothing_for_the_garbage_collector(
     translator: Translator,
 ) -> None:
     option = OptionArguments(return_token_scores=True, return_alignments="hard")

@@ -42,7 +42,7 @@ def check(attention: Attention | None, said: int) -> Attention:
     return attention
 
 
-def test_of_its_own_translations_and_of_their_others(translator: Translator) -> None:
+def test_attention_of_translations_and_their_alternatives(translator: Translator) -> None:
     asked = options(max_tokens=6, num_return_sequences=2, target_language="de")
     for text, best in zip(
         ["red blue", "green"], translator.translate(["red blue", "green"], asked), strict=True
@@ -55,14 +55,14 @@ def test_of_its_own_translations_and_of_their_others(translator: Translator) -> 
             assert "".join(found.source[1:-1]).replace("▁", " ").strip() == text
 
 
-def test_of_given_translations(translator: Translator) -> None:
+def test_attention_of_given_translations(translator: Translator) -> None:
     (found,) = translator.score(["red"], ["blue green"], options()).future.result(60)
     attention = check(found.attention, len(found.tokens))
     assert attention.said == found.tokens
     assert attention.said[-1] == "</s>"
 
 
-def test_it_is_not_told_unasked(translator: Translator) -> None:
+def test_attention_is_returned_only_on_request(translator: Translator) -> None:
     (found,) = translator.translate(
         ["red"], OptionArguments(return_token_scores=True, max_tokens=4)
     )
@@ -80,7 +80,7 @@ def test_its_json_has_six_digits(translator: Translator) -> None:
     assert max(map(len, str(told["cross"]).strip("[]").split(", "))) <= len("0.123456]]]]")
 
 
-def test_what_cannot_be_told_is_refused(
+def test_unavailable_attention_is_refused(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InvalidRequest, match="return_attention: not with split_sentences"):
@@ -96,7 +96,7 @@ def test_what_cannot_be_told_is_refused(
     assert translator.counts == before
 
 
-def test_a_bundle_of_before_says_what_it_lacks(
+def test_an_older_bundle_reports_what_it_lacks(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graphs = {n: g for n, g in translator.manifest.graphs.items() if n != "attention"}

@@ -62,10 +62,10 @@ def sources(number: int) -> list[tuple[int, ...]]:
     ],
     ids=str,
 )
-def test_searches_tell_the_same_bits_as_scoring_what_they_found(
+def test_searches_return_the_same_bits_as_scoring_their_results(
     engine: Engine, scoring: NativeScoring, options: SearchOptions
 ) -> None:
-    """Token by token, log-probabilities and attention, whatever the options do to scores."""
+    """Compares log-probabilities and attention by token; options may change the scores."""
     options = replace(options, token_scores=True, alignment=True)
     sentences = [Sentence(src_ids, 2 * len(src_ids), options) for src_ids in sources(20)]
     for sentence, future in zip(sentences, engine.submit(sentences), strict=True):
@@ -121,8 +121,8 @@ def test_the_longest_translation_has_no_step_for_its_end(
     assert cut.attention.shape == (len(longest), 2)
 
 
-def test_attention_that_is_kept_stays_within_the_bound(engine: Engine, manifest: Manifest) -> None:
-    """As many sentences as there are rows for, all of maximum length."""
+def test_stored_attention_stays_within_the_limit(engine: Engine, manifest: Manifest) -> None:
+    """The sentences use all rows, and have maximum length."""
     limits = manifest.limits
     options = SearchOptions(4, 0.0, 1, alignment=True)
     longest = Sentence((9,) * limits.max_source_tokens, limits.max_target_tokens, options)

@@ -47,14 +47,14 @@ def pairs(number: int, seed: int = 0) -> list[Pair]:
 
 
 def longest() -> tuple[Pair, Pair]:
-    """As long as a translation may be: one that was cut, one with its end symbol."""
+    """Two translations of maximum length: one that was cut, one with its end symbol."""
     ids = tuple(np.random.default_rng(5).integers(6, 300, 320).tolist())
     return Pair((4, *ids[:9], END_ID), ids, False, True), Pair((4, END_ID), ids[1:], True, True)
 
 
 @pytest.fixture(scope="module")
 def bundle(random_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With heads to align by."""
+    """A bundle with alignment heads."""
     path = tmp_path_factory.mktemp("scoring") / "bundle"
     shutil.copytree(random_bundle, path)
     replace(Manifest.load(path), alignment=HEADS).write(path)
@@ -79,7 +79,7 @@ def by_pytorch(model: Transformer, pair: Pair) -> torch.Tensor:
     return model.project(hidden).log_softmax(-1).gather(-1, right)[0, :, 0]
 
 
-def test_log_probabilities_are_pytorchs(scorer: Scorer) -> None:
+def test_log_probabilities_equal_pytorchs(scorer: Scorer) -> None:
     model, given = tiny_model(), [*pairs(60), *longest()]
     for pair, future in zip(given, scorer.submit(given), strict=True):
         found, right = future.result(60).log_probs, by_pytorch(model, pair)
@@ -101,7 +101,7 @@ def test_a_result_does_not_depend_on_its_neighbours(scorer: Scorer) -> None:
         np.testing.assert_allclose(among.attention.sum(axis=1), 1.0, atol=1e-4)
 
 
-def test_attention_is_that_of_the_chosen_heads_and_step(bundle: Path) -> None:
+def test_attention_belongs_to_the_chosen_heads_and_step(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     (pair,) = pairs(1, seed=3)
     _, (attention,) = ScoreGraph(bundle, manifest).run_all([pair])
@@ -115,7 +115,7 @@ def test_attention_is_that_of_the_chosen_heads_and_step(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("when_read", [False, True])
-def test_the_longest_translation_is_looked_at_to_its_last_token(
+def test_attention_of_the_longest_translation_has_its_last_token(
     bundle: Path, when_read: bool
 ) -> None:
     manifest = Manifest.load(bundle)
@@ -135,7 +135,7 @@ def test_the_longest_translation_is_looked_at_to_its_last_token(
     np.testing.assert_allclose(found[-1], last, atol=TOLERANCE["fp32"])
 
 
-def test_what_is_longer_is_refused_by_name(scorer: Scorer) -> None:
+def test_too_long_pairs_are_refused_by_name(scorer: Scorer) -> None:
     cut, ended = longest()
     for pair, message in (
         (replace(cut, tgt_ids=(*cut.tgt_ids, 9)), "a translation of 321 tokens cannot be scored"),
@@ -147,7 +147,7 @@ def test_what_is_longer_is_refused_by_name(scorer: Scorer) -> None:
     assert not scorer._waiting
 
 
-def test_attention_comes_only_where_it_is_wanted(scorer: Scorer) -> None:
+def test_attention_is_returned_only_on_request(scorer: Scorer) -> None:
     (pair,) = pairs(1)
     (future,) = scorer.submit([replace(pair, attention=False)])
     assert future.result(60).attention is None
@@ -187,7 +187,7 @@ def gate(scorer: Scorer, bundle: Path) -> Iterator[Gate]:
     made.may.set()
 
 
-def test_what_nobody_wants_any_more_is_not_scored(scorer: Scorer, gate: Gate) -> None:
+def test_cancelled_pairs_are_not_scored(scorer: Scorer, gate: Gate) -> None:
     one, *others = pairs(4)
     (first,) = scorer.submit([one])
     assert gate.began.wait(60)
@@ -204,7 +204,7 @@ def test_what_nobody_wants_any_more_is_not_scored(scorer: Scorer, gate: Gate) ->
     assert gate.runs == [1, 1]
 
 
-def test_what_waits_is_bounded(bundle: Path) -> None:
+def test_the_number_of_waiting_pairs_is_limited(bundle: Path) -> None:
     scorer = Scorer(bundle, Manifest.load(bundle), most_waiting=3)
     gate = Gate(bundle, Manifest.load(bundle))
     scorer._scoring = gate
@@ -223,7 +223,7 @@ def test_what_waits_is_bounded(bundle: Path) -> None:
         scorer.submit(pairs(1))
 
 
-def test_the_more_important_go_first(scorer: Scorer, gate: Gate) -> None:
+def test_pairs_of_higher_priority_run_first(scorer: Scorer, gate: Gate) -> None:
     scorer.submit(pairs(1))
     assert gate.began.wait(60)
     order: list[str] = []
@@ -238,7 +238,7 @@ def test_the_more_important_go_first(scorer: Scorer, gate: Gate) -> None:
     assert order == ["urgent", "last"]
 
 
-def test_what_comes_later_waits_for_few_runs(scorer: Scorer, gate: Gate) -> None:
+def test_later_requests_wait_for_few_runs(scorer: Scorer, gate: Gate) -> None:
     long = Pair((4, *[11] * 98, END_ID), (11,) * 99)
     many = scorer.submit([long] * 200)
     assert gate.began.wait(60)
@@ -255,7 +255,7 @@ def test_what_comes_later_waits_for_few_runs(scorer: Scorer, gate: Gate) -> None
     assert all(future.result(60).log_probs for future in many)
 
 
-def test_a_failure_is_that_of_its_pairs_alone(scorer: Scorer, gate: Gate) -> None:
+def test_a_failure_affects_only_its_own_pairs(scorer: Scorer, gate: Gate) -> None:
     (first,) = scorer.submit(pairs(1))
     assert gate.began.wait(60)
     good = Pair((4, 11, END_ID), (11,))
@@ -270,7 +270,7 @@ def test_a_failure_is_that_of_its_pairs_alone(scorer: Scorer, gate: Gate) -> Non
 
 
 @pytest.mark.parametrize("where", ["replace", "like_lengths"])
-def test_whatever_happens_nobody_waits_in_vain(
+def test_failures_end_every_wait(
     scorer: Scorer, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -284,7 +284,7 @@ def test_whatever_happens_nobody_waits_in_vain(
     assert scorer.submit(pairs(1))[0].result(60).log_probs
 
 
-def test_a_bundle_without_the_graph_says_so(bundle: Path) -> None:
+def test_a_bundle_without_the_graph_is_refused(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     graphs = {name: graph for name, graph in manifest.graphs.items() if name != "score"}
     scorer = Scorer(bundle, replace(manifest, graphs=graphs))
@@ -293,7 +293,7 @@ def test_a_bundle_without_the_graph_says_so(bundle: Path) -> None:
     scorer.close()
 
 
-def test_runs_are_of_like_lengths_and_bounded() -> None:
+def test_runs_have_similar_lengths_and_a_size_limit() -> None:
     lengths = sorted((len(pair.tgt_ids) + 1, len(pair.src_ids)) for pair in pairs(200))
     groups = like_lengths(lengths)
     assert [one for group in groups for one in lengths[group]] == lengths

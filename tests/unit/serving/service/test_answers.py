@@ -38,7 +38,7 @@ def test_an_answer_has_an_element_for_each_text() -> None:
     assert {tensor.shape for tensor in answer.outputs} == {(1, 2)}
 
 
-def test_other_translations_follow_the_best_of_their_text() -> None:
+def test_alternatives_follow_the_best_translation_of_their_text() -> None:
     others = (Translation("Grünes.", 4, True, -2.0),)
     found = [
         Translation("Grün.", 3, True, -1.0, others),
@@ -56,7 +56,7 @@ def test_other_translations_follow_the_best_of_their_text() -> None:
     assert "scores" not in elements(of_translations(found, (), Form(7, names, (1, 2)), BUNDLE))
 
 
-def test_only_what_is_wanted_is_sent() -> None:
+def test_only_requested_outputs_are_sent() -> None:
     answer = of_translations(TRANSLATIONS, (), Form(7, ("output_tokens", "colour"), (2,)), BUNDLE)
     assert elements(answer) == {"output_tokens": [3, 2]}
 
@@ -66,7 +66,7 @@ def test_the_bundle_is_named_for_each_translation() -> None:
     assert elements(answer) == {"bundle": [BUNDLE.encode()] * 2}
 
 
-def test_a_beginning_is_followed_by_more() -> None:
+def test_a_partial_answer_is_not_the_last_one() -> None:
     answer = of_beginning("Grüß", "üß", 3, Form(7, ALL, (1,)))
     assert (answer.number, answer.last) == (7, False)
     assert elements(answer) == {
@@ -112,7 +112,7 @@ def test_every_error_of_a_stream_begins_with_its_status(error: BaseException) ->
     assert of_stream_error(error, 7).message.startswith(f"{status}: no")
 
 
-def test_only_what_nobody_expects_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_unexpected_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         of_error(InvalidRequest("no"), 7)
         assert not caplog.records

@@ -107,7 +107,7 @@ def told(connect: Connect) -> Any:
         ({"model": "first", "target_language": "en"}, "first"),
     ],
 )
-def test_a_request_is_answered_as_by_its_bundle_alone(
+def test_a_request_is_answered_as_by_its_bundle_served_alone(
     translate: Triton, folders: list[Path], options: dict[str, Any], name: str
 ) -> None:
     translate.send(request(1, TEXTS, **options))
@@ -116,7 +116,7 @@ def test_a_request_is_answered_as_by_its_bundle_alone(
 
 
 def test_the_bundles_differ(folders: list[Path]) -> None:
-    """So that the other tests here are meaningful."""
+    """The other tests here are meaningful only if the bundles differ."""
     assert alone(folders[0], TEXTS) != alone(folders[2], TEXTS)
 
 
@@ -136,7 +136,7 @@ def test_the_bundles_differ(folders: list[Path]) -> None:
         ),
     ],
 )
-def test_what_no_bundle_translates_is_refused(
+def test_unsupported_directions_are_refused(
     translate: Triton, options: dict[str, Any], message: str
 ) -> None:
     translate.send(request(1, TEXTS, **options))
@@ -171,7 +171,7 @@ def test_streams_and_scores_are_routed_too(
         assert "model is 'third'" in failure.message
 
 
-def test_info_lists_what_there_is(connect: Connect, folders: list[Path]) -> None:
+def test_info_lists_all_bundles(connect: Connect, folders: list[Path]) -> None:
     found = told(connect)
     assert [one["name"] for one in found["bundles"]] == list(DIRECTIONS)
     assert [one["identity"] for one in found["bundles"]] == [
@@ -184,7 +184,7 @@ def test_info_lists_what_there_is(connect: Connect, folders: list[Path]) -> None
     assert set(found["loaded"]) >= {"first"}
 
 
-def test_only_the_first_and_what_is_preloaded_is_loaded_at_the_start(folders: list[Path]) -> None:
+def test_only_the_first_and_preloaded_bundles_are_loaded_at_the_start(folders: list[Path]) -> None:
     for preload, loaded in (((), ["first"]), (("second", "fr-en"), list(DIRECTIONS))):
         with serving(folders, preload=preload) as connect:
             ready(connect)
@@ -197,7 +197,7 @@ def test_only_the_first_and_what_is_preloaded_is_loaded_at_the_start(folders: li
         )
 
 
-def test_a_broken_bundle_fails_its_own_requests_alone(folders: list[Path], tmp_path: Path) -> None:
+def test_a_broken_bundle_fails_only_its_own_requests(folders: list[Path], tmp_path: Path) -> None:
     copies = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders]
     for broken in copies[:2]:
         (broken / "model.safetensors").write_bytes(b"")
@@ -247,7 +247,7 @@ def test_requests_of_a_bundle_that_is_loading_wait_under_their_deadlines(
         assert texts_of(answer) == alone(folders[1], TEXTS, target_language="fr")
 
 
-def test_what_was_checked_is_not_checked_again_unless_it_has_changed(
+def test_a_checked_bundle_is_checked_again_only_if_it_has_changed(
     folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders[:2]]
@@ -283,7 +283,7 @@ def test_what_was_checked_is_not_checked_again_unless_it_has_changed(
     bundles.close()
 
 
-def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
+def test_bundles_are_dropped_for_others_and_too_little_memory_is_refused(
     folders: list[Path],
 ) -> None:
     bundles = Bundles(
@@ -309,7 +309,7 @@ def test_bundles_are_dropped_for_others_and_memory_that_is_too_small_is_refused(
         Bundles(folders, other, ModelsToServe(memory_bytes=1 << 40), lambda _: None)
 
 
-def test_nothing_is_left_of_a_dropped_bundle_though_requests_like_its_own_may_come(
+def test_nothing_is_left_of_a_dropped_bundle(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translators: weakref.WeakSet[Translator] = weakref.WeakSet()
@@ -373,7 +373,7 @@ class Client(threading.Thread):
                 self.answered[direction] += 1
 
 
-def test_the_process_never_takes_more_than_its_bound(tmp_path: Path) -> None:
+def test_the_process_never_exceeds_its_memory_limit(tmp_path: Path) -> None:
     shipped = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
     directions = ("en-de", "en-fr", "de-en", "fr-en", "de-fr", "fr-de")
     folders = []
@@ -412,7 +412,7 @@ def test_the_process_never_takes_more_than_its_bound(tmp_path: Path) -> None:
     assert most_bytes <= memory_bytes
 
 
-def test_a_new_version_takes_over_under_load_and_a_broken_one_never(
+def test_a_new_version_takes_over_under_load_but_a_broken_one_does_not(
     folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman_serving.models.changes.LOOK_S", LOOK_S)

@@ -41,7 +41,7 @@ def ends() -> Iterator[Ends]:
     made.connection.close()
 
 
-def test_frames_come_in_their_order_from_both_sides(ends: Ends) -> None:
+def test_frames_arrive_in_order_from_both_sides(ends: Ends) -> None:
     for number in range(3):
         ends.connection.send(pack_cancel(number))
         ends.far.sendall(pack_cancel(10 + number))
@@ -51,7 +51,7 @@ def test_frames_come_in_their_order_from_both_sides(ends: Ends) -> None:
     assert [unpack_cancel(body) for _, body in ends.read()] == [0, 1, 2]
 
 
-def test_a_slow_reader_does_not_hold_the_sender_up(ends: Ends) -> None:
+def test_a_slow_reader_does_not_block_the_sender(ends: Ends) -> None:
     assert not ends.connection.is_behind
     for number in range(MANY):
         ends.connection.send(LONG)
@@ -66,7 +66,7 @@ def test_a_slow_reader_does_not_hold_the_sender_up(ends: Ends) -> None:
     assert not ends.connection.is_behind
 
 
-def test_frames_of_several_threads_stay_whole(ends: Ends) -> None:
+def test_frames_of_several_threads_are_not_mixed(ends: Ends) -> None:
     def send(sender: int) -> None:
         for number in range(MANY):
             ends.connection.send(LONG if number % 4 == 0 else pack_cancel(sender * MANY + number))
@@ -87,7 +87,7 @@ def test_frames_of_several_threads_stay_whole(ends: Ends) -> None:
         assert own == [sender * MANY + number for number in range(MANY) if number % 4]
 
 
-def test_who_has_gone_is_sent_nothing(ends: Ends) -> None:
+def test_nothing_is_sent_to_a_closed_connection(ends: Ends) -> None:
     ends.far.close()
     assert list(ends.connection.frames()) == []
     for _ in range(MANY):
@@ -97,7 +97,7 @@ def test_who_has_gone_is_sent_nothing(ends: Ends) -> None:
     ends.connection.send(LONG)
 
 
-def test_who_goes_in_between_holds_nothing_up(ends: Ends) -> None:
+def test_a_reader_that_disconnects_blocks_nothing(ends: Ends) -> None:
     for _ in range(MANY):
         ends.connection.send(LONG)
     assert ends.connection.is_behind

@@ -95,17 +95,17 @@ def body_of(frame: bytes, kind: Kind) -> bytes:
 
 
 @given(HELLOS)
-def test_hellos_survive_the_way(hello: Hello) -> None:
+def test_hellos_survive_packing(hello: Hello) -> None:
     assert Hello.unpack(body_of(pack_hello(hello), Kind.HELLO)) == hello
 
 
 @given(REQUESTS)
-def test_requests_survive_the_way(request: Request) -> None:
+def test_requests_survive_packing(request: Request) -> None:
     assert Request.unpack(body_of(pack_request(request), Kind.REQUEST)) == request
 
 
 @given(OPTIONS)
-def test_options_survive_the_way(options: RequestOptions) -> None:
+def test_options_survive_packing(options: RequestOptions) -> None:
     found = RequestOptions.unpack(pack_options(options))
     assert found == options
     # True equals 1, and 1 equals 1.0.
@@ -115,11 +115,11 @@ def test_options_survive_the_way(options: RequestOptions) -> None:
 
 
 @given(ANSWERS | FAILURES)
-def test_answers_survive_the_way(answer: Answer | Failure) -> None:
+def test_answers_survive_packing(answer: Answer | Failure) -> None:
     assert unpack_answer(body_of(answer.pack(), Kind.ANSWER)) == answer
 
 
-def test_an_answer_that_no_frame_can_hold_is_an_error() -> None:
+def test_an_answer_too_large_for_a_frame_is_an_error() -> None:
     def answer(size: int) -> Answer:
         return Answer(1, (Tensor("attention", DataType.BYTES, (1,), bytes(size)),))
 
@@ -131,11 +131,11 @@ def test_an_answer_that_no_frame_can_hold_is_an_error() -> None:
 
 
 @given(FIGURES)
-def test_figures_survive_the_way(figures: list[Figure]) -> None:
+def test_metrics_survive_packing(figures: list[Figure]) -> None:
     assert unpack_figures(body_of(pack_figures(figures), Kind.FIGURES)) == figures
 
 
-def test_short_frames_survive_the_way() -> None:
+def test_short_frames_survive_packing() -> None:
     assert unpack_cancel(body_of(pack_cancel(2**64 - 1), Kind.CANCEL)) == 2**64 - 1
     assert unpack_refused(body_of(pack_refused("no bündle"), Kind.REFUSED)) == "no bündle"
     assert unpack_refused(body_of(pack_ready("{}"), Kind.READY)) == "{}"  # both contain a text
@@ -171,7 +171,7 @@ def test_damaged_tensors_have_no_elements(tensor: Tensor) -> None:
 
 
 @given(BODIES)
-def test_a_frame_that_is_cut_is_damaged(made: tuple[bytes, Unpack]) -> None:
+def test_a_truncated_frame_is_damaged(made: tuple[bytes, Unpack]) -> None:
     body, unpack = made
     unpack(body)
     for length in range(len(body)):
@@ -191,7 +191,7 @@ def test_a_wrong_byte_breaks_nothing_else(
 
 
 @given(st.lists(FRAMES.map(lambda made: made[0]), max_size=5), st.data())
-def test_frames_are_found_however_they_come(frames: list[bytes], data: st.DataObject) -> None:
+def test_frames_are_found_in_chunks_of_any_size(frames: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(frames)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=20).map(sorted))
     splitter = FrameSplitter()
@@ -213,12 +213,12 @@ def test_frames_are_found_however_they_come(frames: list[bytes], data: st.DataOb
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_frame_is_damaged(received: bytes) -> None:
+def test_invalid_frames_are_damaged(received: bytes) -> None:
     with pytest.raises(Damaged):
         list(FrameSplitter().feed(received))
 
 
-def test_frames_before_the_damage_are_given() -> None:
+def test_frames_before_the_damage_are_returned() -> None:
     frames = FrameSplitter().feed(pack_ready("{}") + pack_cancel(7) + b"\1\0\0\0\0")
     assert next(frames)[0] is Kind.READY
     assert unpack_cancel(next(frames)[1]) == 7

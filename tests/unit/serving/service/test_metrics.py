@@ -88,7 +88,7 @@ def sentences_in(frames: Iterator[tuple[Kind, bytes]]) -> list[float]:
     return [f.value for body in bodies for f in unpack_figures(body) if f.name == name]
 
 
-def test_who_does_not_read_is_sent_no_figures_and_loses_no_count(
+def test_a_slow_reader_gets_no_metrics_and_loses_no_count(
     ends: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each frame has one more sentence, so that they count the frames too."""
@@ -147,7 +147,7 @@ def test_histograms_are_counters_of_cumulative_buckets(
         assert (f"{name}_count", ()) in series
 
 
-def test_a_frame_has_no_more_figures_and_labels_than_the_relay_takes(
+def test_a_frame_has_no_more_metrics_and_labels_than_the_relay_accepts(
     ends: tuple[Connection, socket.socket],
 ) -> None:
     connection, far = ends

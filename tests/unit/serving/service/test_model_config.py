@@ -66,7 +66,7 @@ def test_info_needs_no_input() -> None:
 
 
 @pytest.mark.parametrize("model", [TRANSLATE, STREAM, SCORE])
-def test_the_shipped_configurations_hold_the_defaults(model: str) -> None:
+def test_the_shipped_configurations_have_the_defaults(model: str) -> None:
     config = read(model)
     assert config.model_transaction_policy.decoupled is (model == STREAM)
     assert request_rules(parameters_of(config)) == RequestRules()

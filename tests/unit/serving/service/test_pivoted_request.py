@@ -112,7 +112,7 @@ def last_answer(triton: Triton) -> Answer | Failure:
 
 
 @pytest.mark.parametrize("name", [None, "three"])
-def test_two_legs_are_joined_where_no_bundle_is_direct(
+def test_two_legs_are_joined_if_no_bundle_is_direct(
     connect: Connect, folders: list[Path], name: str | None
 ) -> None:
     first, last = (folders[2], folders[2]) if name else (folders[0], folders[1])
@@ -140,7 +140,7 @@ def test_direct_translations_name_no_pivot(connect: Connect) -> None:
         assert "via" not in outputs(model.answer())
 
 
-def test_options_of_the_translation_are_of_the_second_leg(
+def test_options_of_the_translation_apply_to_the_second_leg(
     connect: Connect, folders: list[Path]
 ) -> None:
     options = {"num_return_sequences": 3, "return_scores": True, "max_tokens": 5}
@@ -175,7 +175,7 @@ def test_alignments_are_composed(connect: Connect, folders: list[Path], form: st
         assert ((sums > 0) & (sums < 1.01)).all()
 
 
-def test_a_stream_is_that_of_the_second_leg(connect: Connect, folders: list[Path]) -> None:
+def test_a_stream_has_the_text_of_the_second_leg(connect: Connect, folders: list[Path]) -> None:
     _, expected = legs(folders[:2], TEXTS[1:2], repair=False)
     stream = ready(connect, STREAM)
     ask(stream, TEXTS[1:2], **GERMAN_TO_FRENCH, return_bundle=True)
@@ -195,7 +195,7 @@ def test_a_stream_is_that_of_the_second_leg(connect: Connect, folders: list[Path
 
 
 @pytest.mark.parametrize("model", [TRANSLATE, STREAM])
-def test_codes_are_those_of_the_first_leg_placed_by_the_second(
+def test_codes_of_the_first_leg_are_placed_by_the_second(
     connect: Connect, folders: list[Path], model: str
 ) -> None:
     text = TEXTS[1]
@@ -213,7 +213,7 @@ def test_codes_are_those_of_the_first_leg_placed_by_the_second(
     assert found["codes"] == [str(carried.joined(before.codes, expected.codes))]
 
 
-def test_texts_with_and_without_markup_go_together(connect: Connect) -> None:
+def test_texts_with_and_without_markup_can_be_mixed(connect: Connect) -> None:
     triton = ready(connect)
     texts = Tensor.of("text_input", DataType.BYTES, (3,), [one.encode() for one in TEXTS])
     markups = Tensor.of("markup", DataType.BYTES, (3,), [b"", b"{}", b'{"codes": [[0, 0]]}'])
@@ -223,7 +223,7 @@ def test_texts_with_and_without_markup_go_together(connect: Connect) -> None:
     assert [json.loads(one)["codes"] for one in found["codes"]] == [[], [], [[0, 0]]]
 
 
-def test_tags_and_kept_words_of_the_shipped_model_arrive_in_both_legs() -> None:
+def test_tags_and_kept_words_pass_through_both_legs() -> None:
     text = (
         "Rufen Sie die <b>Funktion</b> <code>get_size</code> auf, um die <a>rote Tür</a> zu öffnen."
     )
@@ -258,7 +258,7 @@ def test_tags_and_kept_words_of_the_shipped_model_arrive_in_both_legs() -> None:
         ({"source_language": "fr"}, "no model translates from 'fr' into 'fr': there are en-de"),
     ],
 )
-def test_what_cannot_go_through_a_pivot_is_refused_by_name(
+def test_options_that_exclude_a_pivot_are_refused_by_name(
     connect: Connect, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = TEXTS[0]
@@ -303,7 +303,7 @@ def _ask_with_input(triton: Triton, text: str, name: str, value: str) -> None:
     triton.send(pack_request(request_of(1, 0, GERMAN_TO_FRENCH, tuple(OUTPUTS), inputs)))
 
 
-def test_scores_are_of_direct_models_alone(connect: Connect) -> None:
+def test_scores_come_only_from_direct_models(connect: Connect) -> None:
     score = ready(connect, SCORE)
     score.send(pairs(1, ["red"], ["blue"], **GERMAN_TO_FRENCH))
     failure = score.answer()
@@ -311,7 +311,7 @@ def test_scores_are_of_direct_models_alone(connect: Connect) -> None:
     assert failure.message == "no model translates from 'de' into 'fr' directly"
 
 
-def test_info_tells_pairs_with_their_models(connect: Connect) -> None:
+def test_info_lists_pairs_with_their_models(connect: Connect) -> None:
     info = ready(connect, INFO)
     info.send(pack_request(request_of(1, 0, {}, (INFO,), ())))
     found = json.loads(outputs(info.answer())[INFO][0])

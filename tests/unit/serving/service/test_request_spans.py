@@ -105,7 +105,7 @@ def test_several_sentences_are_counted_together(traced: Traced) -> None:
     assert decode["dragoman.output_tokens"] > decode["dragoman.steps"] > 3
 
 
-def test_a_translation_that_was_cut_says_so(traced: Traced) -> None:
+def test_a_cut_translation_is_recorded(traced: Traced) -> None:
     traced.ask(TEXTS[:1], max_tokens=2)
     decode = values(traced.spans["decode"])
     assert decode["dragoman.finish_reason"] == "length"
@@ -183,7 +183,7 @@ def test_a_failure_of_every_model_names_its_request(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Before the search begins, and after it has ended."""
+    """The failure may occur before the search begins or after it has ended."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("a text")

@@ -35,14 +35,14 @@ def test_texts_keep_their_shape() -> None:
     assert RequestReader(RULES).read(nothing, needs_texts=False).texts == []
 
 
-def test_missing_texts_are_named_before_the_option_that_was_meant_for_them() -> None:
+def test_missing_texts_are_named_before_their_option() -> None:
     misspelt = request_of(1, 0, {"text": "red"}, (), ())
     assert refusal(misspelt) == "text_input is missing"
     lone_target = Tensor.of("target_input", DataType.BYTES, (1, 1), [b"red"])
     assert refusal(request_of(1, 0, {}, (), (lone_target,))) == "text_input is missing"
 
 
-def test_options_come_as_inputs_or_parameters() -> None:
+def test_options_may_be_inputs_or_parameters() -> None:
     by_input = asked(
         Tensor.of("target_language", DataType.BYTES, (1, 1), [b"en"]),
         Tensor.of("beam_width", DataType.INT32, (1, 1), [4]),
@@ -59,7 +59,7 @@ def test_options_come_as_inputs_or_parameters() -> None:
     assert RequestReader(RULES).read(by_parameter).wanted.options == right
 
 
-def test_options_that_are_known_are_not_read_again() -> None:
+def test_known_options_are_not_parsed_again() -> None:
     reader = RequestReader(RULES)
     first, again = reader.read(asked(beam_width=1)), reader.read(asked(beam_width=1))
     assert again.wanted is first.wanted
@@ -73,7 +73,7 @@ def test_options_that_are_known_are_not_read_again() -> None:
     assert len(reader) <= 256
 
 
-def test_each_request_has_its_own_time() -> None:
+def test_each_request_has_its_own_timeout() -> None:
     reader = RequestReader(RULES)
     first, second = (reader.read(asked(timeout_us=us)).urgency for us in (1_000_000, 2_000_000))
     assert first.deadline_s is not None
@@ -81,12 +81,12 @@ def test_each_request_has_its_own_time() -> None:
     assert second.deadline_s > first.deadline_s
 
 
-def test_tritons_own_parameters_are_no_options() -> None:
+def test_tritons_own_parameters_are_not_options() -> None:
     request = asked(sequence_id=1, sequence_start=True, sequence_end=True, priority=2, timeout=3)
     assert RequestReader(RULES).read(request).wanted.options == {}
 
 
-def test_a_row_of_texts_may_bring_its_option_for_each() -> None:
+def test_an_option_may_be_repeated_for_each_text() -> None:
     three = Tensor.of("beam_width", DataType.INT32, (3, 1), [2, 2, 2])
     assert RequestReader(RULES).read(asked(three)).wanted.options == {"beam_width": 2}
 
@@ -133,11 +133,11 @@ def test_a_row_of_texts_may_bring_its_option_for_each() -> None:
         ),
     ],
 )
-def test_what_is_not_as_it_should_be_is_named(tensor: Tensor, message: str) -> None:
+def test_invalid_requests_name_the_error(tensor: Tensor, message: str) -> None:
     assert message in refusal(asked(tensor))
 
 
-def test_priorities_need_the_operators_leave() -> None:
+def test_priorities_need_the_operators_permission() -> None:
     allowed = RequestRules(priorities=True)
     assert RequestReader(allowed).read(asked(queue_priority=9)).urgency.priority == 9
     assert RequestReader(allowed).read(asked()).urgency.priority == 0
@@ -157,7 +157,7 @@ def test_priorities_need_the_operators_leave() -> None:
         (asked(timeout=2**62), 300.0),
     ],
 )
-def test_the_shortest_time_counts(request_: Request, allowed_s: float) -> None:
+def test_the_shortest_timeout_counts(request_: Request, allowed_s: float) -> None:
     before_s = time.monotonic()
     deadline_s = RequestReader(RULES).read(request_).urgency.deadline_s
     assert deadline_s is not None

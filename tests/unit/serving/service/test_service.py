@@ -80,7 +80,7 @@ def test_a_request_is_answered(translate: Triton) -> None:
     assert texts_of(answer)[0] == "Ich habe Hunger."
 
 
-def test_many_requests_are_answered_each(translate: Triton) -> None:
+def test_many_requests_are_all_answered(translate: Triton) -> None:
     texts = [f"I have {number} apples." for number in range(50)]
     for number, text in enumerate(texts):
         translate.send(request(100 + number, [text]))
@@ -105,7 +105,7 @@ def test_many_requests_are_answered_each(translate: Triton) -> None:
         ),
     ],
 )
-def test_a_bad_request_fails_alone(translate: Triton, frame: bytes, message: str) -> None:
+def test_only_a_bad_request_fails(translate: Triton, frame: bytes, message: str) -> None:
     translate.send(frame)
     answer = translate.answer()
     assert isinstance(answer, Failure)
@@ -115,7 +115,7 @@ def test_a_bad_request_fails_alone(translate: Triton, frame: bytes, message: str
     assert texts_of(translate.answer()) == ["Ich habe Hunger."]
 
 
-def test_a_cancelled_request_is_given_up(translate: Triton) -> None:
+def test_a_cancelled_request_is_ended(translate: Triton) -> None:
     translate.send(request(7, MUCH, beam_width=8))
     translate.send(pack_cancel(7))
     translate.send(pack_cancel(99))  # an unknown request
@@ -137,7 +137,7 @@ def test_a_stream_grows_to_the_whole_translation(translate: Triton, stream: Trit
     assert all(whole.startswith(text) for text in texts)
 
 
-def test_streams_fail_each_alone(stream: Triton) -> None:
+def test_each_stream_fails_separately(stream: Triton) -> None:
     stream.send(request(1, ["a", "b"]))
     stream.send(request(2, [TEXT], timeout=1))
     long = request(3, [" ".join(MUCH[:50])], split_sentences=True, beam_width=8)
@@ -189,7 +189,7 @@ def test_scoring_needs_the_model_translate() -> None:
         assert model.answer() == Failure(7, ErrorCode.UNAVAILABLE, message)
 
 
-def test_info_describes_what_is_served(connect: Connect, translate: Triton) -> None:
+def test_info_describes_the_served_models(connect: Connect, translate: Triton) -> None:
     model = connect()
     assert model.introduce(hello(model=INFO)) is None
     model.send(pack_request(request_of(5, 0, {"timeout": 1}, (INFO,), ())))
@@ -215,7 +215,7 @@ def scoring_model(connect: Connect) -> Triton:
     return model
 
 
-def test_hanging_up_gives_everything_up(translate: Triton, stream: Triton) -> None:
+def test_disconnecting_cancels_everything(translate: Triton, stream: Triton) -> None:
     stream.send(request(1, [" ".join(MUCH[:100])], split_sentences=True, beam_width=8))
     stream.close()
     cancelled = 0.0
@@ -230,7 +230,7 @@ def figure(body: bytes, name: str) -> float:
     return value
 
 
-def test_figures_follow_the_work(translate: Triton) -> None:
+def test_metrics_follow_the_work(translate: Triton) -> None:
     before = 1.0
     while before:  # until metrics of earlier requests are sent
         kind, body = translate.receive()
@@ -260,7 +260,9 @@ def test_figures_follow_the_work(translate: Triton) -> None:
         ),
     ],
 )
-def test_what_cannot_be_loaded_is_refused(connect: Connect, wrong: Hello, message: str) -> None:
+def test_a_model_that_cannot_be_loaded_is_refused(
+    connect: Connect, wrong: Hello, message: str
+) -> None:
     model = connect()
     assert message in str(model.introduce(wrong))
     with pytest.raises(EOFError):
@@ -292,7 +294,7 @@ def test_garbage_is_refused(connect: Connect, garbage: bytes) -> None:
 
 
 @pytest.mark.parametrize("garbage", [HTTP, b"\5\0\0\0\2\xff\0\0\0", b"\1\0\0\0\3"])
-def test_a_model_that_cannot_be_understood_is_the_end(garbage: bytes) -> None:
+def test_an_unreadable_model_closes_the_connection(garbage: bytes) -> None:
     failures: list[Exception] = []
     with served(failures.append) as connecting:
         model = connecting()
@@ -303,13 +305,13 @@ def test_a_model_that_cannot_be_understood_is_the_end(garbage: bytes) -> None:
     assert [type(failure) for failure in failures] == [Damaged]
 
 
-def test_requests_before_the_hello_are_nobodys(connect: Connect, translate: Triton) -> None:
+def test_requests_before_the_hello_are_ignored(connect: Connect, translate: Triton) -> None:
     model = connect()
     model.send(request(7, ["a"]) + pack_cancel(7))
     assert model.introduce(hello(model=STREAM)) is None
 
 
-def test_a_stopped_server_goes_on_until_all_have_hung_up() -> None:
+def test_a_stopped_server_runs_until_all_models_have_disconnected() -> None:
     listening, path = listen()
     server = Server(listening)
     serving = threading.Thread(target=server.serve, daemon=True)
@@ -325,7 +327,7 @@ def test_a_stopped_server_goes_on_until_all_have_hung_up() -> None:
     remove(path)
 
 
-def test_what_is_loaded_outlives_a_triton_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loaded_models_outlive_a_triton_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Hello] = []
 
     def open_noted(hello: Hello, *more: Any) -> Bundles:

@@ -43,7 +43,7 @@ def shipped() -> Iterator[Translator]:
 def test_an_empty_text_is_an_empty_translation(
     shipped: Translator, options: dict[str, Any]
 ) -> None:
-    """Alone and beside others, which it does not change; no search sees it."""
+    """It needs no search, and does not change the translations of other texts beside it."""
     text, empty = "I am hungry.", ("", "  \n\t\u00a0")
     (expected,) = shipped.translate([text], options)
     before = shipped.counts
@@ -108,7 +108,7 @@ def test_codes_of_a_text_that_stays_keep_their_places(shipped: Translator) -> No
 
 
 @pytest.mark.parametrize("splits", [False, True])
-def test_a_text_that_is_tags_alone_keeps_them(shipped: Translator, splits: bool) -> None:
+def test_a_text_of_only_tags_keeps_them(shipped: Translator, splits: bool) -> None:
     options = {"keep_placeholders": True, "split_sentences": splits, "return_confidence": True}
     texts = ["<b></b> <br>", "<b>Good morning.</b>"]
     found = shipped.translate(texts, {**options, "target_language": "de"})

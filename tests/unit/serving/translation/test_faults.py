@@ -117,7 +117,7 @@ def test_a_loop_is_named_and_repaired(shipped: Translator) -> None:
         ({"coverage_penalty": 0.2}, False),
     ],
 )
-def test_searches_with_results_of_their_own_are_not_repaired(
+def test_searches_with_special_results_are_not_repaired(
     shipped: Translator, options: dict[str, Any], repairs: bool
 ) -> None:
     limits, tokenizer = shipped.manifest.limits, shipped.manifest.open_tokenizer(BUNDLE)
@@ -156,7 +156,7 @@ def answering(*outcomes: Hypothesis | Exception) -> tuple[Submit, list[Sentence]
     return submit, asked
 
 
-def test_only_what_is_faulty_is_searched_for_again() -> None:
+def test_only_faulty_translations_are_searched_for_again() -> None:
     submit, asked = answering(GOOD)
     assert repair([GOOD, LOOP], submit) == [GOOD, GOOD]
     assert [one.src_ids for one in asked] == [SENTENCES[1].src_ids]
@@ -168,14 +168,14 @@ def test_only_what_is_faulty_is_searched_for_again() -> None:
     assert asked[0].options.constraints.min_tokens == 12
 
 
-def test_a_first_translation_is_kept_where_the_second_is_no_better() -> None:
+def test_the_first_translation_is_kept_unless_the_second_is_better() -> None:
     cut = Hypothesis(tuple(range(30)), None, False)
     for second in (LOOP, SHORT, cut):
         submit, _ = answering(second, GOOD)
         assert repair([LOOP, LOOP], submit) == [LOOP, GOOD]
 
 
-def test_a_second_search_that_fails_costs_no_translation() -> None:
+def test_a_failed_second_search_keeps_the_first_translation() -> None:
     submit, _ = answering(DeadlineExceeded("late"), GOOD)
     assert repair([LOOP, LOOP], submit) == [LOOP, GOOD]
 

@@ -87,7 +87,7 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
     ],
     ids=str,
 )  # fmt: skip
-def test_it_says_what_the_oracle_says(
+def test_translations_equal_the_oracles(
     translator: Translator,
     model: Transformer,
     tokenizer: Tokenizer,
@@ -115,7 +115,9 @@ def test_it_says_what_the_oracle_says(
                 assert one.score == pytest.approx(hypothesis.score(asked.alpha), abs=1e-3)
 
 
-def test_terms_are_said(translator: Translator, model: Transformer, tokenizer: Tokenizer) -> None:
+def test_terms_are_generated(
+    translator: Translator, model: Transformer, tokenizer: Tokenizer
+) -> None:
     terms = {"tea": "Kaffee", "station": "Haltestelle", "boston": "Hamburg", "home": "Hause an"}
     found = translate(translator, TEXTS, glossary=json.dumps(terms), beam_width=8)
     plain = translate(translator, TEXTS, beam_width=8)
@@ -134,7 +136,7 @@ def test_terms_are_said(translator: Translator, model: Transformer, tokenizer: T
         assert translation.text == tokenizer.decode(right.ids)
 
 
-def test_alternatives_go_on_from_different_tokens(translator: Translator) -> None:
+def test_alternatives_continue_from_different_tokens(translator: Translator) -> None:
     (found,) = translate(
         translator, TEXTS[:1], prefix="Ich", num_return_sequences=4, return_alternatives=True
     )
@@ -162,7 +164,7 @@ def test_alternatives_with_more_rows_than_a_worker_has_are_the_same(translator: 
         ]
 
 
-def test_samples_depend_on_their_seed_alone(translator: Translator) -> None:
+def test_samples_depend_only_on_their_seed(translator: Translator) -> None:
     options = {"temperature": 1.0, "seed": 11, "num_return_sequences": 4}
     together = translate(translator, TEXTS, **options)
     for text, found in zip(TEXTS, together, strict=True):
@@ -179,8 +181,8 @@ def test_samples_depend_on_their_seed_alone(translator: Translator) -> None:
     assert len(free) > 1
 
 
-def test_coverage_is_what_was_looked_at(translator: Translator, tokenizer: Tokenizer) -> None:
-    """By hand, from the weights of soft alignments."""
+def test_coverage_is_computed_from_attention(translator: Translator, tokenizer: Tokenizer) -> None:
+    """The test computes coverage from the weights of soft alignments."""
     wanted: dict[str, Any] = {"num_return_sequences": 4, "return_alignments": "soft"}
     changed = 0
     for text in TEXTS:
@@ -199,7 +201,7 @@ def test_coverage_is_what_was_looked_at(translator: Translator, tokenizer: Token
     assert changed
 
 
-def test_coverage_ranks_what_the_beam_has_found(translator: Translator) -> None:
+def test_coverage_reranks_the_beam(translator: Translator) -> None:
     plain = translate(translator, TEXTS, num_return_sequences=4)
     for penalty in (1e-6, 5.0):
         found = translate(translator, TEXTS, num_return_sequences=4, coverage_penalty=penalty)
@@ -274,7 +276,7 @@ def test_placeholders_survive(
 @given(
     st.lists(st.tuples(words | placeholders, st.sampled_from(["", " "])), min_size=1, max_size=6)
 )
-def test_white_space_within_tags_is_as_in_the_text(
+def test_white_space_within_tags_equals_the_texts(
     translator: Translator, parts: list[tuple[str, str]]
 ) -> None:
     text = "".join(word + gap for word, gap in parts).strip()
@@ -287,7 +289,7 @@ def test_white_space_within_tags_is_as_in_the_text(
         assert after == before
 
 
-def test_placeholders_keep_within_the_limit(translator: Translator) -> None:
+def test_placeholders_stay_within_the_limit(translator: Translator) -> None:
     text = "Please {a} call {b} me {c} when {d} you {e} are {f} at {g} home."
     (found,) = translate(translator, [text], keep_placeholders=True, max_tokens=12)
     assert found.output_tokens <= 12

@@ -21,7 +21,7 @@ def preparation() -> Iterator[Preparation]:
     running.close()
 
 
-def test_parts_of_requests_take_turns(preparation: Preparation) -> None:
+def test_requests_are_prepared_in_turns(preparation: Preparation) -> None:
     may_begin = threading.Event()
     preparation.submit(lambda: may_begin.wait(WAIT_S), Turns())
     order: list[str] = []
@@ -34,7 +34,7 @@ def test_parts_of_requests_take_turns(preparation: Preparation) -> None:
     assert "".join(order) == "a1b2c"
 
 
-def test_a_part_that_fails_fails_alone(preparation: Preparation) -> None:
+def test_only_the_failing_part_fails(preparation: Preparation) -> None:
     failing = preparation.submit(partial("abc".index, "d"), Turns())
     with pytest.raises(ValueError, match="substring not found"):
         failing.result(WAIT_S)
@@ -53,7 +53,7 @@ def test_a_cancelled_part_is_not_run(preparation: Preparation) -> None:
     assert ran == [2]
 
 
-def test_closing_runs_what_waits_and_takes_no_more() -> None:
+def test_closing_runs_waiting_parts_and_accepts_no_more() -> None:
     preparation = Preparation()
     found = [preparation.submit(lambda: 1, Turns()) for _ in range(9)]
     preparation.close()
@@ -72,7 +72,9 @@ def test_closing_runs_what_waits_and_takes_no_more() -> None:
         ([1, 11], [1, 1]),
     ],
 )
-def test_a_large_request_is_prepared_in_bounded_parts(lengths: list[int], parts: list[int]) -> None:
+def test_a_large_request_is_prepared_in_parts_of_limited_size(
+    lengths: list[int], parts: list[int]
+) -> None:
     found = cut(["a" * length for length in lengths], TUNING)
     assert list(map(len, found)) == parts
     # Each text is in one part, and they keep their order.

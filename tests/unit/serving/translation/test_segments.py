@@ -38,7 +38,7 @@ def test_no_sentence_ends_within_a_placeholder(tokenizer: Tokenizer) -> None:
 
 
 @given(st.lists(st.sampled_from(["Red. ", "blue ", "<b a='X. Y'> ", "{A. B}", "3.5 "]), max_size=9))
-def test_placeholders_are_in_one_piece(tokenizer: Tokenizer, parts: list[str]) -> None:
+def test_placeholders_are_not_split(tokenizer: Tokenizer, parts: list[str]) -> None:
     text = "".join(parts)
     found = sentences(text, tokenizer, MOST_TOKENS)
     for placeholder in ("<b a='X. Y'>", "{A. B}"):
@@ -62,7 +62,7 @@ def test_tags_that_become_codes_do_not_count(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize("part", ["Open {} now, please.", "{} is\r\n here.", "It is {}. It {}."])
-def test_what_is_longer_than_a_sentence_is_kept_between_two(
+def test_kept_text_longer_than_a_sentence_stays_between_two(
     tokenizer: Tokenizer, part: str
 ) -> None:
     long = f"https://a.org/{'x1/' * MOST_TOKENS}a"

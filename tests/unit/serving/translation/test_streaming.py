@@ -49,7 +49,7 @@ def test_a_short_text_grows_by_every_token() -> None:
     assert stream.read() == "w0 w1 w2\nw7 w8 "
 
 
-def test_line_breaks_come_with_the_whole_sentence() -> None:
+def test_line_breaks_are_sent_with_the_complete_sentence() -> None:
     breaks = LineBreaks.of("a b\nc d")
     stream, (only,) = begin(["- ", SENTENCE, breaks, "\n"])
     (tell,) = stream.reports(1)
@@ -59,7 +59,7 @@ def test_line_breaks_come_with_the_whole_sentence() -> None:
     assert stream.read() == "- w1 w2\nw3 w4\n"
 
 
-def test_all_that_is_read_of_a_long_text_is_bounded() -> None:
+def test_the_total_read_of_a_long_text_is_linear() -> None:
     """Ten times the text takes ten times as long, not a hundred times."""
 
     def characters_read(sentences: int) -> tuple[int, int]:

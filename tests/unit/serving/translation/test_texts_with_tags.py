@@ -43,7 +43,7 @@ def tags(text: str) -> list[str]:
     ],
     ids=str,
 )
-def test_tags_stay_and_the_words_are_those_of_the_text_without(
+def test_tags_stay_and_the_words_equal_those_without_tags(
     shipped: Translator, options: dict[str, Any]
 ) -> None:
     given = DIRECTION | options
@@ -64,7 +64,7 @@ def test_tags_need_no_option_and_change_nothing_beside_them(shipped: Translator)
     assert beside[3].text == f"<b>{alone[0]}</b>"
 
 
-def test_tags_go_with_the_markup_of_other_texts(shipped: Translator) -> None:
+def test_tags_can_be_mixed_with_the_markup_of_other_texts(shipped: Translator) -> None:
     markup = ['{"codes": [[0, 1]]}', ""]
     texts = ["I am hungry.", "<b>I am hungry.</b>"]
     first, second = shipped.translate(texts, DIRECTION | {"markup": markup})
@@ -74,5 +74,5 @@ def test_tags_go_with_the_markup_of_other_texts(shipped: Translator) -> None:
 
 
 @pytest.mark.parametrize("text", ["<b></b>", "<html>", "<br/> <br/>", "<p>\n</p>\n"])
-def test_a_text_of_tags_alone_stays_as_it_is(shipped: Translator, text: str) -> None:
+def test_a_text_of_only_tags_stays_unchanged(shipped: Translator, text: str) -> None:
     assert shipped.translate([text], DIRECTION)[0].text == text

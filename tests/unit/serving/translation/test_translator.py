@@ -49,7 +49,7 @@ def wait_until_idle(translator: Translator) -> None:
 TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue green"]
 
 
-def test_a_list_is_translated_as_its_texts_are(translator: Translator) -> None:
+def test_a_list_is_translated_like_its_texts(translator: Translator) -> None:
     together = translate(translator, TEXTS)
     assert together == [translate(translator, [text])[0] for text in TEXTS]
     assert len(set(together)) > 1
@@ -69,7 +69,7 @@ def test_an_error_in_a_late_part_ends_the_request_at_once(translator: Translator
     assert translate(translator, TEXTS)
 
 
-def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> None:
+def test_a_failed_request_releases_its_space(translator: Translator) -> None:
     for _ in range(5):
         with pytest.raises(InvalidRequest, match="text 14999 has 300 tokens"):
             translate(
@@ -80,7 +80,7 @@ def test_a_request_that_fails_gives_its_space_back(translator: Translator) -> No
         wait_until_idle(translator)
 
 
-def test_a_large_request_that_is_cancelled_gives_its_space_back(translator: Translator) -> None:
+def test_a_cancelled_large_request_releases_its_space(translator: Translator) -> None:
     options = {"max_tokens": 1, "beam_width": 1}
     for pause_s in (0.0, 0.001, 0.01, 0.05, 0.1):
         asked = [translator.submit(["red"] * 9_000, options).future for _ in range(3)]
@@ -109,7 +109,7 @@ def test_a_busy_engine_refuses_before_it_tokenizes(random_bundle: Path) -> None:
         busy.close()
 
 
-def test_languages_may_be_given_from_either_side(translator: Translator) -> None:
+def test_one_of_two_languages_is_enough(translator: Translator) -> None:
     to_german = translate(translator, TEXTS)
     assert translate(translator, TEXTS, target_language="de") == to_german
     assert translate(translator, TEXTS, source_language="en") == to_german
@@ -126,14 +126,14 @@ def trilingual(three_languages: Path) -> Iterator[Translator]:
     running.close()
 
 
-def test_a_language_has_the_partner_that_it_was_taught_with(trilingual: Translator) -> None:
+def test_a_language_is_paired_as_in_training(trilingual: Translator) -> None:
     to_german = translate(trilingual, TEXTS, target_language="de")
     assert translate(trilingual, TEXTS, source_language="fr") == to_german
     to_english = translate(trilingual, TEXTS, source_language="de")
     assert translate(trilingual, TEXTS, target_language="en") == to_english != to_german
 
 
-def test_a_direction_that_was_not_taught_is_refused(trilingual: Translator) -> None:
+def test_an_untrained_direction_is_refused(trilingual: Translator) -> None:
     message = "the model does not translate from 'en' into 'fr': it has en-de, de-en, de-fr, fr-de"
     with pytest.raises(InvalidRequest, match=message):
         translate(trilingual, TEXTS, source_language="en", target_language="fr")
@@ -145,7 +145,7 @@ def test_a_direction_that_was_not_taught_is_refused(trilingual: Translator) -> N
         translate(trilingual, [german, english], **asked)
 
 
-def test_a_cut_translation_says_so(translator: Translator) -> None:
+def test_a_cut_translation_is_reported(translator: Translator) -> None:
     text = "red blue green white black pink"
     (whole,) = translator.translate([text], OptionArguments(max_tokens=300))
     (found,) = translator.translate([text], OptionArguments(max_tokens=1))
@@ -153,7 +153,7 @@ def test_a_cut_translation_says_so(translator: Translator) -> None:
     assert whole.output_tokens > 1
 
 
-def test_other_translations_come_with_the_best(translator: Translator) -> None:
+def test_alternatives_are_returned_with_the_best(translator: Translator) -> None:
     options = OptionArguments(num_return_sequences=3, beam_width=4)
     best, again = translator.translate(["red dog", "red dog"], options)
     assert best == again
@@ -172,7 +172,7 @@ def test_split_sentences_are_translated_one_by_one(translator: Translator) -> No
     assert whole == f"{parts[0]}\n\n {parts[1]} "
 
 
-def test_long_texts_are_refused_where_they_are_not_split(translator: Translator) -> None:
+def test_long_texts_are_refused_if_they_are_not_split(translator: Translator) -> None:
     text = "red blue green. " * 100
     for options in ({"split_sentences": False}, {"prefix": "pink"}, {"return_scores": True}):
         with pytest.raises(InvalidRequest, match=r"text 1 has \d+ tokens, more than 254"):
@@ -181,7 +181,7 @@ def test_long_texts_are_refused_where_they_are_not_split(translator: Translator)
 
 
 def test_texts_are_split_unless_an_option_excludes_it(translator: Translator) -> None:
-    """So that a model trained on single sentences loses no sentence."""
+    """A model trained on single sentences would otherwise lose sentences."""
     sentences = ["Red blue green.", "White pink.", "Grey brown black."]
     apart = translate(translator, sentences, max_tokens=20)
     text = " ".join(sentences)
@@ -192,8 +192,8 @@ def test_texts_are_split_unless_an_option_excludes_it(translator: Translator) ->
     assert scored.score is not None
 
 
-def test_a_model_may_want_shorter_sentences(translator: Translator) -> None:
-    """By its manifest; a request may override it."""
+def test_a_model_may_require_shorter_sentences(translator: Translator) -> None:
+    """Its manifest has the limit; a request may override it."""
     limits, tokenizer = Limits(max_sentence_tokens=20), translator._tokenizer
     given: list[tuple[dict[str, Any], int | None]] = [
         ({}, 20),
@@ -260,7 +260,7 @@ def test_a_model_may_want_shorter_sentences(translator: Translator) -> None:
         (["red"], {"source_language": "de", "target_language": "de"}, "are both 'de'"),
     ],
 )
-def test_what_cannot_be_served_is_refused_by_name(
+def test_unsupported_requests_are_refused_by_name(
     translator: Translator, texts: list[str], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -289,8 +289,8 @@ def test_no_text_breaks_the_translator(translator: Translator, text: str, split:
     assert isinstance(found, str)
 
 
-def test_requests_leave_nothing_for_the_collector_of_garbage(translator: Translator) -> None:
-    """Its runs would delay everything in flight."""
+def test_requests_leave_nothing_for_the_garbage_collector(translator: Translator) -> None:
+    """Runs of the garbage collector would delay everything in flight."""
     options = [OptionArguments(beam_width=1), OptionArguments(beam_width=4)]
     for _ in range(2):  # the first time, caches are filled
         gc.collect()
@@ -323,7 +323,7 @@ def test_a_sentence_beyond_the_limit_is_cut(translator: Translator) -> None:
         translator.translate([text], OptionArguments(split_sentences=False))
 
 
-def test_sentences_are_cut_at_a_length_that_was_asked_for(translator: Translator) -> None:
+def test_sentences_are_cut_at_the_requested_length(translator: Translator) -> None:
     clauses = ["Red blue green white,", "black pink grey brown."]
     options = OptionArguments(split_sentences=True, max_sentence_tokens=8, max_tokens=20)
     (joined,) = translator.translate([" ".join(clauses)], options)
@@ -333,14 +333,14 @@ def test_sentences_are_cut_at_a_length_that_was_asked_for(translator: Translator
 
 
 @pytest.mark.parametrize("text", ["* * *", "---\n\n===", "🙂 … 🙂", "1.\n2."])
-def test_what_holds_no_words_stays_when_split(translator: Translator, text: str) -> None:
+def test_text_without_words_stays_when_split(translator: Translator, text: str) -> None:
     (found,) = translator.translate([text], OptionArguments(split_sentences=True))
     assert (found.text, found.output_tokens, found.complete) == (text, 0, True)
     stream = translator.stream(text, OptionArguments(split_sentences=True), lambda: None)
     assert stream.future.result()[0].text == text
 
 
-def test_the_end_of_one_sentence_cuts_the_text(translator: Translator) -> None:
+def test_a_cut_sentence_marks_the_text_as_cut(translator: Translator) -> None:
     sentences = ["Red.", "Red blue green white black pink.", "Blue."]
     found = translator.translate(sentences, OptionArguments(max_tokens=40))
     limit = sorted(one.output_tokens for one in found)[-1] - 1
@@ -374,8 +374,8 @@ def test_the_layout_is_kept(translator: Translator, parts: list[str]) -> None:
     )
 
 
-def test_what_is_closed_is_freed_without_the_garbage_collector(random_bundle: Path) -> None:
-    """Its runs delay all threads; a server that often drops models disables it."""
+def test_closed_translators_are_freed_without_the_garbage_collector(random_bundle: Path) -> None:
+    """Garbage collection delays all threads; a server that often drops models disables it."""
     translator = Translator(random_bundle)
     for options in ({}, {"beam_width": 1}, {"return_token_scores": True}):
         translator.translate(["red blue", "green. white"], options)

@@ -63,7 +63,7 @@ def assert_whole(found: Path, original: Path) -> None:
     ],
     ids=["one list, safetensors", "a list a side, pickled"],
 )
-def test_a_hub_gives_what_a_folder_does(model: MarianModel, tmp_path: Path) -> None:
+def test_a_hub_gives_the_same_result_as_a_folder(model: MarianModel, tmp_path: Path) -> None:
     write_marian(tmp_path / "model", model)
     import_marian(tmp_path / "model", tmp_path / "right", name=MODEL)
     with MarianHub(tmp_path / "model").run() as running:
@@ -92,7 +92,7 @@ def test_a_hub_gives_what_a_folder_does(model: MarianModel, tmp_path: Path) -> N
         *("broken off", "too short a length", "too long a length", "slow", "busy", "a date", "odd"),
     ],
 )
-def test_what_a_server_does_for_a_while_is_overcome(
+def test_temporary_faults_of_a_server_are_overcome(
     faults: dict[str, list[Fault]], hub: MarianHub, original: Path, tmp_path: Path
 ) -> None:
     hub.faults = faults
@@ -101,7 +101,7 @@ def test_what_a_server_does_for_a_while_is_overcome(
     assert_whole(tmp_path / "found", original)
 
 
-def test_a_transfer_goes_on_where_it_broke_off_also_in_another_run(
+def test_an_interrupted_transfer_is_resumed_also_in_another_run(
     hub: MarianHub, original: Path, tmp_path: Path
 ) -> None:
     hub.faults = {WEIGHTS: [Fault(most_bytes=1000), *[Fault(most_bytes=0)] * 6]}
@@ -118,7 +118,7 @@ def test_a_transfer_goes_on_where_it_broke_off_also_in_another_run(
     assert_whole(tmp_path / "found", original)
 
 
-def test_a_file_that_changed_meanwhile_comes_whole(
+def test_a_file_that_changed_is_downloaded_completely(
     hub: MarianHub, original: Path, tmp_path: Path
 ) -> None:
     hub.faults = {WEIGHTS: [Fault(most_bytes=1000), *[Fault(most_bytes=0)] * 6]}
@@ -137,7 +137,7 @@ def test_a_digest_is_that_of_the_file(hub: MarianHub, original: Path, tmp_path: 
     assert {*fetched.digests} >= {"config.json", "vocab.json", "source.spm", "target.spm"}
 
 
-def test_a_token_goes_to_the_hub_alone(
+def test_a_token_is_sent_only_to_the_hub(
     hub: MarianHub, original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.token = "hf_secret"
@@ -163,7 +163,7 @@ def test_proxies_of_the_environment_are_used(
     assert_whole(tmp_path / "found", original)
 
 
-def test_nothing_is_fetched_offline(
+def test_nothing_is_downloaded_offline(
     hub: MarianHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -172,7 +172,7 @@ def test_nothing_is_fetched_offline(
     assert not hub.requests
 
 
-def test_a_pickle_is_not_even_fetched_where_torch_is_missing(
+def test_a_pickle_is_not_downloaded_without_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_marian(tmp_path / "model", MarianModel(pickled=True))
@@ -195,7 +195,7 @@ def test_a_pickle_is_not_even_fetched_where_torch_is_missing(
         ([Fault(410)], "source.spm: 410 Gone"),
     ],
 )
-def test_what_lasts_is_told_in_one_line(
+def test_permanent_faults_are_reported_in_one_line(
     hub: MarianHub, tmp_path: Path, faults: list[Fault], message: str
 ) -> None:
     hub.faults = {PIECES: list(faults)}
@@ -237,7 +237,7 @@ def test_what_lasts_is_told_in_one_line(
         (["Ünï/model"], "", "no such folder, and a hub's names have the form owner/model"),
     ],
 )
-def test_what_a_hub_does_not_give_is_told_and_leaves_nothing(
+def test_an_unavailable_model_is_reported_and_leaves_no_files(
     hub: MarianHub,
     tmp_path: Path,
     words: list[str],

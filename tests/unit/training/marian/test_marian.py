@@ -77,18 +77,18 @@ class Imported:
 
     @property
     def their_texts(self) -> list[str]:
-        """With the tag that selects the target language, if there is one."""
+        """The texts for `transformers`, with the tag of the target language if there is one."""
         tags = self.ours.config.imported.tags if self.ours.config.imported else {}
         tag = tags.get(self.target)
         return [f"{tag} {text}" if tag else text for text in self.our_texts]
 
     @property
     def sources(self) -> list[list[int]]:
-        """Ours."""
+        """The source ids of the texts in our vocabulary."""
         return [self.ours.tokenizer.encode_source(text, self.target) for text in self.our_texts]
 
     def our_ids(self, side: str) -> dict[int, int]:
-        """Our ids by theirs, for a side's vocabulary."""
+        """A map from the ids of `transformers` to ours, for a side's vocabulary."""
         separate = (self.folder / "target_vocab.json").exists() and side == "target"
         pieces = read_list(self.folder / ("target_vocab.json" if separate else "vocab.json"))
         tokenizer = self.ours.tokenizer.target if side == "target" else self.ours.tokenizer
@@ -124,7 +124,7 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     )
 
 
-def test_logits_are_those_of_transformers(imported: Imported) -> None:
+def test_logits_equal_those_of_transformers(imported: Imported) -> None:
     batch = imported.their_tokenizer(imported.their_texts, return_tensors="pt", padding=True)
     torch.manual_seed(1)
     config, model = imported.theirs.config, imported.ours.model
@@ -161,7 +161,7 @@ def translate(imported: Imported, network: Network, width: int, most: int) -> li
 
 
 def networks_in_fp32(bundle: Path) -> Iterator[Network]:
-    """ONNX Runtime's, and the one for GPUs with the memory of this machine."""
+    """The network of ONNX Runtime, and the one for GPUs in this machine's memory."""
     manifest, memory = Manifest.load(bundle), HostMemory()
     yield Sessions(OnnxSession(bundle, manifest, "fp32"))
     yield DeviceNetwork(manifest, OnnxRunner(bundle, manifest, "fp32", "cpu", memory), memory)
@@ -204,7 +204,7 @@ def log_probs(imported: Imported, said: list[tuple[int, ...]], most: int) -> tor
 
 
 @pytest.mark.parametrize("width", [1, WIDTH])
-def test_tokens_are_those_of_generate(imported: Imported, width: int) -> None:
+def test_tokens_equal_those_of_generate(imported: Imported, width: int) -> None:
     # Where the definitions of length penalty and of the end agree.
     options = {"length_penalty": 0.0, "early_stopping": True} if width > 1 else {}
     right = imported.generated(do_sample=False, num_beams=width, **options)
@@ -219,7 +219,7 @@ def test_tokens_are_those_of_generate(imported: Imported, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [1, WIDTH])
-def test_eight_bits_agree_where_the_model_is_sure(imported: Imported, width: int) -> None:
+def test_eight_bits_agree_if_the_model_is_certain(imported: Imported, width: int) -> None:
     manifest = Manifest.load(imported.bundle)
     right = oracle(imported, width, FEW_TOKENS)
     found = translate(imported, NativeNetwork(imported.bundle, manifest), width, FEW_TOKENS)
@@ -237,13 +237,13 @@ def test_eight_bits_agree_where_the_model_is_sure(imported: Imported, width: int
     assert sum(map(operator.eq, found, right)) > TEXTS * 0.6
 
 
-def test_graphs_compute_what_the_model_does(imported: Imported) -> None:
+def test_graphs_give_the_same_results_as_the_model(imported: Imported) -> None:
     texts = [(text, imported.target) for text in imported.our_texts[:6]]
     outcomes = list(verify(imported.bundle, texts))
     assert not [outcome for outcome in outcomes if not outcome.passed]
 
 
-def test_texts_are_cut_and_joined_as_by_transformers(imported: Imported) -> None:
+def test_texts_are_tokenized_and_joined_as_by_transformers(imported: Imported) -> None:
     tokenizer, theirs = imported.ours.tokenizer, imported.their_tokenizer
     sides = sentences(3000)
     ours = imported.our_ids("source")

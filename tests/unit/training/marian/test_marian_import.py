@@ -218,7 +218,7 @@ DAMAGED_PICKLES = (
         ),
     ],
 )
-def test_what_is_damaged_or_foreign_is_named_in_one_line(
+def test_damaged_or_unsupported_files_are_named_in_one_line(
     folder: Path, change: Change, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change(folder)
@@ -232,7 +232,7 @@ def test_what_is_damaged_or_foreign_is_named_in_one_line(
     assert not (folder / CODE_RAN).exists()
 
 
-def test_a_checkpoint_is_like_those_that_training_writes(
+def test_a_checkpoint_has_the_format_that_training_writes(
     original: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "checkpoint"
@@ -256,7 +256,7 @@ def test_a_checkpoint_is_like_those_that_training_writes(
 
 
 @pytest.mark.parametrize("most_bytes", [1000, 100_000])
-def test_a_full_disk_is_told_and_leaves_nothing(
+def test_a_full_disk_is_reported_and_leaves_no_files(
     original: Path, tmp_path: Path, most_bytes: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with files_no_larger_than(most_bytes):
@@ -265,9 +265,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_positions_may_be_stored_where_they_are_those_of_the_paper(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_positions_may_be_stored_if_they_equal_the_papers(folder: Path, tmp_path: Path) -> None:
     from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
     import_marian(folder, tmp_path / "right")
@@ -285,7 +283,7 @@ def test_positions_may_be_stored_where_they_are_those_of_the_paper(
         import_marian(folder, tmp_path / "refused")
 
 
-def test_weights_may_lie_in_the_format_of_old(folder: Path, tmp_path: Path) -> None:
+def test_weights_may_be_in_the_old_format(folder: Path, tmp_path: Path) -> None:
     import_marian(folder, tmp_path / "right")
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     shared = tensors["model.shared.weight"]
@@ -353,7 +351,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
         ),
     ],
 )
-def test_languages_come_from_files_name_or_options(
+def test_languages_are_read_from_files_name_or_options(
     name: str,
     words: dict[str, str],
     wanted: Languages,

@@ -18,7 +18,7 @@ def padded() -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_rows_sum_to_one_and_masked_places_are_zero(norm: str) -> None:
+def test_rows_sum_to_one_and_masked_positions_are_zero(norm: str) -> None:
     src_ids, keep_mask, tgt_ids = padded()
     encoder, decoder, cross = look(tiny_model(norm), src_ids, keep_mask, tgt_ids)
     assert encoder.shape == (3, 2, 4, 9, 9)
@@ -32,7 +32,7 @@ def test_rows_sum_to_one_and_masked_places_are_zero(norm: str) -> None:
         assert (cross[sentence, ..., ~keep] == 0).all()
 
 
-def test_the_weights_are_those_that_the_model_attends_by() -> None:
+def test_the_weights_equal_those_that_the_model_uses() -> None:
     # The first layer, by hand, from its embedded input.
     src_ids, keep_mask, tgt_ids = padded()
     model = tiny_model()
@@ -55,7 +55,7 @@ def test_attention_is_its_weights_times_the_values() -> None:
     )
 
 
-def test_looking_changes_nothing_and_ends() -> None:
+def test_recording_changes_nothing_and_ends() -> None:
     src_ids, keep_mask, tgt_ids = padded()
     model = tiny_model()
 

@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
         ({}, None),
     ],
 )
-def test_what_a_cpu_cannot_multiply_is_not_chosen_for_it(
+def test_a_precision_that_a_cpu_cannot_multiply_is_not_chosen(
     monkeypatch: pytest.MonkeyPatch, able: dict[str, bool], dtype: torch.dtype | None
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
@@ -31,7 +31,7 @@ def test_what_a_cpu_cannot_multiply_is_not_chosen_for_it(
 @pytest.mark.parametrize(
     ("named", "dtype"), [("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp32", None)]
 )
-def test_what_is_named_is_taken(
+def test_a_given_precision_is_used(
     monkeypatch: pytest.MonkeyPatch, named: Precision, dtype: torch.dtype | None
 ) -> None:
     for able in (True, False):

@@ -20,7 +20,7 @@ def test_layers_are_kept_from_the_first_to_the_last(
     assert spaced(had, wanted) == layers
 
 
-def test_the_layers_that_are_kept_keep_their_weights() -> None:
+def test_kept_layers_keep_their_weights() -> None:
     config = replace(tiny_config("pre"), encoder_layers=4, decoder_layers=3)
     larger = Transformer(config)
     smaller = replace(config, encoder_layers=2, decoder_layers=1)
@@ -34,8 +34,8 @@ def test_the_layers_that_are_kept_keep_their_weights() -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_units_that_do_nothing_are_the_ones_to_go(norm: str) -> None:
-    """The smaller model computes the same as the larger one without them."""
+def test_units_without_effect_are_removed(norm: str) -> None:
+    """The smaller model gives the same results as the larger one."""
     config = tiny_config(norm)
     larger = Transformer(config).eval()
     generator = torch.Generator().manual_seed(0)

@@ -43,7 +43,7 @@ def test_attention_equals_pytorchs_with_its_gradients(mask: torch.Tensor) -> Non
         assert_close(our_grad, their_grad)
 
 
-def test_shapes_are_those_the_docstrings_claim() -> None:
+def test_shapes_match_the_docstrings() -> None:
     config = tiny_config()
     model = tiny_model()
     src, tgt = torch.randint(4, 300, (2, 7)), torch.randint(4, 300, (2, 5))

@@ -44,7 +44,7 @@ def test_greedy_search_takes_the_argmax_of_every_step(model: Transformer) -> Non
         assert model.project(hidden)[0].argmax(dim=-1).tolist() == tokens
 
 
-def test_scores_are_those_of_the_tokens(model: Transformer) -> None:
+def test_scores_equal_the_sums_of_token_scores(model: Transformer) -> None:
     (src,) = sources(1)
     (found,) = beam_search(model, [src], [9], beam_width=4, alpha=0.6)
     tokens = [*found.ids, END_ID] if found.complete else list(found.ids)
@@ -114,7 +114,7 @@ def test_the_length_penalty_favours_the_longer() -> None:
         assert found.ids == right
 
 
-def test_the_limit_cuts_and_says_so() -> None:
+def test_cutting_at_the_limit_is_reported() -> None:
     model = TableModel({BEGIN_ID: {4: 1.0}, 4: {4: 1.0}})
     for width in (1, 3):
         (found,) = beam_search(model, [[9]], [4], width, 0.6)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from dragoman.kernel.errors import UsageError
 from tests.conftest import files_no_larger_than, tiny_config, tiny_model
 
 
-def test_what_is_saved_is_loaded(random_checkpoint: Callable[[str], Path]) -> None:
+def test_a_saved_checkpoint_is_loaded_unchanged(random_checkpoint: Callable[[str], Path]) -> None:
     loaded = checkpoint.load(random_checkpoint("pre"))
     for name, tensor in tiny_model("pre").state_dict().items():
         assert torch.equal(loaded.model.state_dict()[name], tensor)
@@ -39,7 +39,7 @@ def test_the_average_is_the_mean(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room_bytes", [0, 1000, 100_000])
-def test_a_full_disk_leaves_the_old_one(
+def test_a_full_disk_leaves_the_old_checkpoint(
     random_checkpoint: Callable[[str], Path], room_bytes: int
 ) -> None:
     folder = random_checkpoint("post")
@@ -56,7 +56,7 @@ def test_a_full_disk_leaves_the_old_one(
     assert list(folder.parent.iterdir()) == [folder]
 
 
-def test_one_that_cannot_be_replaced_still_stands(
+def test_a_checkpoint_that_cannot_be_replaced_is_kept(
     random_checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = random_checkpoint("post")
@@ -114,7 +114,7 @@ def test_damaged_checkpoints_are_named(random_checkpoint: Callable[[str], Path])
         checkpoint.load(folder)
 
 
-def test_a_blend_lies_between_two_models(tmp_path: Path, tokenizer_path: Path) -> None:
+def test_a_blend_is_between_two_models(tmp_path: Path, tokenizer_path: Path) -> None:
     config = RunConfig(tiny_config())
     trained, start = (tiny_model(seed=seed).state_dict() for seed in (0, 1))
     checkpoint.save(tmp_path / "start", start, config, tokenizer_path)

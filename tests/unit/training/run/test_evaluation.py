@@ -3,7 +3,7 @@ from __future__ import annotations
 from dragoman_training.run.evaluation import measure
 
 
-def test_scores_are_cased_and_signed() -> None:
+def test_scores_are_case_sensitive_and_have_signatures() -> None:
     right = ["The quick brown fox jumps over the lazy dog ."]
     assert measure(right, right).bleu == 100.0
     lowered = measure([right[0].lower()], right)

@@ -59,7 +59,7 @@ def text(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_run_keeps_what_an_imported_model_has(
+def test_a_run_keeps_the_features_of_an_imported_model(
     kind: str, text: list[Path], tmp_path: Path
 ) -> None:
     write_marian(tmp_path / "opus-mt-en-de", MODELS[kind])
@@ -94,7 +94,7 @@ def test_a_run_keeps_what_an_imported_model_has(
     assert manifests[0].all_directions == manifests[1].all_directions
 
 
-def test_what_does_not_fit_an_imported_model_is_one_line(
+def test_settings_that_do_not_fit_an_imported_model_are_refused(
     text: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_marian(tmp_path / "opus-mt-en-de", MODELS["one vocabulary"])
@@ -116,7 +116,7 @@ def test_what_does_not_fit_an_imported_model_is_one_line(
     assert "an imported vocabulary has no other pieces" in drawn
 
 
-def test_text_that_an_imported_vocabulary_cannot_write_is_left_out(
+def test_text_that_an_imported_vocabulary_cannot_encode_is_omitted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_marian(tmp_path / "opus-mt-en-de", MODELS["one vocabulary"])
@@ -203,15 +203,13 @@ def few_trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return trained(folder, domains, pairs=200, test=20, steps=80)
 
 
-def test_fine_tuning_brings_a_domain_and_forgets_nothing(
-    few_trained: Trained, tmp_path: Path
-) -> None:
+def test_fine_tuning_adds_a_domain_without_forgetting(few_trained: Trained, tmp_path: Path) -> None:
     words = ("training.steps=80", "training.optimizer=muon", "training.peak_learning_rate=4e-3")
     often = ("training.validate_every_steps=80", "training.valid_bleu_sentences=10")
     check_fine_tuning(few_trained, tmp_path / "run", *words, *often)
 
 
-def test_an_imported_model_teaches_a_student_of_some_of_its_layers(
+def test_an_imported_model_teaches_a_student_with_some_of_its_layers(
     few_trained: Trained, tmp_path: Path
 ) -> None:
     teacher, distilled = tmp_path / "teacher", tmp_path / "distilled"
@@ -239,7 +237,7 @@ def test_an_imported_model_teaches_a_student_of_some_of_its_layers(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
-def test_a_random_model_learns_two_domains(tmp_path: Path) -> None:
+def test_a_random_model_is_trained_on_two_domains(tmp_path: Path) -> None:
     domains = {"kitchen": KITCHEN, "workshop": WORKSHOP}
     models = trained(tmp_path, domains, pairs=1000, test=100, steps=300)
     words = ("training.optimizer=muon", "training.peak_learning_rate=4e-3")

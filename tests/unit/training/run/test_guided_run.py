@@ -59,9 +59,7 @@ def error_rate(folder: Path, layer: int, head: int) -> float:
     return wrong / total
 
 
-def test_a_guided_head_aligns_and_is_the_one_that_an_export_chooses(
-    text: Path, tmp_path: Path
-) -> None:
+def test_a_guided_head_aligns_and_is_chosen_by_the_export(text: Path, tmp_path: Path) -> None:
     unguided = Trainer(settings("my"), text, tmp_path / "unguided").train()
     # Word alignments are held out together with their text.
     words = ["train", "--text", str(text / "my.en"), str(text / "my.de")]
@@ -109,6 +107,6 @@ def test_a_guided_run_needs_links(text: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be_are_refused(word: str, message: str) -> None:
+def test_impossible_settings_are_refused(word: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         settings("my", GUIDED, word)

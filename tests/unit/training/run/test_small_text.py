@@ -59,7 +59,7 @@ def test_many_characters_need_a_larger_vocabulary() -> None:
     assert choose({}, chinese)["vocabulary"]["size"] > 256 + 2500
 
 
-def test_what_is_given_is_not_chosen() -> None:
+def test_given_settings_are_not_changed() -> None:
     given = {"vocabulary": {"size": 500}, "training": {"steps": 300, "cooldown_steps": 7}}
     assert choose(given, SMALL) == {
         "vocabulary": {},
@@ -74,7 +74,7 @@ def test_what_is_given_is_not_chosen() -> None:
     assert choose(long, SMALL)["training"]["steps"] == 11_000
 
 
-def test_small_text_without_a_recipe_gets_one(
+def test_small_text_without_a_recipe_gets_a_default_recipe(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = settings_for(None, ["training.seed=3"], own(tmp_path, 300), tmp_path)
@@ -105,7 +105,7 @@ def test_a_recipe_keeps_its_schedule(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert "small.toml" not in record.message
 
 
-def test_text_that_is_not_small_keeps_the_defaults(
+def test_large_text_keeps_the_defaults(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(small_text, "_MOST_PAIRS", 299)
@@ -141,7 +141,7 @@ def test_text_in_one_direction_has_half_the_tokens(tmp_path: Path) -> None:
         (None, "a\n", "my.en: no such file"),
     ],
 )
-def test_text_that_cannot_be_trained_on_is_one_line(
+def test_unusable_text_is_refused_in_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     english: str | None,
@@ -193,7 +193,7 @@ def test_the_vocabulary_is_as_large_as_the_text_allows(
     assert train(tmp_path, "run", *words) == 2
 
 
-def test_what_was_chosen_holds_when_the_run_is_resumed(tmp_path: Path) -> None:
+def test_chosen_settings_are_kept_when_the_run_is_resumed(tmp_path: Path) -> None:
     own(tmp_path, 250)
     quick = ("model.preset=tiny", "training.precision=fp32", "training.batch_tokens=8000")
     assert train(tmp_path, "whole", *quick, "training.keep_checkpoints=20") == 0
@@ -213,7 +213,7 @@ def test_what_was_chosen_holds_when_the_run_is_resumed(tmp_path: Path) -> None:
         assert torch.equal(tensor, weights(tmp_path / "whole" / "final")[name]), name
 
 
-def test_a_recipes_run_keeps_what_was_chosen(tmp_path: Path) -> None:
+def test_a_run_with_a_recipe_keeps_the_chosen_settings(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[training]\nbatch_tokens = 1000\n[model]\npreset = "tiny"\n')
     saved = settings_for(recipe, [], own(tmp_path, 300), tmp_path)
@@ -256,7 +256,7 @@ def test_a_folder_in_use_gets_no_text(tmp_path: Path) -> None:
     assert (tmp_path / "run/text/train.en").read_text() == before
 
 
-def test_a_run_that_begins_with_a_model_has_its_sizes(
+def test_a_run_that_starts_from_a_model_has_its_sizes(
     tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:
     own(tmp_path, 300)
@@ -277,7 +277,7 @@ def test_a_run_that_begins_with_a_model_has_its_sizes(
     assert further.peak_learning_rate < from_nothing.peak_learning_rate
 
 
-def test_a_start_that_is_no_model_is_one_line(
+def test_an_invalid_start_model_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own(tmp_path, 5)
@@ -285,7 +285,7 @@ def test_a_start_that_is_no_model_is_one_line(
     assert "gone: no such folder, and a hub's names" in capsys.readouterr().err
 
 
-def test_general_text_is_shown_as_often_as_ones_own(
+def test_general_text_is_used_as_often_as_the_users_text(
     tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:
     own(tmp_path, 300)
@@ -308,7 +308,7 @@ def test_general_text_is_shown_as_often_as_ones_own(
     assert checkpoint.load(tmp_path / "run" / "checkpoints/step-0000004").config.data == found.data
 
 
-def test_general_text_alone_does_not_choose_the_model(
+def test_validation_on_general_text_only_does_not_choose_the_model(
     tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:
     own(tmp_path, 20)
@@ -332,7 +332,7 @@ def test_general_text_alone_does_not_choose_the_model(
         (["--general-text", "my.en", "other.de"], "name them alike but for the language"),
     ],
 )
-def test_general_text_that_does_not_fit_is_one_line(
+def test_general_text_that_does_not_fit_is_refused_in_one_line(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own(tmp_path, 20)

@@ -49,7 +49,7 @@ def with_french(tmp_path: Path) -> Tokenizer:
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "bundle"])
-def test_a_run_begins_with_the_weights_and_vocabulary_of_another(
+def test_a_run_starts_with_the_weights_and_vocabulary_of_another(
     text: Path, tmp_path: Path, random_checkpoint: MakeBundle, random_bundle: Path, kind: str
 ) -> None:
     start = random_bundle if kind == "bundle" else random_checkpoint("post")
@@ -65,7 +65,7 @@ def test_a_run_begins_with_the_weights_and_vocabulary_of_another(
     assert main(command(text, run, *resumed)) == 0
 
 
-def test_entries_that_are_new_are_made_of_those_that_they_replace(
+def test_new_entries_are_computed_from_those_that_they_replace(
     with_french: Tokenizer, random_checkpoint: MakeBundle
 ) -> None:
     folder = random_checkpoint("post")
@@ -112,7 +112,7 @@ def test_a_run_teaches_a_model_another_language(
     torch.testing.assert_close(rows[320], old[tags].mean(dim=0))
 
 
-def test_a_run_on_other_text_cuts_it_into_fewer_pieces(
+def test_a_run_on_other_text_splits_it_into_fewer_tokens(
     tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:
     write_pairs(tmp_path / "train", [("violet", "lila"), ("orange", "orange")] * 60, ("en", "de"))
@@ -128,7 +128,7 @@ def test_a_run_on_other_text_cuts_it_into_fewer_pieces(
     torch.testing.assert_close(rows[334], old[former.tokenizer.encode(piece)].mean(dim=0))
 
 
-def test_a_smaller_model_begins_with_what_a_larger_one_leaves_it(
+def test_a_smaller_model_starts_with_weights_of_a_larger_one(
     text: Path, tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:
     start, run = random_checkpoint("post"), tmp_path / "run"
@@ -167,7 +167,7 @@ def test_another_architecture_is_refused(
         Start(random_checkpoint("post"), config)
 
 
-def test_a_model_as_large_has_as_many_entries(
+def test_the_vocabulary_of_the_start_model_keeps_its_size(
     text: Path, tmp_path: Path, random_checkpoint: MakeBundle, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
@@ -178,7 +178,7 @@ def test_a_model_as_large_has_as_many_entries(
     assert not run.exists()
 
 
-def test_what_is_no_model_is_one_line(
+def test_an_invalid_model_is_refused_in_one_line(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(text, tmp_path / "run", "--start-from", str(tmp_path / "gone"))) == 2

@@ -92,7 +92,7 @@ def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, floa
 @pytest.mark.parametrize(
     "further", [["training.optimizer=adam", "alignment.weight=0.1"], ["training.optimizer=muon"]]
 )
-def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(
+def test_a_run_killed_in_an_epoch_resumes_to_the_same_weights(
     text: Path, tmp_path: Path, further: list[str]
 ) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -117,7 +117,7 @@ def test_a_run_killed_in_an_epoch_goes_on_to_the_same_weights(
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_a_run_goes_on_in_a_later_epoch(text: Path, tmp_path: Path, dropout: float) -> None:
+def test_a_run_resumes_in_a_later_epoch(text: Path, tmp_path: Path, dropout: float) -> None:
     few = (
         "data.train=[{prefix='train',max_pairs=30,weight=0.7}]",
         f"data.subword_dropout={dropout}",
@@ -131,7 +131,7 @@ def test_a_run_goes_on_in_a_later_epoch(text: Path, tmp_path: Path, dropout: flo
     assert_same_weights(resumed, tmp_path / "whole" / "final")
 
 
-def test_a_checkpoint_of_a_former_version_is_gone_on_from(text: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_former_version_can_be_resumed(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     Trainer(settings(5), text, run).train()
     folder = run / "checkpoints" / "step-0000005"
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_a_former_version_is_gone_on_from(text: Path, tmp_path: 
     assert list(losses(run)) == [5, 10]
 
 
-def test_a_run_goes_on_with_another_optimizer(
+def test_a_run_resumes_with_another_optimizer(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
@@ -162,7 +162,7 @@ def test_a_run_goes_on_with_another_optimizer(
     assert found[40] < found[20]
 
 
-def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
+def test_a_step_in_parts_equals_the_whole_step(text: Path, tmp_path: Path) -> None:
     # So few pairs that each step has them all, whatever their order.
     words = ["data.train=[{prefix='train',max_pairs=15}]", "training.batch_tokens=1000"]
     # Rounding errors grow from step to step; a low learning rate in fp32 keeps them small.
@@ -174,7 +174,7 @@ def test_a_step_in_parts_is_the_whole_step(text: Path, tmp_path: Path) -> None:
     assert found == pytest.approx(losses(tmp_path / "whole", "valid"), abs=2e-4)
 
 
-def test_two_processes_learn_what_one_does(text: Path, tmp_path: Path) -> None:
+def test_two_processes_train_the_same_model_as_one(text: Path, tmp_path: Path) -> None:
     words = ["training.precision=fp32", "training.steps=20", "training.part_tokens=60"]
     words += ["training.peak_learning_rate=1e-3", "alignment.weight=0.1"]
     one, two = tmp_path / "one", tmp_path / "two"
@@ -214,7 +214,7 @@ runpy.run_module("dragoman", run_name="__main__")
 """
 
 
-def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path) -> None:
+def test_one_process_with_less_memory_does_not_block_the_other(text: Path, tmp_path: Path) -> None:
     words = ["training.precision=fp32", "training.steps=10", "training.part_tokens=60"]
     words += ["model.dropout=0.0", "training.peak_learning_rate=1e-3"]
     script = tmp_path / "small.py"
@@ -236,7 +236,7 @@ def test_one_process_with_less_memory_holds_nobody_up(text: Path, tmp_path: Path
     assert 1 < json.loads(path.read_text())["most_tokens"] <= 40, "of the one that has least"
 
 
-def test_a_process_that_is_gone_is_one_line(text: Path, tmp_path: Path) -> None:
+def test_a_lost_process_is_reported_in_one_line(text: Path, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
@@ -292,7 +292,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(text: Path, tmp_path: Path)
     )
 
 
-def test_a_full_disk_for_the_log_is_one_line_too(text: Path, tmp_path: Path) -> None:
+def test_a_full_disk_for_the_log_is_reported_in_one_line(text: Path, tmp_path: Path) -> None:
     trainer = Trainer(settings(100, "training.checkpoint_every_steps=100"), text, tmp_path / "run")
     with files_no_larger_than(400), pytest.raises(UsageError, match="cannot be written") as raised:
         trainer.train()
@@ -306,7 +306,7 @@ def test_a_checkpoint_of_another_size_is_refused(text: Path, tmp_path: Path) -> 
         Trainer(settings(10, "model.model_size=32"), text, tmp_path / "run", resume=True)
 
 
-def test_training_stops_when_it_gets_no_better(text: Path, tmp_path: Path) -> None:
+def test_training_stops_when_it_no_longer_improves(text: Path, tmp_path: Path) -> None:
     words = ("training.peak_learning_rate=0.3", "training.checkpoint_every_steps=10")
     run = tmp_path / "run"
     final = Trainer(settings(500, *words, "training.stop_after_validations=2"), text, run).train()
@@ -321,7 +321,7 @@ def test_training_stops_when_it_gets_no_better(text: Path, tmp_path: Path) -> No
     assert losses(run, "valid") == found
 
 
-def test_a_validation_translates_if_asked_to(text: Path, tmp_path: Path) -> None:
+def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
     words = [f"training.{word}" for word in ("stop_on=bleu", "average_last=1")]
     words += ["training.valid_bleu_sentences=5", "training.validate_every_steps=100"]
     words += ["training.peak_learning_rate=3e-3", "data.valid.0.max_pairs=12"]
@@ -374,7 +374,7 @@ def test_a_folder_in_use_is_not_overwritten(text: Path, tmp_path: Path) -> None:
             Trainer(settings(5), text, tmp_path / "run", resume=resume)
 
 
-def test_a_vocabulary_that_lies_there_is_taken_and_told_of(
+def test_an_existing_vocabulary_is_used_and_reported(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
@@ -389,7 +389,7 @@ def test_a_vocabulary_that_lies_there_is_taken_and_told_of(
         Trainer(settings(5, "vocabulary.size=330"), text, run)
 
 
-def test_one_command_trains_on_files_of_ones_own(
+def test_one_command_trains_on_the_users_files(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["train", "--text", str(text / "train.en"), str(text / "train.de")]
@@ -399,7 +399,7 @@ def test_one_command_trains_on_files_of_ones_own(
     assert checkpoint.load(final).config.data.languages == ("en", "de")
 
 
-def test_valid_text_of_ones_own_leaves_a_recipes_training_text(
+def test_the_users_validation_text_keeps_a_recipes_training_text(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["train", "--data-dir", str(text), "--out", str(tmp_path / "run")]
@@ -411,7 +411,7 @@ def test_valid_text_of_ones_own_leaves_a_recipes_training_text(
     assert data.valid == (CorpusConfig(str(text / "valid"), ("de", "en")),)
 
 
-def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
+def test_the_users_text_replaces_a_recipes_text(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('[data]\ntrain = ["a"]\nvalid = ["b"]\njoined_share = 0.5\n')
     data = resolve(recipe, [], {"train": ["mine"], "valid": []}).data
@@ -438,7 +438,7 @@ def test_text_of_ones_own_takes_the_place_of_a_recipes(tmp_path: Path) -> None:
         (["--out", "x", "--text", "my.en", "my.de", "--set", "vocabulary=5"], "expected a table"),
     ],
 )
-def test_wrong_words_get_one_line(
+def test_wrong_arguments_are_refused_in_one_line(
     words: list[str],
     message: str,
     tmp_path: Path,
@@ -464,7 +464,7 @@ def best_of(run: Path, step: int) -> tuple[float | None, str | None, int]:
     return found["best"], found["best_metric"], found["validations_since_best"]
 
 
-def test_a_best_of_another_kind_is_forgotten(text: Path, tmp_path: Path) -> None:
+def test_a_best_value_of_another_metric_is_discarded(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     bleu = ("training.stop_on=bleu", "training.valid_bleu_sentences=5", PATIENCE)
     Trainer(settings(10, *bleu), text, run).train()
@@ -482,7 +482,7 @@ def test_a_best_of_another_kind_is_forgotten(text: Path, tmp_path: Path) -> None
     assert_same_weights(final, run / "checkpoints/step-0000040")
 
 
-def test_a_best_whose_model_is_gone_is_forgotten(text: Path, tmp_path: Path) -> None:
+def test_a_best_value_whose_model_is_missing_is_discarded(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     Trainer(settings(10, PATIENCE), text, run).train()
     shutil.rmtree(run / "best")
@@ -491,7 +491,7 @@ def test_a_best_whose_model_is_gone_is_forgotten(text: Path, tmp_path: Path) -> 
     assert_same_weights(final, run / "checkpoints/step-0000020")
 
 
-def test_a_run_that_stopped_goes_on_when_it_is_made_longer(
+def test_a_stopped_run_continues_when_it_is_extended(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
@@ -510,7 +510,7 @@ def test_a_run_that_stopped_goes_on_when_it_is_made_longer(
     assert f"nothing is left to do: give more than {steps} training.steps" in caplog.text
 
 
-def test_another_plan_begins_the_next_epoch(
+def test_another_plan_starts_the_next_epoch(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -533,7 +533,9 @@ def test_another_plan_begins_the_next_epoch(
         assert pairs == {"same": 800, "weight": 800 + 720}.get(name, 1600), name
 
 
-def test_a_checkpoint_of_before_does_not_say_what_was_drawn(text: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_record_of_sampled_text_can_be_resumed(
+    text: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     Trainer(settings(5), text, run).train()
     shutil.copytree(run, former := tmp_path / "former")
@@ -545,7 +547,7 @@ def test_a_checkpoint_of_before_does_not_say_what_was_drawn(text: Path, tmp_path
     assert_same_weights(*finals)
 
 
-def test_other_text_in_the_same_files_begins_the_next_epoch(
+def test_other_text_in_the_same_files_starts_the_next_epoch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -565,14 +567,14 @@ def test_other_text_in_the_same_files_begins_the_next_epoch(
     assert "the text, batches or processes changed: starting epoch 2" in caplog.text
 
 
-def test_a_step_is_no_larger_than_it_may_be(text: Path, tmp_path: Path) -> None:
+def test_a_step_is_no_larger_than_its_limit(text: Path, tmp_path: Path) -> None:
     Trainer(settings(10), text, tmp_path / "whole").train()
     Trainer(settings(10, "training.part_tokens=700"), text, tmp_path / "parts").train()
     assert_same_weights(tmp_path / "parts/final", tmp_path / "whole/final")
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_gradients_that_are_no_numbers_spoil_no_checkpoint(
+def test_non_finite_gradients_damage_no_checkpoint(
     text: Path, tmp_path: Path, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, whole = tmp_path / "run", Gradients.add_up
@@ -597,7 +599,7 @@ def test_gradients_that_are_no_numbers_spoil_no_checkpoint(
         assert torch.isfinite(tensor).all()
 
 
-def test_what_is_no_longer_averaged_is_not_what_a_run_ends_with(text: Path, tmp_path: Path) -> None:
+def test_models_that_are_no_longer_averaged_are_not_the_result(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     Trainer(settings(10, "training.average_best=1"), text, run).train()
     final = Trainer(settings(40), text, run, resume=True).train()
@@ -606,7 +608,7 @@ def test_what_is_no_longer_averaged_is_not_what_a_run_ends_with(text: Path, tmp_
     assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
 
 
-def test_of_the_best_only_as_many_stay_as_are_wanted(tmp_path: Path) -> None:
+def test_only_the_requested_number_of_best_models_is_kept(tmp_path: Path) -> None:
     best, written = best_models(tmp_path, OptimisationConfig(average_best=1))
     for step in (1, 2):
         (tmp_path / f"best-models/step-{step:07d}").mkdir(parents=True)
@@ -615,7 +617,7 @@ def test_of_the_best_only_as_many_stay_as_are_wanted(tmp_path: Path) -> None:
     assert written == []
 
 
-def test_a_validation_that_is_no_number_is_never_the_best(tmp_path: Path) -> None:
+def test_a_non_finite_validation_is_never_the_best(tmp_path: Path) -> None:
     config = OptimisationConfig(average_best=2, stop_after_validations=3)
     best, written = best_models(tmp_path, config)
     progress = Progress(step=1)
@@ -643,7 +645,7 @@ def best_models(run: Path, config: OptimisationConfig) -> tuple[BestModels, list
     return BestModels(run, config, write), written
 
 
-def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path) -> None:
+def test_validations_distinguish_corpora_of_one_prefix(text: Path, tmp_path: Path) -> None:
     pairs = reverse_pairs(40, seed=3)
     for language, side in (("en", 0), ("de", 1), ("fr", 0)):
         lines = "".join(f"{pair[side]}\n" for pair in pairs)
@@ -678,14 +680,16 @@ def test_validations_tell_corpora_of_one_prefix_apart(text: Path, tmp_path: Path
     assert [part.max_pairs for part in learnt_parts(some, config.data.directions)] == [2, 2]
 
 
-def test_held_out_text_without_a_whole_pair_is_one_line(text: Path, tmp_path: Path) -> None:
+def test_held_out_text_without_a_complete_pair_is_refused_in_one_line(
+    text: Path, tmp_path: Path
+) -> None:
     write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
     write_pairs(tmp_path / "valid", [("one", " ")], ("en", "de"))
     with pytest.raises(UsageError, match="valid: every pair has an empty side"):
         Trainer(settings(5), tmp_path, tmp_path / "run")
 
 
-def test_patience_needs_text_to_validate_on(text: Path, tmp_path: Path) -> None:
+def test_patience_requires_validation_text(text: Path, tmp_path: Path) -> None:
     words = (PATIENCE, "data.valid=['long']", "data.max_length_tokens=20")
     write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
     write_pairs(tmp_path / "long", [("red " * 50, "blue")], ("en", "de"))
@@ -693,7 +697,7 @@ def test_patience_needs_text_to_validate_on(text: Path, tmp_path: Path) -> None:
         Trainer(settings(5, *words), tmp_path, tmp_path / "run")
 
 
-def test_a_damaged_log_is_gone_on_with(text: Path, tmp_path: Path) -> None:
+def test_a_damaged_log_is_continued(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     Trainer(settings(5), text, run).train()
     with (run / "log.jsonl").open("ab") as file:
@@ -702,13 +706,13 @@ def test_a_damaged_log_is_gone_on_with(text: Path, tmp_path: Path) -> None:
     assert list(losses(run)) == [5, 10]
 
 
-def test_a_loss_without_bounds_is_logged(tmp_path: Path) -> None:
+def test_a_very_large_loss_is_logged(tmp_path: Path) -> None:
     with RunLog(tmp_path, Progress(step=1)) as run_log:
         run_log.report_validation(Progress(step=1), Found(1e4, {}, None))
     assert losses(tmp_path, "valid") == {1: 1e4}
 
 
-def test_fp16_learns_and_goes_on_to_the_same_weights(
+def test_fp16_trains_and_resumes_to_the_same_weights(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = ("training.precision=fp16",)
@@ -772,7 +776,7 @@ def test_the_best_validations_are_averaged(text: Path, tmp_path: Path) -> None:
         resolve(None, ["training.average_best=2"])
 
 
-def test_what_did_not_fit_the_memory_is_remembered(
+def test_the_size_that_did_not_fit_the_memory_is_remembered(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = Transformer.forward
@@ -797,7 +801,7 @@ def test_what_did_not_fit_the_memory_is_remembered(
     assert progress["most_tokens"] is None, "another size of the parts forgets it"
 
 
-def test_a_validation_is_cut_where_the_memory_is_too_small(
+def test_a_validation_is_split_if_memory_is_too_small(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Trainer(settings(10), text, tmp_path / "whole").train()
@@ -822,7 +826,7 @@ def test_a_validation_is_cut_where_the_memory_is_too_small(
 
 
 @pytest.mark.parametrize("when", ["at the start", "in a step"])
-def test_too_little_memory_is_one_line(
+def test_too_little_memory_is_reported_in_one_line(
     text: Path, tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["model.feed_forward_size=1_000_000_000_000"] if when == "at the start" else []
@@ -836,7 +840,7 @@ def test_too_little_memory_is_one_line(
     assert "\n" not in str(raised.value)
 
 
-def test_a_compiled_model_learns_the_same_in_few_graphs(
+def test_a_compiled_model_trains_the_same_in_few_graphs(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Compiling the graphs to machine code takes minutes; errors would be in the graphs.
@@ -870,7 +874,7 @@ def test_a_compiled_model_learns_the_same_in_few_graphs(
     assert len(graphs) == 1, "dropout does not cut the graph"
 
 
-def test_products_are_rounded_to_tf32_only_when_asked(text: Path, tmp_path: Path) -> None:
+def test_products_are_rounded_to_tf32_only_on_request(text: Path, tmp_path: Path) -> None:
     former = torch.get_float32_matmul_precision()
     try:
         Trainer(settings(1, "training.tf32=true"), text, tmp_path / "yes")

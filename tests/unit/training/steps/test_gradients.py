@@ -83,7 +83,7 @@ def gradients_of(
 
 
 @pytest.mark.parametrize("in_backward", [False, True])
-def test_what_does_not_fit_the_memory_is_cut_and_adds_up_to_the_same(
+def test_a_part_too_large_for_the_memory_is_split_with_the_same_sum(
     examples: Examples, in_backward: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     value, right, most_tokens = gradients_of(examples, small_memory(10**9))
@@ -111,12 +111,12 @@ def test_a_size_that_did_not_fit_is_not_tried_again(
         assert torch.equal(grad, right[name])
 
 
-def test_a_pair_that_does_not_fit_by_itself_is_one_line(examples: Examples) -> None:
+def test_a_pair_too_large_for_the_memory_is_reported_in_one_line(examples: Examples) -> None:
     with pytest.raises(UsageError, match=r"step 1: a sentence pair of \d+ tokens does not fit"):
         gradients_of(examples, small_memory(1))
 
 
-def test_pieces_hold_every_pair_once(examples: Examples) -> None:
+def test_parts_have_every_pair_once(examples: Examples) -> None:
     batch = examples.batch(examples.steps(400, 400, seed=1, epoch=0)[0][0])
     found = list(pieces(batch, 50))
     assert len(found) > 4

@@ -59,7 +59,7 @@ def run(model: Transformer, batch: Batch) -> Tensor:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize(("layer", "head"), [(None, 0), (LAYER, HEAD), (0, 3)])
-def test_the_loss_is_that_of_the_head_s_weights(
+def test_the_loss_is_computed_from_the_heads_weights(
     batch: Batch, norm: str, layer: int | None, head: int
 ) -> None:
     model = model_in_training(norm)
@@ -72,7 +72,7 @@ def test_the_loss_is_that_of_the_head_s_weights(
     assert found.item() == pytest.approx(naive_loss(weights, batch.linked), rel=1e-5)
 
 
-def test_targets_without_links_and_masked_sources_leave_no_trace() -> None:
+def test_targets_without_links_and_masked_sources_have_no_effect() -> None:
     scores = torch.tensor([[[1.0, 2.0, -math.inf], [0.5, 0.5, -math.inf]]], requires_grad=True)
     linked = torch.tensor([[[True, False, False], [False, False, False]]])
     loss = link_loss(scores.log_softmax(-1), linked)
@@ -83,7 +83,7 @@ def test_targets_without_links_and_masked_sources_leave_no_trace() -> None:
     assert (grad[0, 0, :2] != 0).all()
 
 
-def test_the_gradient_reaches_what_the_head_attends_by_and_no_more(batch: Batch) -> None:
+def test_the_gradient_reaches_only_what_the_head_depends_on(batch: Batch) -> None:
     model = model_in_training()
     guided = GuidedAlignment(model, AlignmentConfig(0.1, LAYER, HEAD))
     run(model, batch)
@@ -120,7 +120,7 @@ def losses_and_gradients(
     }
 
 
-def test_a_step_that_runs_out_of_memory_leaves_nothing_behind(
+def test_a_step_that_runs_out_of_memory_releases_its_tensors(
     examples: Examples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = model_in_training()

@@ -41,7 +41,7 @@ def test_forbidden_entries_get_no_smoothing_and_no_gradient() -> None:
     assert not our_grad[40:].any()
 
 
-def test_bf16_is_near_fp32() -> None:
+def test_bf16_is_close_to_fp32() -> None:
     torch.manual_seed(0)
     hidden, weight = torch.randn(64, 16), torch.randn(50, 16)
     target = torch.randint(50, (64,))

@@ -22,7 +22,7 @@ def test_a_matrix_becomes_nearly_orthogonal(shape: tuple[int, int]) -> None:
     assert off.abs().max() < 0.05
 
 
-def test_steps_are_those_of_pytorchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_equal_those_of_pytorchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(muon, "computes_bf16", lambda device: True)  # as PyTorch computes
     torch.manual_seed(0)
     own = [torch.nn.Parameter(torch.randn(shape)) for shape in ((16, 16), (16, 64), (64, 16))]
@@ -42,7 +42,7 @@ def test_steps_are_those_of_pytorchs_muon(monkeypatch: pytest.MonkeyPatch) -> No
         torch.testing.assert_close(state["momentum_buffer"], right["momentum_buffer"])
 
 
-def test_in_fp32_it_is_the_same_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fp32_gives_the_same_except_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     matrices, found = torch.randn(2, 32, 64), []
     for able in (True, False):

@@ -21,7 +21,7 @@ PAIR = Example(ENGLISH, GERMAN, "en", "de")
         ("copied", (GERMAN, GERMAN)),
     ],
 )
-def test_what_a_rule_makes_of_a_pair(rule: str, found: tuple[str, str]) -> None:
+def test_each_rule_changes_a_pair_as_expected(rule: str, found: tuple[str, str]) -> None:
     assert applied(RULES[rule], PAIR) == found
 
 
@@ -31,7 +31,7 @@ def test_quotations_have_the_marks_of_their_languages() -> None:
     assert found == ("Say “yes” or “no”.", "Dis « oui » ou « non ».")
 
 
-def test_a_number_is_written_as_each_language_writes_it() -> None:
+def test_numbers_are_written_in_the_format_of_each_language() -> None:
     numbers = set()
     for seats in range(10, 60):
         pair = Example(f"{seats} seats are free.", f"{seats} places sont libres.", "en", "fr")
@@ -65,14 +65,14 @@ def test_both_sides_have_the_same_placeholders() -> None:
             assert find_placeholders(found[0]) == find_placeholders(found[1])
 
 
-def test_text_that_is_no_text_stays() -> None:
+def test_text_without_words_stays() -> None:
     for number in range(50):
         found = applied(RULES["no_text"], Example(str(number), "", "en", "de"))
         assert found is not None
         assert found[0] == found[1] != ""
 
 
-def test_rules_take_turns_and_the_same_pairs_are_altered_alike() -> None:
+def test_rules_take_turns_and_the_same_pairs_are_altered_the_same_way() -> None:
     examples = [
         Example(f"I have {n} of it.", f"Ich habe {n} davon.", "en", "de") for n in range(90)
     ]

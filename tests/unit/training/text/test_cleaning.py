@@ -43,12 +43,12 @@ def reports(
         ((GERMAN, "Ich hätte gern eine Tasse Tee und ein Stück Brot."), "other language"),
     ],
 )
-def test_what_is_not_fit_is_dropped_and_counted(pair: tuple[str, str], reason: str) -> None:
+def test_unfit_pairs_are_dropped_and_counted(pair: tuple[str, str], reason: str) -> None:
     assert reports([GOOD, pair]) == Report("text", BOTH, 2, 1, {reason: 1})
 
 
 @pytest.mark.parametrize("hidden_by", ["text.de", "text.de.xz"])
-def test_what_another_form_would_hide_is_not_written(
+def test_files_that_another_form_would_hide_are_not_written(
     tmp_path: Path, hidden_by: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "text", BOTH, [GOOD])
@@ -62,7 +62,7 @@ def test_what_another_form_would_hide_is_not_written(
     assert f"{out / hidden_by} exists, and text.de.gz and it would hide one another" in printed
 
 
-def test_text_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+def test_text_that_ends_with_an_error_leaves_no_files(tmp_path: Path) -> None:
     def pairs() -> Iterator[tuple[str, str]]:
         yield GOOD
         raise UsageError("line 2 is not UTF-8")
@@ -80,7 +80,7 @@ def test_short_answers_and_names_pass() -> None:
     assert reports(pairs).dropped == {}
 
 
-def test_a_pair_is_let_pass_once_in_whatever_corpus_and_order() -> None:
+def test_a_pair_passes_once_in_any_corpus_and_order() -> None:
     cleaner = Cleaner(CleaningConfig(), [])
     first = cleaner.clean(CorpusConfig("a", BOTH), [GOOD])[1]
     english, german = GOOD
@@ -89,7 +89,7 @@ def test_a_pair_is_let_pass_once_in_whatever_corpus_and_order() -> None:
     assert (first.kept, second.kept, second.dropped) == (1, 1, {"duplicate": 1})
 
 
-def test_a_pair_is_let_pass_once_in_each_direction() -> None:
+def test_a_pair_passes_once_in_each_direction() -> None:
     cleaner = Cleaner(CleaningConfig(), [])
     english, german = GOOD
     there = CorpusConfig("there", ("en", "de"), one_way=True)
@@ -102,14 +102,14 @@ def test_a_pair_is_let_pass_once_in_each_direction() -> None:
     assert kept == [1, 0, 1, 1, 0, 0]
 
 
-def test_the_same_words_in_other_languages_are_no_duplicate() -> None:
+def test_the_same_words_in_other_languages_are_not_duplicates() -> None:
     cleaner = Cleaner(CleaningConfig(), [])
     for languages in (("en", "de"), ("en", "fr")):
         corpus = CorpusConfig("a", languages)
         assert cleaner.clean(corpus, [("Good taxi.", "Bon taxi.")])[1].kept == 1
 
 
-def test_a_corpus_has_limits_of_its_own() -> None:
+def test_a_corpus_has_its_own_limits() -> None:
     corpus = CorpusConfig("text", BOTH, max_characters=20)
     assert reports([GOOD, ("Yes.", "Ja.")], corpus).dropped == {"too long": 1}
     corpus = CorpusConfig("text", BOTH, drop_matching=r"\bvux\b")
@@ -118,7 +118,7 @@ def test_a_corpus_has_limits_of_its_own() -> None:
     assert reports([(GERMAN, GERMAN + " Ja.")], config=lenient).dropped == {}
 
 
-def test_a_language_that_nobody_can_tell_is_not_all_dropped() -> None:
+def test_text_in_an_undetectable_language_is_refused_or_kept() -> None:
     corpus = CorpusConfig("text", ("en", "xx"))
     with pytest.raises(UsageError, match="text: language detection does not know 'xx'"):
         Cleaner(CleaningConfig(), []).clean(corpus, [GOOD])
@@ -126,7 +126,7 @@ def test_a_language_that_nobody_can_tell_is_not_all_dropped() -> None:
     assert lenient.clean(corpus, [GOOD])[1].kept == 1
 
 
-def test_of_a_large_corpus_only_as_much_is_looked_at_as_it_takes() -> None:
+def test_only_the_needed_part_of_a_large_corpus_is_read() -> None:
     pairs = [(f"The word {index}.", f"Das Wort {index}.") for index in range(200)]
     corpus = CorpusConfig("text", BOTH, max_pairs=20)
     kept, report = Cleaner(CleaningConfig(), []).clean(corpus, pairs)
@@ -136,7 +136,7 @@ def test_of_a_large_corpus_only_as_much_is_looked_at_as_it_takes() -> None:
     assert kept != pairs[:20]
 
 
-def test_folding_keeps_letters_and_digits_alone() -> None:
+def test_folding_keeps_only_letters_and_digits() -> None:
     assert folded(" L\u2019Été, c'est 2 fois STRASSE\u00a0! ") == folded(
         "l'été c'est 2 fois Straße"
     )
@@ -157,7 +157,7 @@ held_out = ["b/test"]
 """
 
 
-def test_the_command_leaves_a_folder_to_train_from(
+def test_the_command_writes_a_folder_for_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a").mkdir()
@@ -261,7 +261,7 @@ def test_no_corpus_is_overwritten(
     assert not (tmp_path / "out").exists(), "refused before anything is written"
 
 
-def test_cleaned_text_is_replaced_by_force_alone(
+def test_cleaned_text_is_replaced_only_by_force(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -274,7 +274,7 @@ def test_cleaned_text_is_replaced_by_force_alone(
     assert cleaned(tmp_path, out, 'train = ["a"]', "--force") == 0
 
 
-def test_nothing_is_written_through_a_link_onto_what_is_read(
+def test_nothing_is_written_through_a_link_to_the_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -289,7 +289,7 @@ def test_nothing_is_written_through_a_link_onto_what_is_read(
     assert cleaned(tmp_path, tmp_path / "other", 'train = ["a"]\nvalid = ["b"]') == 0
 
 
-def test_a_full_disk_leaves_no_half_of_a_file(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_incomplete_file(tmp_path: Path) -> None:
     pairs = [(f"{index * 7919}", f"{index * 104729}") for index in range(5000)]
     with (
         files_no_larger_than(1000),

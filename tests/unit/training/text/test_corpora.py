@@ -115,7 +115,7 @@ def left(folder: Path) -> list[str]:
 WHOLE = [LOCK, "x/train.de.gz", "x/train.en.gz"]
 
 
-def test_a_corpus_is_fetched_into_the_layout_that_recipes_name(
+def test_a_corpus_is_downloaded_into_the_layout_that_recipes_name(
     server: Server, tmp_path: Path
 ) -> None:
     server.files["a.tgz"] = ARCHIVE
@@ -130,7 +130,7 @@ def test_a_corpus_is_fetched_into_the_layout_that_recipes_name(
     assert len(server.asked) == 1, "what is there is not fetched again"
 
 
-def test_a_broken_transfer_is_gone_on_with(server: Server, tmp_path: Path) -> None:
+def test_a_broken_transfer_is_resumed(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
     known = {"sha256": hashlib.sha256(ARCHIVE).hexdigest()}
     broken = rf"a\.tgz: broke off after 100 of {len(ARCHIVE)} bytes: .*; run it again to resume"
@@ -144,7 +144,7 @@ def test_a_broken_transfer_is_gone_on_with(server: Server, tmp_path: Path) -> No
     assert left(tmp_path) == WHOLE
 
 
-def test_a_file_that_changed_meanwhile_begins_anew(server: Server, tmp_path: Path) -> None:
+def test_a_file_that_changed_is_downloaded_from_the_start(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
     with pytest.raises(UsageError, match="broke off"):
         list(fetch_corpora([corpus(server)], tmp_path))
@@ -156,7 +156,7 @@ def test_a_file_that_changed_meanwhile_begins_anew(server: Server, tmp_path: Pat
 @pytest.mark.parametrize(
     ("kind", "known"), [("SHA-256", {"sha256": "0" * 64}), ("MD5", {"md5": "0" * 32})]
 )
-def test_another_file_than_the_registry_says_is_refused(
+def test_another_file_than_the_registrys_is_refused(
     server: Server, tmp_path: Path, kind: str, known: dict[str, str]
 ) -> None:
     server.files["a.tgz"] = ARCHIVE
@@ -181,7 +181,7 @@ def test_another_file_than_the_first_time_is_refused(
     assert left(tmp_path) == [LOCK, "x/train.de.gz"]
 
 
-def test_no_network_and_no_such_file_are_one_line(server: Server, tmp_path: Path) -> None:
+def test_a_missing_network_or_file_is_reported_in_one_line(server: Server, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a\.tgz: the server answered 404 Not Found"):
         list(fetch_corpora([corpus(server)], tmp_path))
     with socket.socket() as free:
@@ -204,7 +204,7 @@ def test_a_redirect_without_tls_is_not_followed(server: Server, tmp_path: Path) 
     assert left(tmp_path) == []
 
 
-def test_nothing_leaves_the_folder(server: Server, tmp_path: Path) -> None:
+def test_nothing_is_written_outside_the_folder(server: Server, tmp_path: Path) -> None:
     outside = {"../evil": b"out\n", "/tmp/dragoman-evil": b"out\n"}
     sides = {"a/text.en": ENGLISH.encode(), "a/text.de": GERMAN.encode()}
     server.files["a.tgz"] = archived({**outside, **sides})
@@ -247,7 +247,7 @@ def test_damaged_and_unequal_texts_are_refused(server: Server, tmp_path: Path) -
         assert LOCK not in left(tmp_path / name), "what is of no use is not what must come again"
 
 
-def test_a_damaged_download_is_fetched_again(server: Server, tmp_path: Path) -> None:
+def test_a_damaged_download_is_repeated(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"] = ARCHIVE[:-40]
     message = r"a/text.* in .*a\.tgz: cannot be read: .*; it has been removed, run it again"
     with pytest.raises(UsageError, match=message):
@@ -264,7 +264,7 @@ def test_a_damaged_download_is_fetched_again(server: Server, tmp_path: Path) -> 
     assert list(fetch_corpora([corpus(server)], tmp_path)) == [("x/train", 3)]
 
 
-def test_a_download_that_lies_there_is_checked_too(server: Server, tmp_path: Path) -> None:
+def test_an_existing_download_is_checked_too(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"] = ARCHIVE
     pinned = corpus(server, sha256=hashlib.sha256(ARCHIVE).hexdigest())
     path = tmp_path / ".downloads" / pinned.sources[0].name
@@ -276,7 +276,7 @@ def test_a_download_that_lies_there_is_checked_too(server: Server, tmp_path: Pat
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"a\nb"])
-def test_a_transfer_that_was_whole_when_it_was_killed_is_used(
+def test_a_transfer_killed_after_its_completion_is_used(
     server: Server, tmp_path: Path, damage: bytes
 ) -> None:
     server.files["a.tgz"], server.breaks_after = ARCHIVE, 100
@@ -292,9 +292,7 @@ def test_a_transfer_that_was_whole_when_it_was_killed_is_used(
     assert left(tmp_path) == WHOLE
 
 
-def test_a_corpus_leaves_no_download_when_the_next_one_fails(
-    server: Server, tmp_path: Path
-) -> None:
+def test_a_corpus_leaves_no_download_if_the_next_one_fails(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"] = ARCHIVE
     missing = corpus(server, FetchedText("y/train", dict(TEXT.sides)), name="none.tgz")
     with pytest.raises(UsageError, match="404"):
@@ -307,7 +305,9 @@ def test_a_corpus_leaves_no_download_when_the_next_one_fails(
     assert not (tmp_path / "both/.downloads").exists()
 
 
-def test_what_a_file_is_packed_by_is_told_by_its_content(server: Server, tmp_path: Path) -> None:
+def test_the_compression_of_a_file_is_detected_from_its_content(
+    server: Server, tmp_path: Path
+) -> None:
     server.files |= {"a.txt": gzip.compress(b"one\n"), "b.gz": b"eins\n", "c": b"\x80\n", "d": b""}
     server.files["e"] = lzma.compress(b"un\n")
     sources = tuple(Source(server.url(name)) for name in server.files)
@@ -325,7 +325,7 @@ def test_what_a_file_is_packed_by_is_told_by_its_content(server: Server, tmp_pat
         fetched("z", 1, 3)
 
 
-def test_no_pair_is_refused_and_another_number_told(
+def test_an_empty_text_is_refused_and_another_number_of_pairs_is_reported(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.files["a.tgz"] = archived({"a/text.en": b"", "a/text.de": b""})
@@ -340,9 +340,7 @@ def test_no_pair_is_refused_and_another_number_told(
     assert warnings == ["x/4: has 3 pairs, the registry says 4"]
 
 
-def test_a_text_that_lies_there_in_another_form_is_not_hidden(
-    server: Server, tmp_path: Path
-) -> None:
+def test_an_existing_text_in_another_form_is_not_hidden(server: Server, tmp_path: Path) -> None:
     server.files["a.tgz"] = ARCHIVE
     (tmp_path / "x").mkdir()
     (tmp_path / "x/train.en").write_text("older\n")
@@ -351,7 +349,7 @@ def test_a_text_that_lies_there_in_another_form_is_not_hidden(
     assert server.asked == []
 
 
-def test_a_zip_file_with_a_password_is_one_line(server: Server, tmp_path: Path) -> None:
+def test_a_zip_file_with_a_password_is_refused_in_one_line(server: Server, tmp_path: Path) -> None:
     zipped = io.BytesIO()
     with zipfile.ZipFile(zipped, "w") as archive:
         for name in ("a/text.en", "a/text.de"):
@@ -376,7 +374,7 @@ def test_a_zip_file_with_a_password_is_one_line(server: Server, tmp_path: Path) 
         ('"x/train"', '"newstest/newstest2013.en-de"', "is already written by newstest"),
     ],
 )
-def test_a_registry_that_makes_no_sense_is_one_line(
+def test_an_invalid_registry_is_refused_in_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     written: str,
@@ -420,7 +418,7 @@ def test_a_full_disk_leaves_no_text(server: Server, tmp_path: Path) -> None:
     assert left(tmp_path) == [f".downloads/{source.name}"]
 
 
-def test_texts_come_in_columns_segments_and_files_of_their_own(
+def test_texts_may_be_in_columns_segments_and_separate_files(
     server: Server, tmp_path: Path
 ) -> None:
     table = b"one\teins\tby A\ntwo\n"
@@ -465,7 +463,7 @@ def test_some_pairs_are_held_out_by_their_first_side(server: Server, tmp_path: P
         FetchedText("x/train", dict(TEXT.sides), held_out=2)
 
 
-def test_the_command_lists_and_fetches_ones_own(
+def test_the_command_lists_and_downloads_the_users_corpora(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.files["a.tgz"] = ARCHIVE

@@ -60,7 +60,7 @@ def lines(task: Task) -> tuple[list[str], list[str]]:
     return src, tgt
 
 
-def test_the_teachers_translations_stand_beside_their_sources(tmp_path: Path) -> None:
+def test_the_teachers_translations_are_written_beside_their_sources(tmp_path: Path) -> None:
     task, teacher = written(tmp_path), Reverser()
     done: list[int] = []
     counts = distil(task, teacher, done.append)
@@ -79,7 +79,7 @@ def test_the_teachers_translations_stand_beside_their_sources(tmp_path: Path) ->
     assert (done[0], done[-1]) == (0, 3000)
 
 
-def test_a_killed_teacher_is_gone_on_from(tmp_path: Path) -> None:
+def test_a_killed_teacher_is_resumed(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "cut").mkdir()
     whole, cut = written(tmp_path / "whole"), written(tmp_path / "cut")
@@ -105,7 +105,7 @@ def test_a_killed_teacher_is_gone_on_from(tmp_path: Path) -> None:
     assert not cut.journal.exists()
 
 
-def test_another_teacher_does_not_go_on(tmp_path: Path) -> None:
+def test_another_teacher_does_not_resume(tmp_path: Path) -> None:
     task = written(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         distil(task, Reverser(dies_after=1))
@@ -119,7 +119,7 @@ def test_another_teacher_does_not_go_on(tmp_path: Path) -> None:
         distil(task, Reverser())
 
 
-def test_text_that_is_not_there_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+def test_missing_text_is_reported_in_one_line_and_leaves_no_files(tmp_path: Path) -> None:
     task = written(tmp_path, pairs=20)
     (tmp_path / "train.de").rename(tmp_path / "train.xx")
     with pytest.raises(UsageError, match=r"train\.de: no such file"):
@@ -127,7 +127,7 @@ def test_text_that_is_not_there_is_one_line_and_leaves_nothing(tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
-def test_a_full_disk_is_one_line_and_gone_on_from(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_line_and_can_be_resumed(tmp_path: Path) -> None:
     task = written(tmp_path)
     with files_no_larger_than(30_000), pytest.raises(UsageError, match="cannot be written"):
         distil(task, Reverser())
@@ -138,7 +138,7 @@ def test_a_full_disk_is_one_line_and_gone_on_from(tmp_path: Path) -> None:
     assert lines(task) == lines(other)
 
 
-def test_what_goes_wrong_with_the_teacher_is_not_the_disks_fault(tmp_path: Path) -> None:
+def test_an_error_of_the_teacher_is_not_reported_as_a_disk_error(tmp_path: Path) -> None:
     class Unreachable(Reverser):
         def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
             raise ConnectionError("the teacher is gone")
@@ -147,7 +147,7 @@ def test_what_goes_wrong_with_the_teacher_is_not_the_disks_fault(tmp_path: Path)
         distil(written(tmp_path), Unreachable())
 
 
-def test_of_several_translations_the_nearest_to_the_reference_is_taken(tmp_path: Path) -> None:
+def test_the_translation_closest_to_the_reference_is_chosen(tmp_path: Path) -> None:
     task = written(tmp_path, pairs=200)
     counts = distil(task, Reverser(candidates=2))
     src, tgt = lines(task)
@@ -156,7 +156,7 @@ def test_of_several_translations_the_nearest_to_the_reference_is_taken(tmp_path:
     assert nearest(["a b x d", "a b c d", "a b c d e"], "a b c d") == "a b c d"
 
 
-def test_a_recipes_corpora_are_translated_as_far_as_the_teacher_goes(tmp_path: Path) -> None:
+def test_a_recipes_corpora_are_translated_in_the_teachers_directions(tmp_path: Path) -> None:
     one_way = "{prefix='c',one_way=true,languages=['fr','en']}"
     corpora = f"[{{prefix='x/a'}},{{prefix='b',languages=['de','fr']}},{one_way}]"
     languages = "data.languages=['en','de','fr']"
@@ -183,8 +183,8 @@ def test_a_recipes_corpora_are_translated_as_far_as_the_teacher_goes(tmp_path: P
         tasks(both, tmp_path, tmp_path, [("en", "de")])
 
 
-def test_what_is_there_is_replaced_by_force(tmp_path: Path) -> None:
-    """Text of another origin, text of other settings, and a run in progress."""
+def test_existing_files_are_replaced_by_force(tmp_path: Path) -> None:
+    """The files are text of another origin, text of other settings, or a run in progress."""
     task = written(tmp_path, pairs=10)
     target = task.files[1]
     target.parent.mkdir()
@@ -200,7 +200,7 @@ def test_what_is_there_is_replaced_by_force(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["train.en-de.de", "train.en-de.en.gz"])
-def test_text_of_another_origin_is_not_written_over_or_hidden(tmp_path: Path, name: str) -> None:
+def test_text_of_another_origin_is_not_overwritten_or_hidden(tmp_path: Path, name: str) -> None:
     task = written(tmp_path, pairs=10)
     there = task.written.with_name(name)
     there.parent.mkdir()
@@ -211,7 +211,7 @@ def test_text_of_another_origin_is_not_written_over_or_hidden(tmp_path: Path, na
     assert there.read_text() == "mine\n"
 
 
-def test_only_so_many_pairs_are_translated_as_a_corpus_may_give(tmp_path: Path) -> None:
+def test_no_more_pairs_are_translated_than_a_corpus_may_give(tmp_path: Path) -> None:
     task = written(tmp_path, pairs=100)
     few = Task(task.text, task.direction, task.written, max_pairs=20)
     chosen = list(few.sources())
@@ -220,7 +220,7 @@ def test_only_so_many_pairs_are_translated_as_a_corpus_may_give(tmp_path: Path) 
     assert [*few.sources()] == chosen
 
 
-def test_one_command_makes_text_that_training_takes(
+def test_one_command_makes_text_for_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pairs = [("Good morning.", "Guten Morgen!"), ("I am hungry.", "Hunger habe ich.")]

@@ -49,7 +49,7 @@ def pairs_of(encoded: EncodedText) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.parametrize("max_pairs", [None, 1, 30, 100, 200, 399, 1000])
-def test_the_pairs_are_those_that_a_shuffle_gives_first(
+def test_the_pairs_are_the_first_of_a_shuffle(
     tmp_path: Path, tokenizer: Tokenizer, max_pairs: int | None
 ) -> None:
     # The same as in one or two readings, but one pair at a time.
@@ -73,7 +73,7 @@ def test_the_pairs_are_those_that_a_shuffle_gives_first(
 
 
 @pytest.mark.parametrize("max_pairs", [None, 100])
-def test_files_hold_what_memory_does_and_are_read_again(
+def test_files_have_the_same_content_as_memory_and_are_read_again(
     tmp_path: Path, counting: Counting, tokenizer_path: Path, max_pairs: int | None
 ) -> None:
     files = TokenFiles(tmp_path / "encoded", tokenizer_path)
@@ -89,7 +89,7 @@ def test_files_hold_what_memory_does_and_are_read_again(
     assert isinstance(again.ids, np.memmap)
 
 
-def test_other_text_limits_and_vocabularies_are_encoded_anew(
+def test_other_text_limits_and_vocabularies_are_encoded_again(
     tmp_path: Path, counting: Counting, tokenizer_path: Path
 ) -> None:
     folder = tmp_path / "encoded"
@@ -122,7 +122,7 @@ def test_other_text_limits_and_vocabularies_are_encoded_anew(
     assert not is_anew(files, source, LIMIT)
 
 
-def test_a_text_without_a_pair_that_fits_is_none(
+def test_a_text_without_a_fitting_pair_is_refused(
     tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
 ) -> None:
     source = text(tmp_path)
@@ -134,7 +134,7 @@ def test_a_text_without_a_pair_that_fits_is_none(
     assert (len(examples), examples.left_out, examples.directions) == (0, 400, ())
 
 
-def test_a_full_disk_leaves_no_half_of_it(
+def test_a_full_disk_leaves_no_incomplete_file(
     tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
 ) -> None:
     files, source = TokenFiles(tmp_path / "encoded", tokenizer_path), text(tmp_path)
@@ -143,7 +143,7 @@ def test_a_full_disk_leaves_no_half_of_it(
     assert [path.name for path in (tmp_path / "encoded").iterdir()] == [".0.lock"]
 
 
-def test_much_text_is_encoded_in_processes(
+def test_large_text_is_encoded_in_processes(
     tmp_path: Path, counting: Counting, tokenizer_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result is that of one process, and so is the error for a text that cannot be written."""
@@ -180,7 +180,7 @@ class Waiting(Counting):
         return super().encode_all(texts)
 
 
-def test_two_that_begin_at_once_read_the_same_whole_text(
+def test_two_concurrent_runs_read_the_same_complete_text(
     tmp_path: Path, counting: Counting, tokenizer_path: Path
 ) -> None:
     source, waiting = text(tmp_path), Waiting(tokenizer_path)
@@ -201,7 +201,7 @@ def test_two_that_begin_at_once_read_the_same_whole_text(
     assert pairs_of(second.result()) == pairs_of(encode(source, counting, LIMIT))
 
 
-def test_pairs_are_drawn_in_the_order_of_the_text(tmp_path: Path) -> None:
+def test_pairs_are_sampled_in_the_order_of_the_text(tmp_path: Path) -> None:
     pairs = reverse_pairs(400, seed=1)
     assert list(drawn_pairs(text(tmp_path))) == pairs
     drawn = list(drawn_pairs(text(tmp_path, max_pairs=50)))
@@ -209,7 +209,7 @@ def test_pairs_are_drawn_in_the_order_of_the_text(tmp_path: Path) -> None:
     assert drawn == [pairs[index] for index in chosen]
 
 
-def test_a_run_that_goes_on_does_not_encode_again(
+def test_a_resumed_run_does_not_encode_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     text(tmp_path)
@@ -228,7 +228,7 @@ def test_a_run_that_goes_on_does_not_encode_again(
     assert "800 examples" in caplog.text
 
 
-def test_words_are_cut_otherwise_in_each_drawing_and_stay_the_same_text(
+def test_words_are_split_differently_in_each_sample_of_the_same_text(
     tmp_path: Path, tokenizer_path: Path, tokenizer: Tokenizer
 ) -> None:
     source = text(tmp_path)
@@ -255,7 +255,7 @@ def test_words_are_cut_otherwise_in_each_drawing_and_stay_the_same_text(
     assert pairs_of(encode(source, tokenizer, 40, drawings[0])) == pairs_of(drawn[0])
 
 
-def test_no_pair_becomes_too_long_by_a_drawing(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_no_pair_becomes_too_long_by_sampling(tmp_path: Path, tokenizer: Tokenizer) -> None:
     source = text(tmp_path, max_pairs=100)
     usual, drawn = (encode(source, tokenizer, LIMIT, one) for one in (None, Drawing(0.9, 0)))
     assert (len(drawn), drawn.left_out) == (len(usual), usual.left_out)
@@ -265,7 +265,7 @@ def test_no_pair_becomes_too_long_by_a_drawing(tmp_path: Path, tokenizer: Tokeni
 
 
 @pytest.mark.parametrize("targets_too", [True, False])
-def test_each_turn_through_a_corpus_takes_the_next_drawing(
+def test_each_pass_through_a_corpus_uses_the_next_sample(
     tmp_path: Path, tokenizer: Tokenizer, targets_too: bool
 ) -> None:
     source = text(tmp_path)
@@ -291,7 +291,7 @@ def test_each_turn_through_a_corpus_takes_the_next_drawing(
     assert len(shown[0] & shown[2]) > 400 > 200 > len(shown[0] & shown[1])
 
 
-def test_an_imported_vocabulary_is_not_cut_otherwise(
+def test_tokens_of_an_imported_vocabulary_are_not_sampled(
     tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokenizer, "_is_part", True)

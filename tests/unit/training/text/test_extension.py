@@ -25,7 +25,7 @@ def extended(former: Former, path: Path, size: int) -> Tokenizer:
     return Tokenizer(path)
 
 
-def test_what_was_known_is_cut_as_before(
+def test_known_text_is_tokenized_as_before(
     former: Former, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     found = extended(former, tmp_path / "it", 347)
@@ -38,7 +38,7 @@ def test_what_was_known_is_cut_as_before(
         tokenizer.tag_id("fr")
 
 
-def test_frequent_words_become_pieces(former: Former, tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_frequent_words_become_tokens(former: Former, tokenizer: Tokenizer, tmp_path: Path) -> None:
     found = extended(former, tmp_path / "it", 347)
     assert [piece.text for piece in found.pieces("le café vert")] == ["▁le", "▁café", "▁vert"]
     assert found.decode(found.encode("du café noir")) == "du café noir"
@@ -52,7 +52,7 @@ def known(tokenizer: Tokenizer) -> set[str]:
     return {*tokenizer.vocabulary, " "}
 
 
-def test_no_piece_spans_letters_and_others(former: Former, tmp_path: Path) -> None:
+def test_no_token_mixes_letters_and_other_characters(former: Former, tmp_path: Path) -> None:
     text = ["l'eau, 12 euros.", "l'eau, 13 euros."] * 50
     config, path = VocabularyConfig(337, 1.0), tmp_path / "it"
     extend_vocabulary(former, text, LANGUAGES, config, path)
@@ -62,7 +62,7 @@ def test_no_piece_spans_letters_and_others(former: Former, tmp_path: Path) -> No
         assert len(letters) == 1 or not any(map(str.isdigit, letters)), piece
 
 
-def test_other_text_of_the_same_languages_gives_more_pieces(
+def test_other_text_of_the_same_languages_adds_tokens(
     former: Former, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     text = ["orange and violet", "violet and orange"] * 50
@@ -74,7 +74,7 @@ def test_other_text_of_the_same_languages_gives_more_pieces(
     assert len(found.encode("violet and orange")) < len(tokenizer.encode("violet and orange"))
 
 
-def test_a_vocabulary_that_has_all_of_it_is_copied(former: Former, tmp_path: Path) -> None:
+def test_a_vocabulary_that_covers_the_text_is_copied(former: Former, tmp_path: Path) -> None:
     extend_vocabulary(former, [], ("de", "en"), VocabularyConfig(99), tmp_path / "it")
     assert (tmp_path / "it").read_bytes() == former.path.read_bytes()
 
@@ -89,7 +89,7 @@ def test_a_vocabulary_that_has_all_of_it_is_copied(former: Former, tmp_path: Pat
         (2000, "is 2000: the text gives 3[0-9]+ entries"),
     ],
 )
-def test_a_size_that_cannot_be_is_refused(
+def test_an_impossible_size_is_refused(
     former: Former, tmp_path: Path, size: int, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -97,7 +97,7 @@ def test_a_size_that_cannot_be_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_leaves_nothing(former: Former, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_files(former: Former, tmp_path: Path) -> None:
     with files_no_larger_than(1000), pytest.raises(UsageError, match="cannot be written"):
         extended(former, tmp_path / "it", 347)
     assert not list(tmp_path.iterdir())

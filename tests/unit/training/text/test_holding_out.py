@@ -32,7 +32,7 @@ def test_every_pair_is_in_one_of_the_two(tmp_path: Path) -> None:
     assert sorted(train + valid) == sorted(pairs)
 
 
-def test_the_same_pairs_are_held_out_again_and_of_more_text(tmp_path: Path) -> None:
+def test_the_same_pairs_are_held_out_again_if_text_is_added(tmp_path: Path) -> None:
     divide(tmp_path, numbered(1300))
     before = read_pairs(tmp_path / "run/text/valid", BOTH)
     divide(tmp_path, [*numbered(1300)[::-1], ("One more.", "Noch einer.")])
@@ -51,7 +51,7 @@ def test_pairs_of_one_sentence_stay_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pairs", [numbered(199), [("Yes.", "Ja.")] * 500])
-def test_of_too_few_sentences_none_are_held_out(
+def test_with_too_few_sentences_none_are_held_out(
     tmp_path: Path, pairs: list[tuple[str, str]]
 ) -> None:
     write_pairs(tmp_path / "my", pairs, BOTH)

@@ -36,7 +36,7 @@ def written(folder: Path, **sides: bytes) -> Path:
     return folder / "text"
 
 
-def test_plain_and_compressed_files_read_alike(tmp_path: Path) -> None:
+def test_plain_and_compressed_files_give_the_same_text(tmp_path: Path) -> None:
     text = "ä\nb b\n".encode()
     written(tmp_path, aa=text)
     (tmp_path / "text.bb.gz").write_bytes(gzip.compress(text))
@@ -45,7 +45,7 @@ def test_plain_and_compressed_files_read_alike(tmp_path: Path) -> None:
         assert read_lines(tmp_path / "text", language) == ["ä", "b b"]
 
 
-def test_pairs_with_an_empty_side_are_left_out(tmp_path: Path) -> None:
+def test_pairs_with_an_empty_side_are_omitted(tmp_path: Path) -> None:
     prefix = written(tmp_path, aa=b"a\n \nc\n", bb=b"A\nB\nC\n")
     assert read_pairs(prefix, ("aa", "bb")) == [("a", "A"), ("c", "C")]
 
@@ -83,7 +83,7 @@ def test_a_text_that_gives_no_pairs_is_refused(tmp_path: Path) -> None:
     assert (src, tgt) == (Side("bb", ("A",)), Side("cc", ("C",)))
 
 
-def test_a_text_as_it_is_holds_pairs_with_an_empty_side(tmp_path: Path) -> None:
+def test_a_text_read_unchanged_has_pairs_with_an_empty_side(tmp_path: Path) -> None:
     prefix = written(tmp_path, aa=b"a\n \n", bb=b"A\nB\n")
     assert list(iterate_pairs(prefix, ("aa", "bb"))) == [("a", "A"), (" ", "B")]
 
@@ -109,7 +109,7 @@ def batches(
         yield from map(examples.batch, parts)
 
 
-def test_an_epoch_holds_every_example_once_in_both_directions(
+def test_an_epoch_has_every_example_once_in_both_directions(
     examples: Examples, tokenizer: Tokenizer
 ) -> None:
     seen = sorted(row for batch in batches(examples, 200, seed=1, epoch=0) for row in rows(batch))
@@ -122,7 +122,7 @@ def test_an_epoch_holds_every_example_once_in_both_directions(
     assert len(examples) == 600
 
 
-def test_batches_keep_to_their_size_and_shift_the_target(examples: Examples) -> None:
+def test_batches_stay_within_their_size_and_shift_the_target(examples: Examples) -> None:
     for batch in batches(examples, 200, seed=1, epoch=0):
         sentences = batch.src_ids.size(0)
         assert sentences * max(batch.src_ids.size(1), batch.tgt_in_ids.size(1)) <= 200
@@ -131,7 +131,7 @@ def test_batches_keep_to_their_size_and_shift_the_target(examples: Examples) -> 
         assert ((later == earlier) | (later == PAD_ID)).all()
 
 
-def test_a_step_has_parts_of_like_lengths_within_its_size(examples: Examples) -> None:
+def test_a_step_has_parts_of_similar_lengths_within_its_size(examples: Examples) -> None:
     def padded(part: Part) -> int:
         batch = examples.batch(part)
         return batch.src_ids.size(0) * max(batch.src_ids.size(1), batch.tgt_in_ids.size(1))
@@ -148,7 +148,7 @@ def test_a_step_has_parts_of_like_lengths_within_its_size(examples: Examples) ->
     assert len({int(index) for part in parts for index in part.first}) == len(examples)
 
 
-def test_order_follows_seed_and_epoch_alone(examples: Examples) -> None:
+def test_order_depends_only_on_seed_and_epoch(examples: Examples) -> None:
     def order(seed: int, epoch: int) -> list[torch.Tensor]:
         return [batch.src_ids for batch in batches(examples, 200, seed, epoch)]
 
@@ -158,7 +158,7 @@ def test_order_follows_seed_and_epoch_alone(examples: Examples) -> None:
         assert any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, other))  # noqa: B905
 
 
-def test_joined_examples_hold_two_of_one_direction(
+def test_joined_examples_have_two_of_one_direction(
     examples: Examples, tokenizer: Tokenizer
 ) -> None:
     singles = {row for batch in batches(examples, 500, seed=1, epoch=0) for row in rows(batch)}
@@ -179,7 +179,7 @@ def test_joined_examples_hold_two_of_one_direction(
         assert any(by_source[a] + by_source[b] == tgt[:-1] for a, b in splits)
 
 
-def test_long_pairs_are_left_out_and_counted(tokenizer: Tokenizer) -> None:
+def test_long_pairs_are_omitted_and_counted(tokenizer: Tokenizer) -> None:
     pairs = [("red", "blue"), ("red " * 50, "blue")]
     examples = Examples([ParallelText(pairs, ("en", "de"))], tokenizer, max_length_tokens=20)
     assert (len(examples), examples.left_out) == (2, 1)
@@ -196,7 +196,7 @@ def sources(examples: Examples, epoch: int) -> Counter[tuple[int, ...]]:
     return Counter(src[1:-1] for batch in shown for src, _ in rows(batch))
 
 
-def test_corpora_have_languages_of_their_own(tmp_path: Path) -> None:
+def test_corpora_have_their_own_languages(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.model"
     config = VocabularyConfig(size=321)
     words = [text for pair in reverse_pairs(500, seed=0) for text in pair]
@@ -223,7 +223,7 @@ def test_corpora_have_languages_of_their_own(tmp_path: Path) -> None:
             assert not (green in src and blue in src), "two directions in one example"
 
 
-def test_an_epoch_shows_a_corpus_as_often_as_its_weight_says(tokenizer: Tokenizer) -> None:
+def test_an_epoch_repeats_a_corpus_by_its_weight(tokenizer: Tokenizer) -> None:
     texts = [
         ParallelText(numbered("red", 40), ("en", "de"), weight=0.25),
         ParallelText(numbered("blue", 10), ("en", "de"), weight=2.0),
@@ -240,7 +240,7 @@ def test_an_epoch_shows_a_corpus_as_often_as_its_weight_says(tokenizer: Tokenize
             assert whole[tuple(tokenizer.encode(text))] == 2 * times, text
 
 
-def test_other_weights_draw_what_those_before_left(tokenizer: Tokenizer) -> None:
+def test_other_weights_sample_the_remaining_pairs(tokenizer: Tokenizer) -> None:
     def of_weight(*weights: float) -> Examples:
         colours = zip(("red", "blue"), weights, strict=False)
         texts = [ParallelText(numbered(name, 40), ("en", "de"), weight=w) for name, w in colours]
@@ -274,7 +274,7 @@ def test_a_temperature_raises_the_share_of_small_corpora(tokenizer: Tokenizer) -
     assert share(2.0) == (200, 50)  # 90 and 10 to the power of a half are as 3 to 1
 
 
-def test_no_more_pairs_are_taken_than_a_corpus_may_give(tokenizer: Tokenizer) -> None:
+def test_no_more_pairs_are_used_than_a_corpus_may_give(tokenizer: Tokenizer) -> None:
     pairs = [*numbered("red", 100), ("red " * 50, "blue")]
     text = ParallelText(pairs, ("en", "de"), max_pairs=30)
     assert len(Examples([text], tokenizer, max_length_tokens=20)) == 60
@@ -284,7 +284,7 @@ def test_no_more_pairs_are_taken_than_a_corpus_may_give(tokenizer: Tokenizer) ->
     assert set(again[0]) != first, "drawn from the beginning alone"
 
 
-def test_a_vocabulary_is_learnt_from_corpora_by_their_weights() -> None:
+def test_a_vocabulary_is_trained_on_corpora_by_their_weights() -> None:
     texts = [
         ParallelText(numbered("a", 8), ("en", "de"), weight=0.25),
         ParallelText(numbered("b", 3), ("en", "de"), weight=5.0),
@@ -296,7 +296,7 @@ def test_a_vocabulary_is_learnt_from_corpora_by_their_weights() -> None:
     assert Counter(sentence[0] for sentence in few) == {"a": 2, "b": 4, "c": 4}
 
 
-def test_a_vocabulary_is_learnt_from_the_languages_that_it_is_for() -> None:
+def test_a_vocabulary_is_trained_on_its_own_languages() -> None:
     french = ParallelText([("one", "un"), ("two", "deux")], ("en", "fr"))
     german = ParallelText([("eins", "one")], ("de", "en"))
     assert list(vocabulary_text([french, german], ("fr",))) == ["un", "deux"]
@@ -338,7 +338,7 @@ def lettered(pairs: int, sides: int, salt: int) -> list[tuple[str, ...]]:
         (2.0, 696, "52d6660c3aa631fd1a3b7c9066a7ed3080d66f4a9abdd60bfd37f6e28f44bc49"),
     ],
 )
-def test_a_plan_is_that_of_former_versions(
+def test_a_plan_equals_that_of_former_versions(
     temperature: float | None, shown: int, golden: str
 ) -> None:
     # Runs in progress resume in the middle of an epoch: the rest of it must not change.
@@ -362,7 +362,7 @@ def test_a_plan_is_that_of_former_versions(
     assert (number, digest.hexdigest()) == (shown, golden)
 
 
-def test_one_way_text_is_learnt_in_its_direction_alone(tokenizer: Tokenizer) -> None:
+def test_one_way_text_is_trained_only_in_its_direction(tokenizer: Tokenizer) -> None:
     texts = [
         ParallelText([("red", "blue")], ("en", "de"), one_way=True),
         ParallelText([("green", "pink")], ("de", "en"), one_way=True),
@@ -377,7 +377,7 @@ def test_one_way_text_is_learnt_in_its_direction_alone(tokenizer: Tokenizer) -> 
     )
 
 
-def test_a_vocabulary_that_finds_no_room_is_one_line(tmp_path: Path) -> None:
+def test_a_full_disk_for_the_vocabulary_is_reported_in_one_line(tmp_path: Path) -> None:
     words = [text for pair in reverse_pairs(500, seed=0) for text in pair]
     path = tmp_path / "tokenizer.model"
     with files_no_larger_than(1000), pytest.raises(UsageError, match=r"model: cannot be written"):

@@ -58,7 +58,7 @@ def naive_growth(forward: Links, reverse: Links) -> Links:
     return links
 
 
-def test_links_grow_from_those_of_both_directions() -> None:
+def test_links_grow_from_the_links_of_both_directions() -> None:
     forward, reverse = {(0, 0), (1, 1), (3, 3)}, {(0, 0), (1, 2), (5, 5)}
     assert grow_diagonally(forward, reverse) == {(0, 0), (1, 1), (1, 2)}
     assert grow_diagonally(forward, set()) == set()
@@ -132,7 +132,7 @@ def test_two_files_need_no_recipe(
         ('#!/bin/sh\n: > "$4"\n: > "$6"\n', "wrote word alignments of only some of the pairs"),
     ],
 )
-def test_an_aligner_that_fails_is_one_line(
+def test_a_failing_aligner_is_reported_in_one_line(
     tmp_path: Path, text: str | None, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "my", [("red", "red")], ("en", "de"))

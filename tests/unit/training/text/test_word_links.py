@@ -89,7 +89,7 @@ def test_tokens_have_the_links_of_their_words(tokenizer: Tokenizer) -> None:
     assert seen > 500
 
 
-def test_a_link_of_a_word_that_is_not_there_is_named(tokenizer: Tokenizer) -> None:
+def test_a_link_of_a_missing_word_is_named(tokenizer: Tokenizer) -> None:
     pieces = [tokenizer.pieces("red"), tokenizer.pieces("blue!")]
     assert link_tokens("0-1", ("red", "blue!"), pieces)
     with pytest.raises(BadLink, match="0-2 links word 2, counted from 0, of 'blue!', which has 2"):
@@ -117,7 +117,7 @@ def batches(examples: Examples, joined_share: float = 0.0) -> list[tuple[Part, B
 
 
 @pytest.mark.parametrize("max_pairs", [None, 30])
-def test_batches_say_which_source_tokens_each_token_read_is_linked_to(
+def test_batches_have_the_linked_source_tokens_of_each_target_token(
     tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path, max_pairs: int | None
 ) -> None:
     pairs = linked_pairs(80, seed=2)
@@ -177,7 +177,7 @@ def test_joined_examples_have_the_links_of_both(
     assert joined > 5
 
 
-def test_only_what_has_links_is_linked(tokenizer: Tokenizer) -> None:
+def test_only_text_with_links_is_linked(tokenizer: Tokenizer) -> None:
     text = ParallelText([("red", "blue", "0-0")], BOTH, links=[(0, 1)])
     plain = ParallelText([("grey", "pink")], BOTH)
     (part,) = Examples([text, plain], tokenizer, 200).steps(1000, 1000, seed=1, epoch=0)[0]
@@ -188,7 +188,7 @@ def test_only_what_has_links_is_linked(tokenizer: Tokenizer) -> None:
     assert all(one.linked is None for _, one in batches(Examples([plain], tokenizer, 200)))
 
 
-def test_links_of_other_text_make_it_encoded_again(
+def test_other_links_make_the_text_encoded_again(
     tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
 ) -> None:
     pairs = linked_pairs(20, seed=4)
@@ -202,7 +202,7 @@ def test_links_of_other_text_make_it_encoded_again(
     assert examples_of(prefix, tokenizer, tokenizer_path).digest != again.digest
 
 
-def test_bad_links_are_one_line_that_names_their_file(
+def test_bad_links_are_reported_in_one_line_that_names_their_file(
     tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
 ) -> None:
     prefix = write_linked(tmp_path, [("red", "blue", "0-0"), ("pink", "grey", "0-7")])

@@ -37,7 +37,7 @@ def test_a_request_may_wait_twice_as_long_as_estimated() -> None:
         ask(line(wait_s=4.9, tuning=Tuning(wait_margin=3)), left_s=10)
 
 
-def test_after_a_refusal_the_line_must_get_short_until_it_was_empty() -> None:
+def test_after_a_refusal_the_queue_must_stay_short_until_it_is_empty() -> None:
     made = line(wait_s=6)
     with pytest.raises(Overloaded):
         ask(made, left_s=10)
@@ -57,7 +57,7 @@ def test_after_a_refusal_the_line_must_get_short_until_it_was_empty() -> None:
     ask(made, left_s=10)
 
 
-def test_after_a_refusal_the_least_wait_is_tuned() -> None:
+def test_the_wait_after_a_refusal_is_tunable() -> None:
     made = line(wait_s=6, tuning=Tuning(overload_wait_s=6.0))
     with pytest.raises(Overloaded):
         ask(made, left_s=10)
@@ -68,7 +68,7 @@ def test_after_a_refusal_the_least_wait_is_tuned() -> None:
     ask(made, left_s=14)
 
 
-def test_a_request_that_is_too_large_is_no_overload() -> None:
+def test_a_too_large_request_is_not_an_overload() -> None:
     made = line(wait_s=1)
     with pytest.raises(DeadlineExceeded, match=r"takes about 50.0 s on this busy server"):
         ask(made, left_s=10, own_s=50)
@@ -76,5 +76,5 @@ def test_a_request_that_is_too_large_is_no_overload() -> None:
     ask(made, left_s=10)
 
 
-def test_an_idle_server_takes_what_may_be_done_in_time() -> None:
+def test_an_idle_server_accepts_requests_with_short_deadlines() -> None:
     ask(line(), left_s=0.05, own_s=0.1)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=60))
-def test_length_groups_hold_all_and_waste_little(lengths: list[int]) -> None:
+def test_length_groups_have_all_sentences_and_little_padding(lengths: list[int]) -> None:
     lengths.sort()
     groups = [lengths[group] for group in length_groups(lengths, 512, 1.15)]
     assert [length for group in groups for length in group] == lengths

@@ -22,7 +22,7 @@ def job() -> Job:
     return Job(Sentence((4, 3), 9, SearchOptions(beam_width=1)))
 
 
-def test_a_waiting_worker_takes_over_when_the_busy_one_is_done() -> None:
+def test_a_waiting_worker_continues_when_the_busy_one_is_done() -> None:
     shared = dispatcher(lone_rows=4)
     shared.add([job()], Turns())
     shared.decide(0, 0)
@@ -41,7 +41,7 @@ def test_a_waiting_worker_takes_over_when_the_busy_one_is_done() -> None:
     assert sorted(decision.ends for decision in found) == [False, True]
 
 
-def test_an_idle_worker_hears_of_it_after_a_while_and_of_an_arrival_at_once() -> None:
+def test_an_idle_worker_returns_after_a_timeout_or_an_arrival() -> None:
     begin_s = time.monotonic()
     assert dispatcher(idle_s=0.05).decide(0, 0) == Decision(waits=True)
     assert time.monotonic() - begin_s >= 0.05

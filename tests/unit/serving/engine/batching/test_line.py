@@ -27,7 +27,7 @@ def test_items_of_a_request_take_turns_with_other_requests() -> None:
     assert not line
 
 
-def test_a_request_that_goes_on_stands_behind_its_own_items() -> None:
+def test_later_items_of_a_request_wait_behind_its_earlier_ones() -> None:
     line: Line[str] = Line()
     turns = Turns()
     for item in "abc":
@@ -38,7 +38,7 @@ def test_a_request_that_goes_on_stands_behind_its_own_items() -> None:
     assert taken(line, 6) == "a12bcd"
 
 
-def test_priority_goes_before_turns_and_does_not_disturb_them() -> None:
+def test_priority_comes_before_turns_and_does_not_disturb_them() -> None:
     line: Line[str] = Line()
     urgent, large = Turns(), Turns()
     for item in "ABCDEFGH":
@@ -50,7 +50,7 @@ def test_priority_goes_before_turns_and_does_not_disturb_them() -> None:
     assert taken(line, 4) == "b1cd"
 
 
-def test_work_ahead_is_that_of_earlier_turns() -> None:
+def test_work_ahead_counts_earlier_turns() -> None:
     line: Line[int] = Line()
     large = Turns()
     for item in range(100):

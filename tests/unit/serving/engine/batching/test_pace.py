@@ -9,7 +9,7 @@ def known(meter: PaceMeter) -> Pace:
     return meter.pace
 
 
-def test_it_knows_nothing_before_it_was_busy_for_a_while() -> None:
+def test_there_is_no_estimate_before_enough_work() -> None:
     meter = PaceMeter(workers=2)
     assert meter.pace is None
     for _ in range(100):
@@ -20,7 +20,7 @@ def test_it_knows_nothing_before_it_was_busy_for_a_while() -> None:
     assert meter.pace is not None
 
 
-def test_work_takes_the_time_that_it_took_before() -> None:
+def test_the_estimate_is_the_time_of_earlier_work() -> None:
     meter = PaceMeter(workers=2)
     for _ in range(200):
         meter.finished(steps=12, src_tokens=10)
@@ -30,7 +30,7 @@ def test_work_takes_the_time_that_it_took_before() -> None:
     assert 10 * known(meter).token_s == pytest.approx(0.12)
 
 
-def test_it_follows_an_engine_that_gets_slower() -> None:
+def test_the_estimate_follows_an_engine_that_gets_slower() -> None:
     meter = PaceMeter(workers=1)
     for elapsed_s in (0.01, 0.04):
         for _ in range(1000):
@@ -39,7 +39,7 @@ def test_it_follows_an_engine_that_gets_slower() -> None:
     assert 1000 * known(meter).work_s == pytest.approx(4, rel=0.05)
 
 
-def test_a_machine_that_slept_is_not_taken_for_a_slow_one() -> None:
+def test_a_machine_that_was_suspended_is_not_considered_slow() -> None:
     meter = PaceMeter(workers=1)
     for _ in range(1000):
         meter.finished(steps=10, src_tokens=10)

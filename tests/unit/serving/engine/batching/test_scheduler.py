@@ -42,14 +42,14 @@ def test_admission_stops_at_the_limit_of_rows_in_order() -> None:
     assert decide(scheduler, 0, 0) == waiting[3:]
 
 
-def test_a_sentence_wider_than_the_limit_goes_alone() -> None:
+def test_a_sentence_wider_than_the_limit_runs_alone() -> None:
     scheduler = Scheduler(BatchLimits(rows=2), workers=1)
     add(scheduler, jobs(8, 1))
     assert [job.rows for job in decide(scheduler, 0, 0)] == [8]
     assert [job.rows for job in decide(scheduler, 0, 0)] == [1]
 
 
-def test_a_worker_has_only_so_many_kinds_at_a_time() -> None:
+def test_a_worker_has_a_limited_number_of_kinds() -> None:
     scheduler = Scheduler(BatchLimits(rows=64, kinds=2), workers=1)
     waiting = jobs(1, 4, 1, 8, 1)
     add(scheduler, waiting)
@@ -68,7 +68,7 @@ def test_workers_get_even_shares() -> None:
     assert len(decide(scheduler, 0, 5)) == 2
 
 
-def test_few_wait_for_others_to_join_with_but_not_for_long() -> None:
+def test_few_sentences_wait_briefly_for_others() -> None:
     scheduler = Scheduler(BatchLimits(rows=64), workers=1)
     add(scheduler, jobs(*[1] * 16))
     assert len(decide(scheduler, 0, 0)) == 16
@@ -97,7 +97,7 @@ def test_few_rows_stay_with_one_worker() -> None:
     assert not scheduler.decide(0, 3, 0.0, None).alone
 
 
-def test_arrivals_are_taken_whole_or_not_at_all() -> None:
+def test_arrivals_are_accepted_completely_or_not_at_all() -> None:
     scheduler = Scheduler(BatchLimits(waiting=3), workers=1)
     add(scheduler, jobs(1, 1))
     with pytest.raises(Overloaded, match="2 sentences are waiting and 2 more"):
@@ -110,7 +110,7 @@ def test_arrivals_are_taken_whole_or_not_at_all() -> None:
     assert scheduler.decide(0, 0, 0.0, None) == Decision(ends=True)
 
 
-def test_higher_priority_goes_first_and_equal_ones_in_order() -> None:
+def test_higher_priority_runs_first_and_equal_ones_in_order() -> None:
     scheduler = Scheduler(BatchLimits(), workers=1)
     first, urgent, second = jobs(1), jobs(1, priority=5), jobs(1)
     for arrivals in (first, urgent, second):
@@ -118,7 +118,7 @@ def test_higher_priority_goes_first_and_equal_ones_in_order() -> None:
     assert decide(scheduler, 0, 0) == urgent + first + second
 
 
-def test_what_is_dropped_is_not_handed_out() -> None:
+def test_dropped_sentences_are_not_scheduled() -> None:
     scheduler = Scheduler(BatchLimits(), workers=1)
     waiting = jobs(1, 2, 4)
     add(scheduler, waiting)
@@ -148,7 +148,7 @@ def single(left_s: float | None, tokens: int = 10) -> Arrival:
     return Arrival(items=1, work=tokens, longest=tokens, left_s=left_s)
 
 
-def test_what_cannot_be_done_in_time_is_refused_on_arrival() -> None:
+def test_requests_that_cannot_meet_their_deadline_are_refused_on_arrival() -> None:
     scheduler = Scheduler(BatchLimits(rows=10), workers=1)
     for _ in range(60):
         add(scheduler, [of_tokens(10)])  # each 0.1 s of work
@@ -158,7 +158,7 @@ def test_what_cannot_be_done_in_time_is_refused_on_arrival() -> None:
         reserve(scheduler, single(left_s=5.0), Turns(), STEADY)
 
 
-def test_an_overloaded_line_gets_short_before_it_may_get_long_again() -> None:
+def test_an_overloaded_queue_must_become_short_before_it_may_grow() -> None:
     scheduler = Scheduler(BatchLimits(rows=10), workers=1)
     for _ in range(30):
         add(scheduler, [of_tokens(10)])
@@ -173,7 +173,7 @@ def test_an_overloaded_line_gets_short_before_it_may_get_long_again() -> None:
     reserve(scheduler, single(left_s=10.0), Turns(), STEADY)
 
 
-def test_a_request_that_takes_longer_than_it_allows_is_told_so() -> None:
+def test_a_request_that_needs_more_than_its_time_is_refused() -> None:
     scheduler = Scheduler(BatchLimits(rows=10), workers=1)
     large = Arrival(items=200, work=2000, longest=10, left_s=5.0)
     with pytest.raises(DeadlineExceeded, match=r"takes about 21.0 s .* and its time is 5.0 s"):
@@ -187,7 +187,7 @@ def test_a_large_request_is_not_counted_against_a_small_one() -> None:
     reserve(scheduler, single(left_s=3.0), Turns(), STEADY)
 
 
-def test_one_request_may_take_half_of_what_is_free() -> None:
+def test_one_request_may_take_half_of_the_free_space() -> None:
     scheduler = Scheduler(BatchLimits(rows=10, waiting=100), workers=1)
     first, second, third = Turns(), Turns(), Turns()
     reserve(scheduler, Arrival(50, 500, 10), first)
@@ -211,7 +211,7 @@ def test_a_request_that_was_cancelled_reserves_nothing() -> None:
     reserve(scheduler, Arrival(50, 500, 10), Turns())
 
 
-def test_what_would_be_late_gets_no_row() -> None:
+def test_late_sentences_get_no_row() -> None:
     scheduler = Scheduler(BatchLimits(rows=2), workers=1)
     late, in_time = of_tokens(20, deadline_s=101.0), of_tokens(20, deadline_s=105.0)
     for job in (late, in_time, of_tokens(1), of_tokens(1)):
@@ -225,7 +225,7 @@ def test_what_would_be_late_gets_no_row() -> None:
     assert decide(scheduler, 0, 0, 100.0, STEADY) == [lone]
 
 
-def test_a_sentence_runs_when_it_joins() -> None:
+def test_a_sentence_is_running_once_it_joins() -> None:
     scheduler = Scheduler(BatchLimits(rows=2), workers=1)
     waiting = jobs(1, 1, 1)
     add(scheduler, waiting)
@@ -233,7 +233,7 @@ def test_a_sentence_runs_when_it_joins() -> None:
     assert [job.state for job in waiting] == [State.RUNNING, State.RUNNING, State.WAITING]
 
 
-def test_how_long_few_wait_for_others_is_tuned() -> None:
+def test_the_wait_of_few_sentences_is_tunable() -> None:
     scheduler = Scheduler(BatchLimits(), workers=1, tuning=Tuning(join_wait_steps=2))
     add(scheduler, jobs(*[1] * 16))
     decide(scheduler, 0, 0)
@@ -243,7 +243,7 @@ def test_how_long_few_wait_for_others_is_tuned() -> None:
     assert [len(decision.joining) for decision in decisions] == [0, 0, 1]
 
 
-def test_few_sentences_that_come_one_by_one_share_a_worker() -> None:
+def test_few_sentences_that_arrive_one_by_one_share_a_worker() -> None:
     scheduler = Scheduler(BatchLimits(single_rows=4), workers=2)
     for _ in range(3):
         add(scheduler, jobs(1))
@@ -260,7 +260,7 @@ def test_few_sentences_that_come_one_by_one_share_a_worker() -> None:
     assert len(decide(scheduler, 1, 0)) == 4
 
 
-def test_sentences_of_one_request_are_shared_out_however_few() -> None:
+def test_few_sentences_of_one_request_are_divided_among_workers() -> None:
     scheduler = Scheduler(BatchLimits(single_rows=4), workers=2)
     add(scheduler, jobs(1, 1))
     assert scheduler.may_spread
@@ -268,7 +268,7 @@ def test_sentences_of_one_request_are_shared_out_however_few() -> None:
     assert len(decide(scheduler, 0, 0)) == 1
 
 
-def test_of_more_workers_fewer_sentences_share_one() -> None:
+def test_with_more_workers_fewer_sentences_share_one() -> None:
     scheduler = Scheduler(BatchLimits(single_rows=4), workers=3)
     for _ in range(3):
         add(scheduler, jobs(1))

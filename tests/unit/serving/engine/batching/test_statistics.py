@@ -39,7 +39,7 @@ def sentence(length: int) -> Sentence:
 
 
 def wait_for_rows(engine: Engine, rows: int) -> None:
-    """And until nothing waits."""
+    """Wait until this many rows are in flight and no sentence waits."""
     deadline = time.monotonic() + WAIT_S
     while engine.rows != rows or engine.waiting:
         assert time.monotonic() < deadline
@@ -52,7 +52,7 @@ def observed(engine: Engine) -> tuple[int, int, int]:
     return sum(counts.queue.counts), sum(counts.first_token.counts), sum(counts.total.counts)
 
 
-def test_counts_do_not_change_afterwards() -> None:
+def test_returned_counts_do_not_change() -> None:
     statistics = Statistics()
     counts = statistics.counts
     statistics.add(rejected=1)
@@ -73,7 +73,7 @@ def test_each_sentence_is_observed_once(engine: Engine) -> None:
     assert 0 < counts.queue.sum_s < counts.first_token.sum_s < counts.total.sum_s
 
 
-def test_times_fall_where_they_belong(engine: Engine, session: CopySession) -> None:
+def test_times_fall_into_the_right_buckets(engine: Engine, session: CopySession) -> None:
     """A sentence joins at once, and its first step takes as long as the gate is closed."""
     session.gate.clear()
     (future,) = engine.submit([sentence(1)])
@@ -88,7 +88,7 @@ def test_times_fall_where_they_belong(engine: Engine, session: CopySession) -> N
     assert counts.queue.sum_s < counts.first_token.sum_s - 0.1
 
 
-def test_what_is_cancelled_is_observed_as_far_as_it_came(
+def test_a_cancelled_sentence_is_observed_up_to_its_last_stage(
     engine: Engine, session: CopySession
 ) -> None:
     session.gate.clear()
@@ -106,10 +106,10 @@ def test_what_is_cancelled_is_observed_as_far_as_it_came(
     assert engine.statistics.counts.completed == ROWS - 1
 
 
-def test_what_is_left_before_its_first_step_is_never_observed_later(
+def test_a_sentence_cancelled_before_its_first_step_is_not_observed_later(
     engine: Engine, session: CopySession
 ) -> None:
-    """Also if no other sentence is in flight."""
+    """This also holds if no other sentence is in flight."""
     session.gate.clear()
     (future,) = engine.submit([sentence(2)])
     wait_for_rows(engine, 1)

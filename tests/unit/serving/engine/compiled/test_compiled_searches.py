@@ -109,7 +109,7 @@ def alternatives_of(seed: int, index: int, sentence: Sentence, asked: Options) -
 
 
 def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[Hypothesis]]:
-    """Results of the compiled searches, by index; stable prefixes are checked on the way."""
+    """Results of the compiled searches, by index; stable prefixes are checked during the search."""
     options = plan[0][1].options
     width = options.rows
     searches = NativeSearches(options.beam_width, END_ID, VOCAB, options.searches)
@@ -159,16 +159,16 @@ def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[
 
 
 def as_seen(found: list[Hypothesis], count: int) -> list[tuple[Any, ...]]:
-    """Tokens and scores of this many, of which the last may be repeated."""
+    """Tokens and scores of this many results; the last one is repeated if there are fewer."""
     found = (found + found[-1:] * count)[:count]
     return [(one.ids, one.complete, one.log_prob) for one in found]
 
 
 @given(plans(), st.integers(0, 1000))
-def test_searches_find_what_the_oracle_finds(
+def test_searches_give_the_same_results_as_the_oracle(
     plan: list[tuple[int, Sentence, Options]], seed: int
 ) -> None:
-    """Whatever sentences join and leave meanwhile, with many equal scores."""
+    """Other sentences join and leave during the search, and many scores are equal."""
     found = run(plan, seed)
     for index, (_, sentence, asked) in enumerate(plan):
         find = alternatives_of if sentence.options.alternatives else oracle

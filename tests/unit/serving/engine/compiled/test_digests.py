@@ -31,7 +31,7 @@ EMULATED = 100
 
 
 @pytest.mark.parametrize("name", library.usable_instruction_sets())
-def test_digests_are_those_that_are_committed(name: str) -> None:
+def test_digests_equal_the_committed_ones(name: str) -> None:
     words = ["--sentences", SENTENCES[name]] if name in SENTENCES else []
     done = subprocess.run(
         [sys.executable, "-m", "tests.digests", *words],
@@ -48,7 +48,7 @@ def test_digests_are_those_that_are_committed(name: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="qemu is unpacked for x86-64")
 @pytest.mark.parametrize("name", ["neon", "c"])
-def test_an_emulated_arm_cpu_finds_the_same(name: str, tmp_path: Path) -> None:
+def test_an_emulated_arm_cpu_gives_the_same_results(name: str, tmp_path: Path) -> None:
     command = [_emulator(tmp_path), str(_compile(name, tmp_path))]
     right = digests.read()
     for case in ("greedy", "beam 4", "sampling"):

@@ -99,7 +99,7 @@ def test_it_is_hashed_again_only_if_its_file_has_changed(
     assert maker.calls == 2
 
 
-def test_nobody_else_may_read_or_write_it(tmp_path: Path) -> None:
+def test_other_users_cannot_read_or_write_it(tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "dragoman"
     former = os.umask(0)
     try:
@@ -129,7 +129,7 @@ def test_nobody_else_may_read_or_write_it(tmp_path: Path) -> None:
         (make_pipe, "it is not a file"),
     ],
 )
-def test_what_is_not_as_it_was_written_is_made_anew(
+def test_a_changed_block_is_made_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Damage, reason: str
 ) -> None:
     maker = Maker()
@@ -156,13 +156,13 @@ def test_another_users_file_is_not_used(
     assert f"{tmp_path / NAME} is not used: it belongs to user {os.getuid()}" in caplog.text
 
 
-def test_a_block_of_something_else_is_not_used(tmp_path: Path) -> None:
+def test_a_block_of_other_content_is_not_used(tmp_path: Path) -> None:
     load_block(Maker(bytes(1000)).recipe(), [tmp_path])
     other = Maker(bytes([1]) * 1000)
     assert load_block(other.recipe(), [tmp_path]).tobytes() == other.content
 
 
-def test_a_folder_in_the_files_place_leaves_the_next_folder(tmp_path: Path) -> None:
+def test_the_next_folder_is_used_if_a_folder_has_the_files_name(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     (first / NAME / "full").mkdir(parents=True)
     assert load_block(Maker().recipe(), [first, second]).tobytes() == CONTENT
@@ -171,7 +171,7 @@ def test_a_folder_in_the_files_place_leaves_the_next_folder(tmp_path: Path) -> N
 
 
 def refuse_folders(monkeypatch: pytest.MonkeyPatch, *refused: Path) -> None:
-    """As if they could not be written; root always can."""
+    """Make these folders unwritable, even for root."""
     real = tempfile.mkstemp
 
     def mkstemp(suffix: str, prefix: str, folder: Path) -> Any:
@@ -182,7 +182,7 @@ def refuse_folders(monkeypatch: pytest.MonkeyPatch, *refused: Path) -> None:
     monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
 
 
-def test_the_next_folder_has_what_the_first_cannot_keep(
+def test_the_next_folder_is_used_if_the_first_is_not_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
@@ -206,7 +206,7 @@ def test_without_a_folder_it_is_in_memory(
     assert load_block(Maker().recipe(), []).tobytes() == CONTENT
 
 
-def test_what_is_half_written_is_removed(tmp_path: Path) -> None:
+def test_incomplete_files_are_removed(tmp_path: Path) -> None:
     def make(write: Write) -> None:
         write(CONTENT[:1000])
         raise UsageError("a tensor is missing")
@@ -225,7 +225,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.iterdir())
 
 
-def test_one_generation_is_kept(tmp_path: Path) -> None:
+def test_only_one_version_is_kept(tmp_path: Path) -> None:
     former, others = f"{KEPT_PREFIX}0-layout-weights", ("model.safetensors", ".hidden")
     abandoned, young = (f"{KEPT_PREFIX}{name}.partial" for name in ("abandoned", "young"))
     for name in (former, abandoned, young, *others):
@@ -253,7 +253,7 @@ def load_together(barrier: Any, folder: Path, results: Any) -> None:
     results.put(int(load_block(recipe, [folder]).sum()))
 
 
-def test_two_processes_may_make_it_at_once(tmp_path: Path) -> None:
+def test_two_processes_may_make_it_concurrently(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(2), context.Queue()
     processes = [
@@ -268,9 +268,7 @@ def test_two_processes_may_make_it_at_once(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
 
-def test_each_bundle_has_a_folder_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_bundle_has_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     one, other = user_folder(tmp_path / "one"), user_folder(tmp_path / "other")

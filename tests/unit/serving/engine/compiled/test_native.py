@@ -96,7 +96,7 @@ def onnx_scores(session: OnnxSession, vocab_size: int, chosen: Sequence[int]) ->
     return np.array(found)
 
 
-def test_it_computes_what_onnx_runtime_computes(bundle: Path) -> None:
+def test_results_equal_those_of_onnx_runtime(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     vocab_size = manifest.dimensions.vocab_size
     right = onnx_scores(OnnxSession(bundle, manifest, "fp32"), vocab_size, EVERYONE)
@@ -140,7 +140,7 @@ def test_rows_without_a_hypothesis_are_not_computed(bundle: Path) -> None:
 
 
 def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
-    """Whichever rows generated its tokens, and whatever sentences came and left meanwhile."""
+    """Its tokens may come from different rows, while other sentences join and leave."""
     manifest = Manifest.load(bundle)
     network, vocab_size = NativeNetwork(bundle, manifest), manifest.dimensions.vocab_size
     asked = [
@@ -179,7 +179,7 @@ def log_prob(network: NativeNetwork, sentence: Sentence, hypothesis: Hypothesis)
     return total
 
 
-def test_the_best_are_the_best(bundle: Path) -> None:
+def test_the_best_tokens_are_found(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     network = NativeNetwork(bundle, manifest)
     rows, vocab_size = len(LENGTHS), manifest.dimensions.vocab_size
@@ -206,7 +206,7 @@ def log_sum(logits: Floats) -> npt.NDArray[np.float64]:
 
 
 def test_a_vocabulary_need_not_fill_its_last_panel() -> None:
-    """The padding columns are never chosen, whatever the scores."""
+    """Padding columns are never chosen, even if all scores are low."""
     lib, rows, vocab_size, panels = library.load(), 3, 70, 2
     generator = np.random.default_rng(6)
     memory = np.full((rows, panels * (library.PANEL + 1)), -np.inf, np.float32)
@@ -242,7 +242,7 @@ def test_weights_that_are_missing_or_damaged_are_named(bundle: Path, tmp_path: P
         load_weights(bundle / manifest.weights, more, 8)
 
 
-def test_what_lies_outside_the_model_is_never_read(bundle: Path) -> None:
+def test_nothing_outside_the_model_is_read(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     network, vocab_size = NativeNetwork(bundle, manifest), manifest.dimensions.vocab_size
     for ids in ((vocab_size,), (-1,), (5,) * 2000):

@@ -106,8 +106,8 @@ def listed(rows: int) -> npt.NDArray[np.uint64]:
 
 
 @pytest.mark.parametrize("rows", [*ROWS, 64, 65, 150])
-def test_listed_outputs_are_those_of_all_in_every_library(rows: int) -> None:
-    """To the bit, in the form in which scores are ranked; every fifth row has no list."""
+def test_listed_outputs_equal_the_same_of_all_outputs_in_every_library(rows: int) -> None:
+    """They are bit-identical, in the layout that ranking reads; every fifth row has no list."""
     generator = np.random.default_rng(rows)
     values = generator.normal(size=(rows, INPUTS)).astype(np.float32)
     weights = generator.integers(-127, 128, (OUTPUTS, INPUTS))

@@ -107,7 +107,7 @@ def test_a_result_does_not_depend_on_the_batch(engine: Engine, together: list[Se
 
 @given(one=sentences)
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
-def test_translations_have_listed_tokens_alone(engine: Engine, bundle: Path, one: Sentence) -> None:
+def test_translations_have_only_listed_tokens(engine: Engine, bundle: Path, one: Sentence) -> None:
     constraints = one.options.constraints or Constraints()
     terms = constraints.terms.sequences if constraints.terms else ()
     required = (*constraints.prefix, *itertools.chain.from_iterable(terms))
@@ -135,10 +135,10 @@ def step_scores(
 
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 7, 30, 70])
-def test_scores_are_those_of_all_tokens_without_the_others(
+def test_scores_of_listed_tokens_equal_those_without_shortlists(
     network: NativeNetwork, bundle: Path, number: int, width: int
 ) -> None:
-    """To the bit; a third of the sentences has no shortlist."""
+    """They are bit-identical; a third of the sentences has no shortlist."""
     generator = np.random.default_rng(number)
     together = [
         Sentence(
@@ -170,7 +170,7 @@ def mask(bundle: Path, one: Sentence) -> npt.NDArray[np.bool_]:
 
 
 @pytest.mark.parametrize("width", [2, 4])
-def test_tokens_outside_can_be_required(engine: Engine, bundle: Path, width: int) -> None:
+def test_unlisted_tokens_can_be_required(engine: Engine, bundle: Path, width: int) -> None:
     outside = sorted(set(range(6, VOCAB)) - listed_tokens(bundle, PLAIN.src_ids))
     prefix, term = (outside[0], outside[-1]), (outside[len(outside) // 2],)
     continuing = np.zeros(VOCAB, np.float32)
@@ -185,7 +185,7 @@ def test_tokens_outside_can_be_required(engine: Engine, bundle: Path, width: int
         assert constraints.terms is None or term[0] in found.ids
 
 
-def test_a_model_without_shortlists_says_so(random_bundle: Path) -> None:
+def test_a_model_without_shortlists_refuses_the_option(random_bundle: Path) -> None:
     network = NativeNetwork(random_bundle, Manifest.load(random_bundle))
     decoding = network.begin(1, SpecialIds(tags={}), slots=1)
     with pytest.raises(ValueError, match="a shortlist that the model does not have"):

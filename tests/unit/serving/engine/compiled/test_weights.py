@@ -89,7 +89,7 @@ def write_elaborate_weights(path: Path, sizes: Dimensions = SIZES) -> None:
     save_file(tensors, path)
 
 
-def test_kept_codes_give_the_same_scores(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_codes_give_the_same_scores(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = Manifest.load(bundle)
     vocab_size = manifest.dimensions.vocab_size
     path, longest = bundle / manifest.weights, manifest.limits.max_target_tokens
@@ -104,7 +104,7 @@ def test_kept_codes_give_the_same_scores(bundle: Path, monkeypatch: pytest.Monke
     assert np.array_equal(of_made, of_mapped)
 
 
-def test_other_limits_and_other_weights_replace_what_was_kept(bundle: Path) -> None:
+def test_other_limits_and_weights_replace_cached_codes(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
     NativeNetwork(bundle, manifest)
     (first,) = kept(bundle)
@@ -148,7 +148,7 @@ def test_weights_that_are_replaced_while_they_are_coded_are_not_kept(
     assert not kept(bundle.parent)
 
 
-def test_codes_of_another_version_are_made_anew(
+def test_codes_of_another_version_are_made_again(
     bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = Manifest.load(bundle)
@@ -169,7 +169,7 @@ def test_the_version_changes_with_the_block(tmp_path: Path) -> None:
     assert found == BLOCK_DIGESTS[coding.CODING_VERSION]
 
 
-def test_large_weights_are_coded_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_weights_are_coded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.safetensors"
     write_elaborate_weights(path)
     whole = load_weights(path, SIZES, 40).block
@@ -177,7 +177,7 @@ def test_large_weights_are_coded_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     assert np.array_equal(load_weights(path, SIZES, 40).block, whole)
 
 
-def test_coding_holds_no_more_than_a_piece(tmp_path: Path) -> None:
+def test_coding_needs_memory_for_only_one_part(tmp_path: Path) -> None:
     path, sizes = tmp_path / "model.safetensors", replace(SIZES, vocab_size=50_000)
     write_elaborate_weights(path, sizes)
     piece_bytes = coding._PIECE_ROWS * sizes.model_size

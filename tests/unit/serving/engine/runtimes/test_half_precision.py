@@ -16,7 +16,7 @@ from dragoman.kernel.tensors import cache_tensors
 @pytest.mark.parametrize("model_of", ["random_bundle", "elaborate_bundle"])
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("name", ["encoder", "decoder", "reorder"])
-def test_products_attention_and_cache_are_lowered_and_nothing_else(
+def test_only_products_attention_and_cache_are_lowered(
     name: str, precision: HalfPrecision, model_of: str, request: pytest.FixtureRequest
 ) -> None:
     bundle: Path = request.getfixturevalue(model_of)
@@ -47,14 +47,14 @@ def test_products_attention_and_cache_are_lowered_and_nothing_else(
     ]
 
 
-def test_an_output_that_is_not_computed_so_is_refused(random_bundle: Path) -> None:
+def test_an_output_that_cannot_be_lowered_is_refused(random_bundle: Path) -> None:
     manifest = Manifest.load(random_bundle)
     graph = onnx.load(random_bundle / manifest.graphs["best_4"].file)
     with pytest.raises(ValueError, match="output top_scores is not computed in fp16"):
         lower_precision(graph, "fp16", {"top_scores"})
 
 
-def test_the_graph_that_is_given_stays_as_it_is(random_bundle: Path) -> None:
+def test_the_given_graph_is_not_changed(random_bundle: Path) -> None:
     manifest = Manifest.load(random_bundle)
     path = random_bundle / manifest.graphs["encoder"].file
     graph = onnx.load(path, load_external_data=False)

@@ -36,7 +36,7 @@ def bundle(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def manifest(bundle: Path, random_bundle: Path) -> Manifest:
-    """With plans whose files are not plans."""
+    """A manifest with plans whose files only contain their names."""
     manifest = Manifest.load(random_bundle)
     for graph, tokens in PLANS:
         file = bundle / f"{graph}_{tokens}.plan"
@@ -75,7 +75,7 @@ def test_plans_of_this_machine_fit(bundle: Path, manifest: Manifest) -> None:
         ({"precision": "bf16"}, "precision: built for fp16, here is bf16"),
     ],
 )
-def test_why_none_fits_is_said(
+def test_the_reason_is_reported_if_none_fits(
     bundle: Path, manifest: Manifest, change: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UsageError, match="run dragoman export tensorrt") as caught:
@@ -83,7 +83,7 @@ def test_why_none_fits_is_said(
     assert message in str(caught.value)
 
 
-def test_a_bundle_without_plans_says_so(bundle: Path, random_bundle: Path) -> None:
+def test_a_bundle_without_plans_is_refused(bundle: Path, random_bundle: Path) -> None:
     with pytest.raises(UsageError, match="has no TensorRT plans"):
         fitting_plans(bundle, Manifest.load(random_bundle), HERE)
 
@@ -104,7 +104,7 @@ def test_a_damaged_or_missing_plan_is_refused(bundle: Path, manifest: Manifest) 
 
 
 @pytest.mark.parametrize("graph", ["encoder", "reorder", "best_4", "best_8", "best_16"])
-def test_half_a_set_is_refused(bundle: Path, manifest: Manifest, graph: str) -> None:
+def test_an_incomplete_set_is_refused(bundle: Path, manifest: Manifest, graph: str) -> None:
     others = tuple(plan for plan in manifest.plans if plan.graph != graph)
     with pytest.raises(UsageError, match=f"has no plan of {graph}:"):
         fitting_plans(bundle, dataclasses.replace(manifest, plans=others), HERE)

@@ -32,7 +32,7 @@ def run(recordings: Recordings, device: Device, name: str) -> None:
     recordings.run(name, lambda: device.done.append(name), lambda: lambda: name)
 
 
-def test_what_comes_a_second_time_is_recorded_and_replayed_from_then_on() -> None:
+def test_repeated_work_is_recorded_and_then_replayed() -> None:
     device = Device()
     recordings = Recordings(device)
     for name in ("a", "b", "a", "a", "b", "a"):
@@ -41,7 +41,7 @@ def test_what_comes_a_second_time_is_recorded_and_replayed_from_then_on() -> Non
     assert device.done == ["a", "b", "recorded a", "recorded a"]
 
 
-def test_few_are_kept_and_none_goes_while_it_may_be_running() -> None:
+def test_recordings_are_limited_and_never_dropped_while_running() -> None:
     device = Device()
     recordings = Recordings(device, most=2)
     for name in ("a", "a", "b", "b", "a", "c", "c"):
@@ -53,7 +53,7 @@ def test_few_are_kept_and_none_goes_while_it_may_be_running() -> None:
     assert device.done[-1] == "recorded a"
 
 
-def test_where_nothing_can_be_recorded_it_is_done_all_the_same(
+def test_work_runs_even_if_it_cannot_be_recorded(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     device = Device(fails=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman_serving.engine.runtimes.device.row_counts import padded_count
 
 
-def test_there_is_room_for_all_and_not_much_more() -> None:
+def test_all_sentences_fit_with_little_unused_space() -> None:
     found = [padded_count(sentences, None) for sentences in range(1, 1025)]
     assert found[:12] == [1, 2, 4, 4, 6, 6, 8, 8, 12, 12, 12, 12]
     for sentences, count in enumerate(found, 1):
@@ -13,5 +13,5 @@ def test_there_is_room_for_all_and_not_much_more() -> None:
     assert len(set(found)) == 19
 
 
-def test_no_more_than_there_may_be() -> None:
+def test_the_limit_of_rows_is_kept() -> None:
     assert [padded_count(sentences, 5) for sentences in range(1, 6)] == [1, 2, 4, 4, 5]

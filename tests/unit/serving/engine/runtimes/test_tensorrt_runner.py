@@ -164,7 +164,7 @@ def planned(
 
 
 @pytest.mark.parametrize("records", [True, False])
-def test_plans_are_run_and_what_recurs_is_recorded(
+def test_plans_are_run_and_repeated_work_is_recorded(
     planned: tuple[Path, Manifest], random_bundle: Path, records: bool
 ) -> None:
     bundle, manifest = planned
