@@ -140,7 +140,7 @@ class SourceTexts:
         return SourceText(self._pieces(index, text, parts, plan, marked), detected, marked)
 
     def _keeps_placeholders(self, text: str, markup: Markup | None, plan: SearchPlan) -> bool:
-        """Whether no placeholder of a text may be split; of a text with tags, they are kept."""
+        """Whether a text is not split within placeholders, because they or its tags are kept."""
         if plan.terms.keeps_placeholders:
             return True
         return plan.keeps_tags and self._aligns and markup is None and has_tags(text)
