@@ -17,8 +17,9 @@ from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.language import Detected, detect_language
+from dragoman.kernel.language import Detected, OtherLanguage, detect_language
 from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.languages import untranslated
 
 _UNDETECTED = Detected("", 0.0)
 """The result for a text with nothing to translate."""
@@ -67,16 +68,45 @@ class Directions:
 
     def of(self, text: str) -> Direction | None:
         """Returns the direction of a text; None: the server will refuse the request."""
+        try:
+            return self._detected(text)
+        except DragomanError:
+            return None
+
+    def of_document(self, sample: str, source_field: str) -> Direction:
+        """Returns the direction of a document.
+
+        Args:
+            sample: the beginning of the document.
+            source_field: the protocol's name of the source language, for messages.
+
+        Raises:
+            InvalidInput: the message names the detected language, and those of the server.
+        """
+        self.check()
+        try:
+            found = self._detected(sample)
+        except OtherLanguage as error:
+            raise untranslated(
+                "the document", error.language, self._target, self._sources(), source_field
+            ) from error
+        except DragomanError as error:
+            raise InvalidInput(str(error)) from error
+        assert found is not None
+        return found
+
+    def _sources(self) -> list[str]:
+        """Returns the languages that are translated into the target language."""
+        return list(dict.fromkeys(src for src, tgt in self._all if self._target in (None, tgt)))
+
+    def _detected(self, text: str) -> Direction | None:
+        """`of`, which raises a `DragomanError` if no language of the server is detected."""
         if self._usual is None or not self.detects:
             return self._usual
         if not text.strip():
             return Direction(self._usual.languages, _UNDETECTED)
-        target = self._target
-        sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
-        try:
-            found = detect_language(text, sources, [*sources, *([target] if target else [])])
-        except DragomanError:
-            return None
+        target, sources = self._target, self._sources()
+        found = detect_language(text, sources, [*sources, *([target] if target else [])])
         direction = self._trained(found.language, target)
         if direction is None:
             return None
