@@ -35,6 +35,14 @@ _TYPES = {
     "str": "a text",
 }
 """Descriptions of JSON types by msgspec's names."""
+_OTHER_NAMES = {
+    "q": "text",
+    "source": "source_language",
+    "source_lang": "source_language",
+    "target": "target_language",
+    "target_lang": "target_language",
+}
+"""Our names of fields, by their names in other services."""
 _SWITCHES = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -176,7 +184,8 @@ def _in_words(message: str) -> str:
 
 
 def _unknown(name: str, known: Collection[str], model: str | None) -> str:
-    close = get_close_matches(name, known, n=1)
+    other = _OTHER_NAMES.get(name)
+    close = [other] if other in known else get_close_matches(name, known, n=1)
     if close:
         return f"unknown field {brief(name)}: did you mean {close[0]}?"
     fields = sorted(set(known) - set(OPTIONS)) if model else sorted(known)

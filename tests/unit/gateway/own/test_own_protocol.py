@@ -154,6 +154,11 @@ def test_a_request_may_leave_the_cache_out(app: Application) -> None:
         ({"text": "a", "store": 1}, "store is a whole number: give true or false"),
         ({"text": "a", "glossary_ids": "x"}, "glossary_ids is a text: give a list"),
         ({"text": "a", "target_langage": "de"}, "did you mean target_language?"),
+        ({"text": "a", "target": "de"}, "did you mean target_language?"),
+        ({"text": "a", "source": "de"}, "did you mean source_language?"),
+        ({"text": "a", "source_lang": "de"}, "did you mean source_language?"),
+        ({"text": "a", "target_lang": "de"}, "did you mean target_language?"),
+        ({"q": "a"}, "did you mean text?"),
         (
             {"text": "a", "x": 1},
             "unknown field 'x': give format, glossary_ids, store, text, and the",
