@@ -46,12 +46,14 @@ _EXPECTED: Mapping[Kind, str] = {
 class Range:
     """The range of a number: `least` to `most`, or with `above` more than `least`.
 
-    `most` is a number, or the name of one of the model's `Limits`.
+    `most` is a number, or the name of one of the model's `Limits`. The message for a smaller
+    number ends with `advice`.
     """
 
     least: float
     most: float | str
     above: bool = False
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,9 @@ class Option:
         try:
             return json.loads(written)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{self.name} is not valid JSON: {error}") from error
+            raise ValueError(
+                f'{self.name} is not valid JSON: give an object such as {{"tea": "Tee"}} ({error})'
+            ) from error
 
     def _check_range(self, value: float, limits: Limits) -> None:
         assert self.range is not None
@@ -252,7 +256,8 @@ class Option:
         if least <= value <= most and not (self.range.above and value == least):
             return
         lower = f"more than {least:g}" if self.range.above else f"{least:g}"
-        raise ValueError(f"{self.name} is {value}: give {lower} to {most}")
+        advice = f"; {self.range.advice}" if self.range.advice and value < least else ""
+        raise ValueError(f"{self.name} is {value}: give {lower} to {most}{advice}")
 
     def _check_text(self, text: str) -> None:
         if self.choices and text not in self.choices:

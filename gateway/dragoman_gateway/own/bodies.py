@@ -25,6 +25,8 @@ _OPTIONS = frozenset(OPTIONS)
 _MISSING = re.compile("Object missing required field `(.+)`")
 _WRONG = re.compile("Expected `(.+)`, got `(.+)`")
 _TYPE = re.compile("`([a-z]+)`")
+_HALF = re.compile(rb"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u)")
+"""Half of a character, which msgspec takes for the end of the body."""
 _TYPES = {
     "array": "a list",
     "bool": "true or false",
@@ -85,7 +87,8 @@ def read_body(
     try:
         given = msgspec.json.decode(request.content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"the body is not valid JSON in UTF-8: {error}") from error
+        fault = r"an invalid \u escape" if _HALF.search(request.content) else str(error)
+        raise InvalidInput(f"the body is not valid JSON in UTF-8: {fault}") from error
     if not isinstance(given, dict):
         raise InvalidInput(f"the body is {brief(given)}: send a JSON object")
     return read_object(given, shape, model, limits)
@@ -178,6 +181,8 @@ def _in_words(message: str) -> str:
         return f"{name}.{missing[1]} is missing" if name else f"{missing[1]} is missing"
     if wrong := _WRONG.fullmatch(fault):
         expected = " or ".join(_TYPES.get(kind, kind) for kind in wrong[1].split(" | "))
+        if wrong[2] == "array" and expected == "a text":
+            expected = "one text"
         return f"{name or 'the value'} is {_TYPES.get(wrong[2], wrong[2])}: give {expected}"
     fault = _TYPE.sub(lambda found: _TYPES.get(found[1], found[0]), fault)
     return f"{name}: {fault[:1].lower()}{fault[1:]}" if name else fault

@@ -267,8 +267,8 @@ def test_a_glossary_is_json_or_a_file(tmp_path: Path, written: str, encoding: st
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ('{"tea": "Tee"', "terms: is not valid JSON: "),
-        ("{" * 100_000, "terms: is not valid JSON: "),
+        ('{"tea": "Tee"', "terms: not valid JSON: "),
+        ("{" * 100_000, "terms: not valid JSON: "),
         ("tea\tTee\ntea", "terms: line 2: not a source term, a tab and a target term"),
         ('["tea"]', "terms: line 1: not a source term, a comma and a target term"),
         ("tea,Tee\ntea,Tea", "terms: line 2: 'tea' has two target terms: remove one"),
