@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from reprlib import repr as brief
+from reprlib import Repr
 from typing import Any, Literal
 
 from dragoman_options import markup
@@ -20,6 +20,18 @@ Legs = Literal["both", "last", "none"]
 Limits = Mapping[str, float]
 """A model's limits by name; ranges refer to these names."""
 
+
+class _Brief(Repr):
+    """Shortens values for messages; writes true, false and null as in JSON."""
+
+    def repr_bool(self, value: bool, level: int) -> str:
+        return str(value).lower()
+
+    def repr_NoneType(self, value: None, level: int) -> str:  # noqa: N802
+        return "null"
+
+
+brief = _Brief().repr
 _MOST_INT32 = 2**31 - 1
 _MOST_INT64 = 2**63 - 1
 _DATATYPES: Mapping[Kind, Datatype] = {
@@ -218,7 +230,8 @@ class Option:
                 raise ValueError(f"{self.name} is too large")
             value = float(value) if is_right and self.kind == "number" else value
         if not is_right:
-            raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
+            expected = " or ".join(self.choices) or _EXPECTED[self.kind]
+            raise TypeError(f"{self.name} is {brief(value)}: give {expected}")
         return value
 
     def _markups(self, value: Any) -> tuple[str, ...]:

@@ -7,11 +7,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from reprlib import repr as brief
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from dragoman_options.option import Limits, Option
+from dragoman_options.option import Limits, Option, brief
 from dragoman_options.table import OPTIONS, check
 
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType

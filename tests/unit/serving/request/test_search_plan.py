@@ -89,7 +89,7 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"return_alignments": "medium"}, "return_alignments is 'medium': give hard or soft"),
         ({"tempreature": 1.0}, "unknown option 'tempreature'"),
         ({"beam_width": "four"}, "beam_width is 'four': give a whole number"),
-        ({"beam_width": True}, "beam_width is True: give a whole number"),
+        ({"beam_width": True}, "beam_width is true: give a whole number"),
         ({"early_stopping": 1}, "early_stopping is 1: give true or false"),
     ],
 )
