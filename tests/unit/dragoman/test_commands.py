@@ -63,7 +63,7 @@ def test_evaluate_takes_the_directions_that_model_and_text_have(
     assert main([*words, "--direction", "en-fr"]) == 2
     assert "--direction en-fr: the model knows en-de, de-en" in capsys.readouterr().err
     assert main([*words, "--test", "none"]) == 2
-    assert "none: needs files in two of en, de, fr; there is none" in capsys.readouterr().err
+    assert "none.de, ...: give the name without the language" in capsys.readouterr().err
 
 
 def test_verify_compares_every_direction(
@@ -407,3 +407,13 @@ def test_the_help_names_the_default_of_retries(
         main([command, "--help"])
     printed = " ".join(capsys.readouterr().out.split())
     assert f"server is available (default: {DEFAULT_RETRIES})" in printed
+
+
+def test_an_empty_cache_of_models_says_how_to_fill_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["models", "list"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "no cached models; add one with dragoman models add NAME\n"

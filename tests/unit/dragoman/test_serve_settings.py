@@ -46,6 +46,7 @@ def test_a_default_that_is_given_comes_before_the_repositorys_configuration() ->
 def test_switches_may_be_switched_off() -> None:
     assert resolved(DRAGOMAN_VERBOSE="true").values["verbose"] is True
     assert resolved("--no-verbose", DRAGOMAN_VERBOSE="true").values["verbose"] is False
+    assert resolved("--no-gateway").description == "gateway False (--no-gateway)"
     assert resolved(DRAGOMAN_LOAD="encoder decoder").values["load"] == ["encoder", "decoder"]
 
 
@@ -95,7 +96,9 @@ def test_a_wrong_variable_is_named(name: str, value: str, message: str) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--settings .*none\.toml: cannot be read"):
+    with pytest.raises(
+        UsageError, match=r"--settings .*none\.toml: cannot be read: No such file or directory$"
+    ):
         resolved("--settings", str(tmp_path / "none.toml"))
 
 
