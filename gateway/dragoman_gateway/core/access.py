@@ -112,7 +112,7 @@ class Access:
             characters: length of its source texts, in Unicode code points.
 
         Raises:
-            TooLarge: the request has too many characters.
+            TooLarge: the request has more characters than a limit allows at any time.
             TooManyRequests: above a limit per minute, or too many concurrent requests.
             QuotaUsedUp: the monthly quota of characters is used up.
         """

@@ -418,7 +418,7 @@ def test_nobody_waits_for_ever(app: Application, seconds: str) -> None:
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (ServerUnavailable("busy", 3.0), 503, "unavailable"),
+        (ServerUnavailable("busy", 2.1), 503, "unavailable"),
         (DeadlineExceeded("late"), 504, "deadline_exceeded"),
     ],
 )
@@ -434,6 +434,7 @@ def test_errors_of_the_server_have_their_codes(
     answer = ask(app, "POST", "/translate", {"text": "a"})
     assert error_of(answer)[:2] == (status, code)
     assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
+    assert answer.json["error"].get("retry_after_s") == (3 if status == 503 else None)
 
 
 def test_nobody_reads_where_the_server_is(app: Application) -> None:
