@@ -329,6 +329,14 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
             "dragoman translate: unknown option --language: "
             "did you mean --source-language or --target-language?",
         ),
+        (
+            ["serve", "--host", "0.0.0.0"],
+            "dragoman serve: unknown option --host: did you mean --address or --gateway-address?",
+        ),
+        (
+            ["gateway", "--gateway-port", "80"],
+            "dragoman gateway: unknown option --gateway-port: did you mean --port?",
+        ),
         (["doctor", "--xyz"], "dragoman doctor: unknown option --xyz: see --help"),
         (
             ["attention", "Good", "morning.", "--out", "x.html"],
