@@ -217,8 +217,10 @@ class Dispatcher:
         if methods:
             allowed = tuple(sorted(methods))
             raise WrongMethod(f"{path} takes {', '.join(allowed)}, not {scope['method']}", allowed)
-        close = get_close_matches(path[:200], self._exact, n=1)
-        hint = f": did you mean {close[0]}?" if close else ""
+        ending = path.rstrip("/") or "/"
+        close = [known for known in self._exact if known.endswith(ending)]
+        close = close or get_close_matches(path[:200], self._exact, n=1)
+        hint = f": did you mean {' or '.join(close)}?" if close else ""
         raise NotFound(f"there is no {path[:200]}{hint}")
 
     async def _answer(self, request: GatewayRequest, endpoint: Endpoint) -> Response:
