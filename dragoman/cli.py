@@ -38,6 +38,9 @@ _EXAMPLES = {
     "Train and import models": "dragoman train --text my.en my.de --out runs/mine",
 }
 
+_OTHER_NAMES = {"--host": "address"}
+"""Our names of flags, by the flags of other programs."""
+
 _OF_EXTRAS = {
     *("torch", "tensorboard", "sacrebleu", "safetensors", "fasttext", "google"),  # protobuf
     *("onnx", "ml_dtypes", "onnxruntime", "pytriton", "matplotlib"),
@@ -144,9 +147,14 @@ def _unknown_argument(word: str, parser: argparse.ArgumentParser) -> str:
         for action in part._actions
         for name in action.option_strings
     ]
+    name = _OTHER_NAMES.get(flag, flag.lstrip("-"))
     # `--port` is no typo of `--pivot`: it lacks the first word of `--http-port` and others.
-    longer = [name for name in flags if name.endswith(f"-{flag.lstrip('-')}")]
-    close = longer or difflib.get_close_matches(flag, flags, 1)
+    close = [one for one in flags if one.endswith(f"-{name}")]
+    # The flags of `dragoman gateway` are those of `dragoman serve` without this prefix.
+    short = f"--{name.removeprefix('gateway-')}"
+    if name.startswith("gateway-") and short in flags:
+        close = [short]
+    close = close or difflib.get_close_matches(flag, flags, 1)
     hint = f"did you mean {' or '.join(close)}?" if close else "see --help"
     return f"unknown option {flag}: {hint}"
 

@@ -169,7 +169,7 @@ def test_protected_parts_and_texts_within_codes() -> None:
 
 
 def test_a_target_language_is_required() -> None:
-    with pytest.raises(ValueError, match="give the target language"):
+    with pytest.raises(ValueError, match="as target_language or --target-language"):
         texts(XmlReader(), XLIFF_2.encode())
 
 

@@ -51,11 +51,11 @@ def test_the_file_extension_determines_the_form(tmp_path: Path) -> None:
         ("tea,Tee", "tsv", "line 1: not a source term, a tab and a target term"),
         ('tea,"Tee\nwater', "csv", "line 2: unexpected end of data"),
         (b"tea,Tee\nwater,\xff", "csv", "line 2: not valid UTF-8"),
-        ('["tea"]', "json", "is not an object of terms"),
+        ('["tea"]', "json", "not an object of terms"),
         ('{"tea": ["Tee"]}', "json", "entry 1: the target term of 'tea' is not text"),
         ('{"tea": {"a": "b"}}', "json", "entry 1: the target term of 'tea' is not text"),
         ('{"tea": "a", "tea": "b"}', "json", "entry 2: 'tea' has two target terms"),
-        ('{"tea"', "json", "is not valid JSON"),
+        ('{"tea"', "json", "not valid JSON"),
         ("tea", "xml", "form is 'xml': give csv, tsv or json"),
     ],
 )

@@ -136,7 +136,9 @@ def _read_file(file: Path, flag: str) -> str:
     """
     try:
         secret = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"{flag} {file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise UsageError(f"{flag} {file}: cannot be read: {error}") from error
     if not secret:
         raise UsageError(f"{flag} {file}: is empty")

@@ -5,7 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 
-from dragoman.commands.gateway_settings import as_settings, gateway_settings, refuse_passwords
+from dragoman.commands.gateway_settings import (
+    as_settings,
+    gateway_settings,
+    refuse_passwords,
+    warn_of_misspelled,
+)
 from dragoman.commands.serve_settings import SETTINGS, declare, resolve
 
 HELP = "serve REST, the web page, keys and documents in front of a running Triton"
@@ -24,6 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_gateway.serving import serve
 
     refuse_passwords(arguments)
+    if arguments.heartbeat is None:  # otherwise `dragoman serve` has warned
+        warn_of_misspelled(os.environ)
     settings = resolve(arguments, os.environ, gateway_settings(), known=SETTINGS)
     serve(as_settings(settings.values), heartbeat=arguments.heartbeat)
     return 0

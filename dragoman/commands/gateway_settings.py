@@ -9,20 +9,24 @@ from __future__ import annotations
 import argparse
 import functools
 import inspect
+import logging
 import re
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from dragoman.commands.serve_settings import Setting
+from dragoman.commands.serve_settings import SETTINGS, Setting
 from dragoman.kernel.errors import UsageError
 
 if TYPE_CHECKING:
     from dragoman_gateway.core.settings import GatewaySettings
+
+_log = logging.getLogger(__name__)
 
 PREFIX = "gateway_"
 PREFIX_OF_VARIABLES = "DRAGOMAN_GATEWAY_"
@@ -32,6 +36,8 @@ REQUIRED = (
 )
 """Modules that the gateway needs; its extra installs them."""
 _SECRET = ("limits_url",)
+_VERY_SIMILAR = 0.9
+"""A ratio of difflib; our other variables, such as DRAGOMAN_URL, are below it."""
 OF_TRITON, OF_TRACING = ("triton", "triton_http"), ("otlp", "trace_rate")
 """Fields that `dragoman serve` sets itself, or has its own settings for."""
 
@@ -110,6 +116,15 @@ def _has_password(url: str) -> bool:
     _, _, query = url.partition("?")
     names = (name for name, _ in parse_qsl(query, keep_blank_values=True, separator="&"))
     return "@" in url or any("pass" in name.lower() for name in names)
+
+
+def warn_of_misspelled(environment: Mapping[str, str]) -> None:
+    """Log a warning for each variable whose name is very similar to a setting's."""
+    known = [one.variable for one in (*SETTINGS, *gateway_settings())]
+    for name in environment:
+        if name.startswith("DRAGOMAN_") and name not in known:
+            for close in get_close_matches(name, known, n=1, cutoff=_VERY_SIMILAR):
+                _log.warning("%s is not a setting: did you mean %s?", name, close)
 
 
 def as_environment(values: Mapping[str, Any]) -> dict[str, str]:

@@ -8,7 +8,12 @@ import tempfile
 from pathlib import Path
 
 from dragoman.commands.folders import check_folder, configure_force
-from dragoman.commands.hub_models import configure_languages, given_languages, hub_progress
+from dragoman.commands.hub_models import (
+    configure_languages,
+    configure_offline,
+    given_languages,
+    hub_progress,
+)
 from dragoman.kernel.errors import UsageError
 
 log = logging.getLogger(__name__)
@@ -27,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint to make")
     configure_force(parser)
     configure_languages(parser)
+    configure_offline(parser)
     parser.add_argument(
         "--endpoint",
         metavar="URL",
@@ -50,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if Path(arguments.model).is_dir():
         import_marian(Path(arguments.model), arguments.out, languages, force=arguments.force)
     elif is_hub_name(arguments.model):
-        hub = Hub.of_environment(arguments.revision, arguments.endpoint)
+        hub = Hub.of_environment(arguments.revision, arguments.endpoint, arguments.offline)
         with tempfile.TemporaryDirectory() as folder:
             with hub_progress(arguments.quiet) as told:
                 commit = hub.fetch(arguments.model, Path(folder), told).commit

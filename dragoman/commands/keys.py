@@ -242,6 +242,10 @@ def _written(time_s: int | None) -> str | None:
 
 def _limits_of(found: dict[str, Any]) -> str:
     given = [f"{name} {number:,}" for name, number in found["limits"].items() if number is not None]
+    if found["protocols"] is not None:
+        given.append(f"protocols {' '.join(found['protocols'])}")
+    if not found["caches"]:
+        given.append("no cache")
     return ", ".join(given).replace("_", " ") or "no limits"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.hub_models import (
@@ -60,6 +61,8 @@ def _list(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(found, indent=1))
         return
+    if not found:
+        print("no cached models; add one with dragoman models add NAME", file=sys.stderr)
     for one in found:
         directions = " ".join(one["directions"])
         commit = (one["commit"] or "")[:12]

@@ -90,7 +90,7 @@ def read_terms(given: str, name: str) -> Any:
     try:
         return parse_glossary(given) if is_object else read_glossary(given)
     except OSError as error:
-        raise UsageError(f"{name} {given}: cannot be read: {error}") from error
+        raise UsageError(f"{name} {given}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{name}: {error}" if is_object else f"{name} {error}") from error
 

@@ -20,6 +20,7 @@ from dragoman.commands.gateway_settings import (
     as_settings,
     of_serve,
     refuse_passwords,
+    warn_of_misspelled,
 )
 from dragoman.commands.hub_models import bundles_of
 from dragoman.commands.serve_settings import SETTINGS, Resolved, declare, read_bytes, resolve
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dragoman_serving.launch.supervision import keep_serving
 
     refuse_passwords(arguments)
+    warn_of_misspelled(os.environ)
     resolved = resolve(arguments, os.environ, (*SETTINGS, *of_serve()))
     settings = resolved.values
     if settings["engine_timeout"] <= 0:

@@ -302,6 +302,8 @@ def resolve(
     origins: dict[str, str] = {}
     for one in settings:
         value, origin = getattr(arguments, one.name), one.flag
+        if value is False:
+            origin = f"--no-{one.flag.removeprefix('--')}"
         if one.is_positional and not value:
             value = None
         if value is None and one.variable in environment:
@@ -335,7 +337,9 @@ def read_bytes(name: str, text: str) -> int:
 def _read(file: Path, known: Sequence[str]) -> dict[str, Any]:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"--settings {file}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--settings {file}: cannot be read: {error}") from error
     for name in found:
         if name not in known:

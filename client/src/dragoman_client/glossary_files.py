@@ -147,9 +147,9 @@ def _json_rows(text: str) -> Iterator[tuple[int, str, str]]:
     try:
         found = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"is not valid JSON: {error}") from error
+        raise ValueError(f"not valid JSON: {error}") from error
     if not text.lstrip().startswith("{"):
-        raise ValueError('is not an object of terms, such as {"tea": "Tee"}')
+        raise ValueError('not an object of terms, such as {"tea": "Tee"}')
     for number, (source, target) in enumerate(cast("list[tuple[str, Any]]", found), start=1):
         if not isinstance(target, str):
             raise ValueError(f"entry {number}: the target term of {source[:50]!r} is not text")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from reprlib import repr as brief
+from reprlib import Repr
 from typing import Any, Literal
 
 from dragoman_options import markup
@@ -20,6 +20,18 @@ Legs = Literal["both", "last", "none"]
 Limits = Mapping[str, float]
 """A model's limits by name; ranges refer to these names."""
 
+
+class _Brief(Repr):
+    """Shortens values for messages; writes true, false and null as in JSON."""
+
+    def repr_bool(self, value: bool, level: int) -> str:
+        return str(value).lower()
+
+    def repr_NoneType(self, value: None, level: int) -> str:  # noqa: N802
+        return "null"
+
+
+brief = _Brief().repr
 _MOST_INT32 = 2**31 - 1
 _MOST_INT64 = 2**63 - 1
 _DATATYPES: Mapping[Kind, Datatype] = {
@@ -46,12 +58,14 @@ _EXPECTED: Mapping[Kind, str] = {
 class Range:
     """The range of a number: `least` to `most`, or with `above` more than `least`.
 
-    `most` is a number, or the name of one of the model's `Limits`.
+    `most` is a number, or the name of one of the model's `Limits`. The message for a smaller
+    number ends with `advice`.
     """
 
     least: float
     most: float | str
     above: bool = False
+    advice: str = ""
 
 
 @dataclass(frozen=True)
@@ -216,7 +230,8 @@ class Option:
                 raise ValueError(f"{self.name} is too large")
             value = float(value) if is_right and self.kind == "number" else value
         if not is_right:
-            raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
+            expected = " or ".join(self.choices) or _EXPECTED[self.kind]
+            raise TypeError(f"{self.name} is {brief(value)}: give {expected}")
         return value
 
     def _markups(self, value: Any) -> tuple[str, ...]:
@@ -242,7 +257,9 @@ class Option:
         try:
             return json.loads(written)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{self.name} is not valid JSON: {error}") from error
+            raise ValueError(
+                f'{self.name} is not valid JSON: give an object such as {{"tea": "Tee"}} ({error})'
+            ) from error
 
     def _check_range(self, value: float, limits: Limits) -> None:
         assert self.range is not None
@@ -252,7 +269,8 @@ class Option:
         if least <= value <= most and not (self.range.above and value == least):
             return
         lower = f"more than {least:g}" if self.range.above else f"{least:g}"
-        raise ValueError(f"{self.name} is {value}: give {lower} to {most}")
+        advice = f"; {self.range.advice}" if self.range.advice and value < least else ""
+        raise ValueError(f"{self.name} is {value}: give {lower} to {most}{advice}")
 
     def _check_text(self, text: str) -> None:
         if self.choices and text not in self.choices:

@@ -175,7 +175,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "number",
             "sampling temperature, which divides the logits: above 1 flattens the distribution, "
             "below 1 sharpens it",
-            range=Range(0.001, 100),
+            range=Range(0.001, 100, advice="for the most probable translation leave it out"),
             unset="1 with sampling",
             legs="last",
         ),

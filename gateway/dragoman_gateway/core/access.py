@@ -24,6 +24,12 @@ from dragoman_gateway.core.usage import Month, Usage, UsageCounter
 
 _SITE_BITS = 64
 """Length of the IPv6 network prefix of a site."""
+_KEY_FIELDS = {
+    "deepl": "Authorization: DeepL-Auth-Key KEY",
+    "libretranslate": "api_key",
+    "riva": "gRPC metadata authorization: Bearer KEY",
+}
+"""How a client sends its key, by protocol; the others use a bearer token."""
 
 
 class Access:
@@ -90,10 +96,7 @@ class Access:
             self._usage.note_use(caller.name, datetime.now(UTC).date().isoformat())
             return caller
         if not self._is_anonymous_allowed:
-            raise KeyMissing(
-                "a key is required: send it as Authorization: Bearer KEY, or set it in your "
-                "program; the operator of this gateway creates keys with dragoman keys add"
-            )
+            raise no_key(protocol)
         name = f"{ANONYMOUS.name} {_site(address)}"
         return Caller(name, limits=self._anonymous_limits, is_stranger=True)
 
@@ -109,7 +112,7 @@ class Access:
             characters: length of its source texts, in Unicode code points.
 
         Raises:
-            TooLarge: the request has too many characters.
+            TooLarge: the request has more characters than a limit allows at any time.
             TooManyRequests: above a limit per minute, or too many concurrent requests.
             QuotaUsedUp: the monthly quota of characters is used up.
         """
@@ -168,6 +171,15 @@ class Access:
         if time.time() >= self._month.end.timestamp():
             self._month = Month.of(time.time())
         return self._month
+
+
+def no_key(protocol: str) -> KeyMissing:
+    """Returns the error for a request that needs a key."""
+    field = _KEY_FIELDS.get(protocol, "Authorization: Bearer KEY")
+    return KeyMissing(
+        f"a key is required: send it as {field}, or set it in your program; the operator of this "
+        "gateway creates keys with dragoman keys add"
+    )
 
 
 def _counted_as(caller: Caller) -> str:

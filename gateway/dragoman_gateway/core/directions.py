@@ -19,6 +19,7 @@ from dragoman_options.table import AUTO
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.language import Detected, OtherLanguage, detect_language
 from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.languages import untranslated
 
 _UNDETECTED = Detected("", 0.0)
 """The result for a text with nothing to translate."""
@@ -72,20 +73,56 @@ class Directions:
 
     def of(self, text: str) -> Direction | None:
         """Returns the direction of a text; None: the server will refuse the request."""
+        try:
+            return self._detected(text)
+        except DragomanError:
+            return None
+
+    def of_document(self, sample: str, source_field: str) -> Direction:
+        """Returns the direction of a document.
+
+        Args:
+            sample: the beginning of the document.
+            source_field: the protocol's name of the source language, for messages.
+
+        Raises:
+            InvalidInput: the message names the detected language, and those of the server.
+        """
+        self.check()
+        try:
+            found = self._detected(sample)
+        except OtherLanguage as error:
+            raise untranslated(
+                "the document", error.found.language, self._target, self._sources(), source_field
+            ) from error
+        except DragomanError as error:
+            raise InvalidInput(str(error)) from error
+        assert found is not None
+        if found.stays:
+            raise InvalidInput(
+                f"the document seems to be in {self._target!r} already, the target language; "
+                f"if this is wrong, give {source_field}"
+            )
+        return found
+
+    def _sources(self) -> list[str]:
+        """Returns the languages that are translated into the target language."""
+        return list(dict.fromkeys(src for src, tgt in self._all if self._target in (None, tgt)))
+
+    def _detected(self, text: str) -> Direction | None:
+        """`of`, which raises a `DragomanError` if no language of the server is detected."""
         if self._usual is None or not self.detects:
             return self._usual
         if not text.strip():
             return Direction(self._usual.languages, _UNDETECTED)
-        target = self._target
-        sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
+        sources = self._sources()
         try:
             found = detect_language(text, sources, sources)
-            direction = self._trained(found.language, target)
+            direction = self._trained(found.language, self._target)
         except OtherLanguage as error:
-            found = error.found
-            direction = self._usual if found.language == target else None
-        except DragomanError:
-            return None
+            if error.found.language != self._target:
+                raise
+            found, direction = error.found, self._usual
         if direction is None:
             return None
         # Rounded to float32, as the server sends it.

@@ -115,6 +115,8 @@ class Jobs:
         file_name: str,
         content: AsyncIterator[bytes],
         options: Mapping[str, Any],
+        *,
+        source_field: str = "source_language",
     ) -> Job:
         """Store a document, and translate it in the background.
 
@@ -123,6 +125,7 @@ class Jobs:
             file_name: name of the document; its extension is the format.
             content: the document.
             options: options of the option table, and `glossary_ids`.
+            source_field: the protocol's name of the source language, for messages.
 
         Raises:
             WrongMediaType: the format is not supported.
@@ -142,7 +145,7 @@ class Jobs:
         upload = self._receiving[job_id] = _Upload(caller.name)
         try:
             found = await self._receive(job_id, upload, name, content, options)
-            options |= await self._languages_of(found, options)
+            options |= await self._languages_of(found, options, source_field)
             if found.form != "text":
                 check_marked_options(options, f"a document in {found.form}")
             if options.get("glossary_ids"):
@@ -195,7 +198,7 @@ class Jobs:
             return await inspect(path, name, options)
 
     async def _languages_of(
-        self, found: DocumentFacts, options: Mapping[str, Any]
+        self, found: DocumentFacts, options: Mapping[str, Any], source_field: str
     ) -> Mapping[str, str]:
         """Returns the language options that a document needs and its request does not set."""
         detects = str(options.get("source_language")).lower() == AUTO and found.sample.strip()
@@ -203,7 +206,7 @@ class Jobs:
         lacks_target = found.form != "text" and "target_language" not in options
         if not (detects or lacks_target):
             return {}
-        return await self._translations.languages_of(found.sample, options)
+        return await self._translations.languages_of(found.sample, options, source_field)
 
     async def get(self, caller: Caller, job_id: str, wait_s: float = 0.0) -> Job:
         """Returns a job; waits up to `wait_s` seconds until it is done."""

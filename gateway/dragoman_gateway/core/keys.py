@@ -224,9 +224,9 @@ class Keys:
         if (state := key.state(time.time())) != "valid":
             raise KeyRefused(f"the key {key.id} is {state}: ask for another one")
         if key.protocols is not None and protocol not in key.protocols:
-            raise KeyRefused(
-                f"the key {key.id} is for {', '.join(key.protocols)}, not for {protocol}"
-            )
+            names = ["/api/v1" if name == "own" else name for name in key.protocols]
+            here = "this API (/api/v1)" if protocol == "own" else protocol
+            raise KeyRefused(f"the key {key.id} is for {', '.join(names)}, not for {here}")
         return Caller(key.id, key.id, key.limits, key.caches)
 
     async def _verified(self, given: str) -> Key | None:

@@ -64,6 +64,25 @@ class Languages:
         return found
 
 
+def untranslated(
+    what: str, language: str, target: str | None, sources: Sequence[str], field: str
+) -> InvalidInput:
+    """Returns the error for a detected language that is not translated.
+
+    Args:
+        what: what to call the text in the message.
+        language: the detected language.
+        target: the requested target language, if any.
+        sources: languages that are translated into it.
+        field: the protocol's name of the source language.
+    """
+    into = f" into {target}" if target else ""
+    return InvalidInput(
+        f"{what} seems to be in {language!r}, which is not translated{into} "
+        f"(from: {', '.join(sources)}); if this is wrong, give {field}"
+    )
+
+
 @functools.cache
 def name_of(code: str, reader: str = "en") -> str:
     """Returns the name of a language.

@@ -216,7 +216,7 @@ def check_size(limits: Limits, characters: int) -> None:
     """Refuse a request that would be too large at any time.
 
     Raises:
-        TooLarge: it has more characters than the limit per request or per minute.
+        TooLarge: it has more characters than the limit per request, per minute or per month.
     """
     if _is_above(characters, limits.characters_per_request):
         raise TooLarge(
@@ -227,6 +227,11 @@ def check_size(limits: Limits, characters: int) -> None:
         raise TooLarge(
             f"the text has {characters:,} characters, but the limit per minute is "
             f"{limits.characters_per_minute:,}: send less in a request"
+        )
+    if _is_above(characters, limits.characters_per_month):
+        raise TooLarge(
+            f"the text has {characters:,} characters, but the limit per month is "
+            f"{limits.characters_per_month:,}: send less in a request"
         )
 
 

@@ -16,6 +16,7 @@ from dragoman.kernel.language import Detected, OtherLanguage, detect_language
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.glossaries import Glossaries
+from dragoman_gateway.core.languages import untranslated
 from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.translations import Translations
 
@@ -40,7 +41,7 @@ class Source:
 
 
 async def sources_of(
-    translations: Translations, texts: Sequence[str], named: str | None, target: str
+    translations: Translations, texts: Sequence[str], named: str | None, target: str, field: str
 ) -> list[Source]:
     """Determine the languages of texts. Detection takes time, so admit the caller before.
 
@@ -49,6 +50,7 @@ async def sources_of(
         texts: the texts to translate.
         named: code of their language, one of the server's; None: detect the language of each text.
         target: code of the target language.
+        field: the protocol's name of the source language, for messages.
 
     Raises:
         InvalidInput: a language cannot be translated into the target language.
@@ -71,10 +73,7 @@ async def sources_of(
             continue
         detected = _detected(text, known)
         if detected.language not in into and detected.language != target:
-            raise InvalidInput(
-                f"text {index} seems to be in {detected.language!r}, which is not translated "
-                f"into {target}: name its language, one of {', '.join(into)}"
-            )
+            raise untranslated(f"text {index}", detected.language, target, into, field)
         found.append(Source(detected.language, detected.probability))
     return found
 

@@ -181,29 +181,22 @@ class Translations:
             for (segmented, of_text), direction in zip(parts, found, strict=True)
         ]
 
-    async def languages_of(self, sample: str, options: Mapping[str, Any]) -> dict[str, str]:
+    async def languages_of(
+        self, sample: str, options: Mapping[str, Any], source_field: str
+    ) -> dict[str, str]:
         """Returns the language options for a document whose language must be detected.
 
         Args:
             sample: the beginning of the document.
             options: options of the request.
+            source_field: the protocol's name of the source language, for messages.
 
         Raises:
             InvalidInput: the detected language is the target language, or not a source language of
                 the server.
         """
         info, _ = await self._server.confirmed()
-        found = Directions(info, options).of(sample)
-        if found is None:
-            raise InvalidInput(
-                "the detected language of the document is not supported: set source_language if "
-                "it is"
-            )
-        if found.stays:
-            raise InvalidInput(
-                f"the document seems to be in {found.languages[1]!r} already, the target language; "
-                "if this is wrong, give source_language"
-            )
+        found = Directions(info, options).of_document(sample, source_field)
         source, target = found.languages
         return {"source_language": source, "target_language": target}
 

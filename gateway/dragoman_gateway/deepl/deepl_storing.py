@@ -219,7 +219,9 @@ class Documents:
         self, caller: Caller, name: str, file: UploadFile, options: dict[str, Any]
     ) -> Response:
         """Submit a document; reading a large one with markup takes time."""
-        job = await self._gateway.jobs.submit(caller, name, content_of(file), options)
+        job = await self._gateway.jobs.submit(
+            caller, name, content_of(file), options, source_field="source_lang"
+        )
         return json_response(
             {
                 "document_id": documents.written_id(job),

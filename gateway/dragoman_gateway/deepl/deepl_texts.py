@@ -91,11 +91,11 @@ async def translate_texts(
         if how.open_reader is not None:
             marked = await read_marked(texts, how.open_reader)
             words = [one.words for one in marked]
-            sources = await sources_of(gateway.translations, words, source, target)
+            sources = await sources_of(gateway.translations, words, source, target, "source_lang")
             found = await translate_by_source(
                 marked, sources, target, translate_marked_texts, lambda one: one.written
             )
             return [TranslatedText(text, src) for text, src in zip(found, sources, strict=True)]
-        sources = await sources_of(gateway.translations, texts, source, target)
+        sources = await sources_of(gateway.translations, texts, source, target, "source_lang")
         found = await translate_by_source(texts, sources, target, translate, str)
     return [TranslatedText(text, source) for text, source in zip(found, sources, strict=True)]

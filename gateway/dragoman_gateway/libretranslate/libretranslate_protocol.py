@@ -205,7 +205,9 @@ class LibreTranslateProtocol:
         return sources, found
 
     async def _sources(self, texts: Sequence[str], direction: _Direction) -> list[Source]:
-        return await sources_of(self._translations, texts, direction.source, direction.target)
+        return await sources_of(
+            self._translations, texts, direction.source, direction.target, "source"
+        )
 
     async def _options(self, caller: Caller, direction: _Direction, src: str) -> dict[str, Any]:
         return await options_of_source(
@@ -304,7 +306,9 @@ class LibreTranslateProtocol:
             "target_language": direction.target,
         }
         jobs = self._gateway.jobs
-        job = await jobs.submit(caller, file.filename, content_of(file), options)
+        job = await jobs.submit(
+            caller, file.filename, content_of(file), options, source_field="source"
+        )
         try:
             async with asyncio.timeout(_MOST_WAIT_S):
                 job = await while_connected(request.receive, self._ended(caller, job))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 from dragoman_client import Attention, PairScore, SoftAlignment, TokenScores, Translation
@@ -67,7 +68,8 @@ def alignment_answer(found: Alignments | None) -> str | SoftAlignmentAnswer | Un
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
     """Converts an error."""
-    return ErrorAnswer(code=error.code, message=str(error), retry_after_s=_set(error.retry_after_s))
+    wait_s = None if error.retry_after_s is None else max(1, math.ceil(error.retry_after_s))
+    return ErrorAnswer(code=error.code, message=str(error), retry_after_s=_set(wait_s))
 
 
 def glossary_answer(found: Glossary, request_id: str | UnsetType = UNSET) -> GlossaryAnswer:

@@ -7,11 +7,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from reprlib import repr as brief
 from typing import Any, Generic, TypeVar
 
 import msgspec
-from dragoman_options.option import Limits, Option
+from dragoman_options.option import Limits, Option, brief
 from dragoman_options.table import OPTIONS, check
 
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
@@ -25,6 +24,8 @@ _OPTIONS = frozenset(OPTIONS)
 _MISSING = re.compile("Object missing required field `(.+)`")
 _WRONG = re.compile("Expected `(.+)`, got `(.+)`")
 _TYPE = re.compile("`([a-z]+)`")
+_HALF = re.compile(rb"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u)")
+"""Half of a character, which msgspec takes for the end of the body."""
 _TYPES = {
     "array": "a list",
     "bool": "true or false",
@@ -35,6 +36,14 @@ _TYPES = {
     "str": "a text",
 }
 """Descriptions of JSON types by msgspec's names."""
+_OTHER_NAMES = {
+    "q": "text",
+    "source": "source_language",
+    "source_lang": "source_language",
+    "target": "target_language",
+    "target_lang": "target_language",
+}
+"""Our names of fields, by their names in other services."""
 _SWITCHES = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -77,7 +86,8 @@ def read_body(
     try:
         given = msgspec.json.decode(request.content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"the body is not valid JSON in UTF-8: {error}") from error
+        fault = r"an invalid \u escape" if _HALF.search(request.content) else str(error)
+        raise InvalidInput(f"the body is not valid JSON in UTF-8: {fault}") from error
     if not isinstance(given, dict):
         raise InvalidInput(f"the body is {brief(given)}: send a JSON object")
     return read_object(given, shape, model, limits)
@@ -170,13 +180,16 @@ def _in_words(message: str) -> str:
         return f"{name}.{missing[1]} is missing" if name else f"{missing[1]} is missing"
     if wrong := _WRONG.fullmatch(fault):
         expected = " or ".join(_TYPES.get(kind, kind) for kind in wrong[1].split(" | "))
+        if wrong[2] == "array" and expected == "a text":
+            expected = "one text"
         return f"{name or 'the value'} is {_TYPES.get(wrong[2], wrong[2])}: give {expected}"
     fault = _TYPE.sub(lambda found: _TYPES.get(found[1], found[0]), fault)
     return f"{name}: {fault[:1].lower()}{fault[1:]}" if name else fault
 
 
 def _unknown(name: str, known: Collection[str], model: str | None) -> str:
-    close = get_close_matches(name, known, n=1)
+    other = _OTHER_NAMES.get(name)
+    close = [other] if other in known else get_close_matches(name, known, n=1)
     if close:
         return f"unknown field {brief(name)}: did you mean {close[0]}?"
     fields = sorted(set(known) - set(OPTIONS)) if model else sorted(known)

@@ -75,7 +75,11 @@ class AlternativesRequest(Struct, kw_only=True):
     ) = UNSET
     prefix: Annotated[str, Meta(description="prefix of the translation")] = ""
     count: Annotated[
-        int, Meta(ge=1, description="number of translations, up to the model's `max_beam_width`")
+        int,
+        Meta(
+            description="number of translations, up to the model's `max_beam_width`",
+            extra_json_schema={"minimum": 1},
+        ),
     ] = 5
 
 

@@ -222,7 +222,7 @@ def read_terms(request: GatewayRequest) -> dict[str, str]:
     try:
         return parse_glossary(request.content, form)
     except ValueError as error:
-        raise InvalidInput(str(error)) from error
+        raise InvalidInput(f"the body: {error}") from error
 
 
 def _written(entries: Mapping[str, str], accept: str) -> Response:

@@ -120,7 +120,7 @@ class Translating:
         fields = read_body(request, AlternativesRequest).fields
         limits = (await self._gateway.translations.info()).limits
         most = int(limits["max_beam_width"])
-        if fields.count > most:
+        if not 1 <= fields.count <= most:
             raise InvalidInput(f"count is {fields.count}: give 1 to {most}")
         count = max(fields.count, 2)  # `return_alternatives` needs at least two
         options: dict[str, Any] = {
@@ -181,7 +181,8 @@ class Translating:
         texts, targets = _listed(body.fields.text), _listed(body.fields.target)
         if len(texts) != len(targets):
             raise InvalidInput(
-                f"target: {len(targets)} translations for {len(texts)} texts: give one for each"
+                f"text and target have {len(texts)} and {len(targets)} elements: give a "
+                "translation for each text"
             )
         options = {**default, **body.options}
         return await self._gateway.translations.score(caller, texts, targets, options)

@@ -239,7 +239,9 @@ def _models(languages: Languages) -> dict[str, tuple[list[str], list[str]]]:
 
 def _check_model(model: str, languages: Languages) -> None:
     if model and model not in (known := _models(languages)):
-        raise InvalidInput(f"model {model[:100]!r} is not here: give {', '.join(known)}, or none")
+        raise InvalidInput(
+            f"there is no model {model[:100]!r}: give {', '.join(known)}, or leave it empty"
+        )
 
 
 def _check_variation(written: str) -> None:

@@ -15,12 +15,11 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
-from dragoman_gateway.core.access import Access
+from dragoman_gateway.core.access import Access, no_key
 from dragoman_gateway.core.errors import (
     GatewayError,
     Internal,
     InvalidInput,
-    KeyMissing,
     NotFound,
     WrongMethod,
     log_fault,
@@ -39,7 +38,6 @@ _HELD_BYTES = 256 << 20
 """Maximum memory of the bodies of all requests."""
 _KEYLESS_BYTES = 64 << 10
 """Maximum size of a body without a preceding key, if a key is required."""
-_NO_KEY = "a key is required: send it as Authorization: Bearer KEY"
 
 
 @dataclass(frozen=True)
@@ -198,7 +196,7 @@ class Dispatcher:
         if key is not None:
             await self._access.caller(key, protocol.name, request.address)
         elif not protocol.takes_keys_in_bodies and not await self._access.needs_no_key():
-            body.bound(_KEYLESS_BYTES, KeyMissing(_NO_KEY))
+            body.bound(_KEYLESS_BYTES, no_key(protocol.name))
 
     def _find(self, path: str, scope: Scope) -> tuple[ProtocolPackage, Endpoint]:
         """Find the endpoint of a path and a method.
@@ -219,8 +217,10 @@ class Dispatcher:
         if methods:
             allowed = tuple(sorted(methods))
             raise WrongMethod(f"{path} takes {', '.join(allowed)}, not {scope['method']}", allowed)
-        close = get_close_matches(path[:200], self._exact, n=1)
-        hint = f": did you mean {close[0]}?" if close else ""
+        ending = path.rstrip("/") or "/"
+        close = [known for known in self._exact if known.endswith(ending)]
+        close = close or get_close_matches(path[:200], self._exact, n=1)
+        hint = f": did you mean {' or '.join(close)}?" if close else ""
         raise NotFound(f"there is no {path[:200]}{hint}")
 
     async def _answer(self, request: GatewayRequest, endpoint: Endpoint) -> Response:

@@ -82,17 +82,17 @@ class Origins:
         if (needs_no_key or self._is_checked) and not self._is_ours(host):
             return Forbidden(
                 f"this gateway is not called {host[:100].decode('latin-1')!r}: use its address or "
-                "localhost, or name the host in allowed_hosts"
+                f"localhost; the operator allows other names with {_flags('allowed-hosts')}"
             )
         if is_open and not FORWARDED.isdisjoint(headers):
             return Forbidden(
                 "a proxy forwards to this gateway, which is open to everybody: create a key with "
-                "dragoman keys add, or name the proxy in trusted_proxies"
+                f"dragoman keys add, or name the proxy with {_flags('trusted-proxies')}"
             )
         if needs_no_key and self._is_of_another_page(method, headers, host):
             return Forbidden(
-                "a web page of another origin may not call this gateway: name its origin in "
-                "allowed_origins"
+                "a web page of another origin may not call this gateway: the operator allows its "
+                f"origin with {_flags('allowed-origins')}"
             )
         return None
 
@@ -128,6 +128,11 @@ _READABLE_BY_ALL = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", b"*"),
 ]
+
+
+def _flags(name: str) -> str:
+    """Returns the flags of a setting of the gateway."""
+    return f"--gateway-{name} of dragoman serve, or --{name} of dragoman gateway"
 
 
 def _origin(written: str) -> bytes:

@@ -74,6 +74,7 @@ def refuse_beyond_loopback(address: str) -> None:
     if not loopback:
         raise UsageError(
             f"--address {address}: the embedded Triton 24.10 has known vulnerabilities "
-            "(docs/deployment.md) and listens on loopback only; put the proxy in front of it, "
-            "or accept the risk with --expose-unpatched-server"
+            "(docs/deployment.md) and listens on loopback only; publish the gateway instead "
+            "(--gateway-address), put the proxy in front of it, or "
+            "accept the risk with --expose-unpatched-server"
         )

@@ -129,7 +129,8 @@ class SourceTexts:
             check_markup(index, text, markup)
         if (detected and detected.language == target) or not any(map(str.isalnum, text)):
             pieces = [text] if text.strip() else []
-            return SourceText(pieces, detected, markup and MarkedText(text, markup, ()))
+            stays = None if markup is None else MarkedText(text, markup, ())
+            return SourceText(pieces, detected, stays)
         keeps = self._keeps_placeholders(text, markup, plan)
         keep = markup.keep if markup else ()
         parts = [

@@ -141,7 +141,7 @@ def test_wrong_requests_are_named(client: NeuralMachineTranslationClient) -> Non
         ((["A."], "", "en", "xx"), "target_language 'xx' is not supported: give "),
         ((["A."], "", "xx", "de"), "source_language 'xx' is not supported: give "),
         ((["A."], "", "en", ""), "target_language: give one of "),
-        ((["A."], "megatron", "en", "de"), "model 'megatron' is not here: give dragoman"),
+        ((["A."], "megatron", "en", "de"), "there is no model 'megatron': give dragoman"),
         (([], "", "en", "de"), "texts: give at least one"),
     ):
         code, details = status_of(lambda given=arguments: client.translate(*given))

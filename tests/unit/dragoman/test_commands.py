@@ -63,7 +63,7 @@ def test_evaluate_uses_the_directions_of_model_and_text(
     assert main([*words, "--direction", "en-fr"]) == 2
     assert "--direction en-fr: the model knows en-de, de-en" in capsys.readouterr().err
     assert main([*words, "--test", "none"]) == 2
-    assert "none: needs files in two of en, de, fr; there is none" in capsys.readouterr().err
+    assert "none.de, ...: give the name without the language" in capsys.readouterr().err
 
 
 def test_verify_compares_every_direction(
@@ -267,8 +267,8 @@ def test_a_glossary_is_json_or_a_file(tmp_path: Path, written: str, encoding: st
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ('{"tea": "Tee"', "terms: is not valid JSON: "),
-        ("{" * 100_000, "terms: is not valid JSON: "),
+        ('{"tea": "Tee"', "terms: not valid JSON: "),
+        ("{" * 100_000, "terms: not valid JSON: "),
         ("tea\tTee\ntea", "terms: line 2: not a source term, a tab and a target term"),
         ('["tea"]', "terms: line 1: not a source term, a comma and a target term"),
         ("tea,Tee\ntea,Tea", "terms: line 2: 'tea' has two target terms: remove one"),
@@ -328,6 +328,14 @@ def test_every_command_has_a_help_text(command: str, capsys: pytest.CaptureFixtu
             ["translate", "--language", "de", "x"],
             "dragoman translate: unknown option --language: "
             "did you mean --source-language or --target-language?",
+        ),
+        (
+            ["serve", "--host", "0.0.0.0"],
+            "dragoman serve: unknown option --host: did you mean --address or --gateway-address?",
+        ),
+        (
+            ["gateway", "--gateway-port", "80"],
+            "dragoman gateway: unknown option --gateway-port: did you mean --port?",
         ),
         (["doctor", "--xyz"], "dragoman doctor: unknown option --xyz: see --help"),
         (
@@ -407,3 +415,13 @@ def test_the_help_names_the_default_of_retries(
         main([command, "--help"])
     printed = " ".join(capsys.readouterr().out.split())
     assert f"server is available (default: {DEFAULT_RETRIES})" in printed
+
+
+def test_an_empty_cache_of_models_says_how_to_fill_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["models", "list"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "no cached models; add one with dragoman models add NAME\n"

@@ -17,6 +17,7 @@ from dragoman.commands.gateway_settings import (
     gateway_settings,
     of_serve,
     settings_table,
+    warn_of_misspelled,
 )
 from dragoman.commands.serve_settings import SETTINGS, declare, resolve
 from dragoman.kernel.errors import UsageError
@@ -65,6 +66,24 @@ def test_the_environment_carries_all_to_another_process() -> None:
     values = {f"gateway_{one.name}": getattr(wanted, one.name) for one in fields(wanted)}
     lists = {name: [*value] for name, value in values.items() if isinstance(value, tuple)}
     assert read(**as_environment({**values, **lists})) == wanted
+
+
+def test_a_variable_whose_name_is_almost_a_setting_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    others = (
+        *("URL", "ISA", "API_KEY", "TOKEN", "TLS", "CI", "PORT", "TRITON_PORT", "LOCAL_PORT"),
+        *("ENGINE", "SERVICE_PORT_HTTP", "GATEWAY_SERVICE_PORT"),  # Kubernetes sets the last two
+        *("HTTP_PORT", "GATEWAY_TRITON"),
+    )
+    environment = {"HTTP_PORT": "1", "HTTP_PRT": "1"} | {f"DRAGOMAN_{one}": "" for one in others}
+    warn_of_misspelled(environment)
+    assert caplog.messages == []
+    warn_of_misspelled({**environment, "DRAGOMAN_HTTP_PRT": "9000", "DRAGOMAN_GATEWAY_PROT": "1"})
+    assert caplog.messages == [
+        "DRAGOMAN_HTTP_PRT is not a setting: did you mean DRAGOMAN_HTTP_PORT?",
+        "DRAGOMAN_GATEWAY_PROT is not a setting: did you mean DRAGOMAN_GATEWAY_PORT?",
+    ]
 
 
 def test_the_docs_have_the_table_of_settings() -> None:

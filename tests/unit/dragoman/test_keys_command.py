@@ -64,6 +64,8 @@ def test_all_properties_of_a_key(keys: Command) -> None:
     limits = ("--requests-per-minute", "60", "--characters-per-month", "500000")
     added = keys.json("add", *words, *limits, "--concurrent-requests", "none")
     assert KEY.fullmatch(added.pop("key") + "\n")
+    shown = "requests per minute 60, characters per month 500,000, protocols deepl own, no cache\n"
+    assert keys("list").endswith(f"  {shown}")
     (listed,) = keys.json("list")["keys"]
     assert listed.pop("used") == {"characters": 0, "requests": 0}
     assert listed == added

@@ -46,6 +46,7 @@ def test_an_explicit_default_overrides_the_repositorys_configuration() -> None:
 def test_switches_may_be_switched_off() -> None:
     assert resolved(DRAGOMAN_VERBOSE="true").values["verbose"] is True
     assert resolved("--no-verbose", DRAGOMAN_VERBOSE="true").values["verbose"] is False
+    assert resolved("--no-gateway").description == "gateway False (--no-gateway)"
     assert resolved(DRAGOMAN_LOAD="encoder decoder").values["load"] == ["encoder", "decoder"]
 
 
@@ -95,7 +96,9 @@ def test_a_wrong_variable_is_named(name: str, value: str, message: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--settings .*none\.toml: cannot be read"):
+    with pytest.raises(
+        UsageError, match=r"--settings .*none\.toml: cannot be read: No such file or directory$"
+    ):
         resolved("--settings", str(tmp_path / "none.toml"))
 
 

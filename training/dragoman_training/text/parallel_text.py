@@ -132,9 +132,13 @@ def find_languages(prefix: Path, known: Sequence[str]) -> list[str]:
         UsageError: it has fewer than two.
     """
     found = [language for language in known if find_file(prefix, language)]
+    if not found:
+        names = ", ".join(f"{prefix}.{language}" for language in known[:2])
+        raise UsageError(f"found no {names}, ...: give the name without the language")
     if len(found) < 2:
-        has = f"only one in {found[0]!r}" if found else "none"
-        raise UsageError(f"{prefix}: needs files in two of {', '.join(known)}; there is {has}")
+        raise UsageError(
+            f"{prefix}: needs files in two of {', '.join(known)}; there is only one in {found[0]!r}"
+        )
     return found
 
 

@@ -187,7 +187,10 @@ class UnitReader:
             ValueError: there is no target language.
         """
         if not target_language:
-            raise ValueError("the file is bilingual: give the target language")
+            raise ValueError(
+                "the file is bilingual: give its target language, as target_language or "
+                "--target-language"
+            )
         self._form, self._encoding = form, encoding
         self._language, self._overwrites = target_language, overwrites
         self._roles = XmlRoles(form.profile, DocumentLanguages())

@@ -113,7 +113,7 @@ def test_an_export_chooses_heads_too(
     assert Manifest.load(tmp_path / "one").alignment is not None
     assert main([*words, "--out", str(tmp_path / "two"), "--alignment-text", "nowhere"]) == 2
     printed = capsys.readouterr().err
-    assert "nowhere: needs files in two of en, de; there is none" in printed
+    assert "nowhere.de, ...: give the name without the language" in printed
     choose = f"choose heads with: dragoman align-heads {tmp_path / 'two'}"
     assert f"the bundle is complete; {choose}" in printed
     assert Manifest.load(tmp_path / "two").alignment is None

@@ -100,6 +100,23 @@ def test_elsewhere_or_behind_a_proxy_keys_are_required_from_the_start(how: dict[
     run(work, **how)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "field"),
+    [
+        ("own", "as Authorization: Bearer KEY,"),
+        ("deepl", "as Authorization: DeepL-Auth-Key KEY,"),
+        ("libretranslate", "as api_key,"),
+        ("riva", "as gRPC metadata authorization: Bearer KEY,"),
+    ],
+)
+def test_a_missing_key_is_named_as_its_protocol_sends_it(protocol: str, field: str) -> None:
+    async def work(access: Access, store: Store) -> None:
+        with pytest.raises(KeyMissing, match=field):
+            await access.caller(None, protocol, "127.0.0.1")
+
+    run(work, address=EVERYWHERE)
+
+
 def test_the_first_key_closes_access_and_revoking_it_does_not_open_it() -> None:
     async def work(access: Access, store: Store) -> None:
         await access.caller(None, "own", "127.0.0.1")

@@ -478,7 +478,7 @@ def test_refused_lines_stay_unchanged() -> None:
             "Это русский текст, который никто не понимает.".encode(),
             {"source_language": "auto"},
             InvalidInput,
-            "language of the document is not supported",
+            r"^the document seems to be in 'ru', .* \(from: en\); if this is wrong, give source_",
         ),
     ],
 )

@@ -129,8 +129,11 @@ def test_secrets_are_compared_in_constant_time(
 def test_a_key_is_limited_to_its_protocols(store: Store) -> None:
     key, given = added(store, protocols=("deepl", "own"))
     assert run(store, lambda keys: keys.caller(given, "own")).key_id == key.id
-    with pytest.raises(KeyRefused, match="is for deepl, own, not for riva"):
+    with pytest.raises(KeyRefused, match="is for deepl, /api/v1, not for riva"):
         run(store, lambda keys: keys.caller(given, "riva"))
+    _, given = added(store, protocols=("deepl",))
+    with pytest.raises(KeyRefused, match=r"is for deepl, not for this API \(/api/v1\)"):
+        run(store, lambda keys: keys.caller(given, "own"))
 
 
 def test_a_key_expires_while_it_is_in_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

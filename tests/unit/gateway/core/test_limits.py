@@ -235,7 +235,9 @@ def test_requests_that_can_never_fit_are_too_large() -> None:
         check_size(Limits(characters_per_request=10), 11)
     with pytest.raises(TooLarge, match="limit per minute is 10"):
         check_size(Limits(characters_per_minute=10), 11)
-    check_size(Limits(characters_per_minute=10, characters_per_request=10), 10)
+    with pytest.raises(TooLarge, match="limit per month is 10"):
+        check_size(Limits(characters_per_month=10), 11)
+    check_size(Limits(10, 10, 10, 10), 10)
     check_size(Limits(), 10**9)
 
 

@@ -27,7 +27,7 @@ class Served:
 
 def find(texts: Sequence[str], named: str | None, target: str) -> list[Source]:
     served = cast(Translations, Served())
-    return asyncio.run(sources_of(served, texts, named, target))
+    return asyncio.run(sources_of(served, texts, named, target, "source_lang"))
 
 
 def test_a_given_language_applies_to_all_texts() -> None:
@@ -51,7 +51,7 @@ def test_a_text_without_letters_has_none(text: str) -> None:
     ("text", "named", "target", "message"),
     [
         (FRENCH, None, "de", "text 0 seems to be in 'fr', which is not translated into de"),
-        (SPANISH, None, "de", "text 0 seems to be in 'es'"),
+        (SPANISH, None, "de", r"seems to be in 'es', .* into de \(from: en\); if .* source_lang"),
         ("Доброе утро", None, "de", "text 0 seems to be in 'ru'"),
         (FRENCH, "fr", "de", "fr is not translated into de: give en"),
     ],
@@ -88,7 +88,7 @@ def test_many_texts_do_not_block_others() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(others())
-        await sources_of(cast(Translations, Served()), [ENGLISH] * 640, None, "de")
+        await sources_of(cast(Translations, Served()), [ENGLISH] * 640, None, "de", "source")
         task.cancel()
         assert turns >= 9
 

@@ -71,6 +71,13 @@ def test_without_a_source_language_each_text_has_its_own(app: Application) -> No
     ]
 
 
+def test_a_language_that_is_not_served_is_refused(app: Application) -> None:
+    body = {"text": ["Buenos días, mi querido amigo."], "target_lang": "DE"}
+    answer = app.post("/v2/translate", body)
+    assert answer.status == 400
+    assert answer.json["message"].endswith("into de (from: en); if this is wrong, give source_lang")
+
+
 def test_forms_and_queries_are_read_like_json(app: Application) -> None:
     expected = translate(app, text=["a", "b"], show_billed_characters=True)
     form = DIRECTION | {"text": ["a", "b"], "show_billed_characters": "1"}

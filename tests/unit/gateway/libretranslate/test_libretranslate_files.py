@@ -118,3 +118,11 @@ def test_an_unknown_file_is_not_found(app: Application, name: str) -> None:
 def test_no_file(app: Application) -> None:
     assert app.form("/translate_file", {"source": "en"}).status == 400
     assert app.form("/translate_file", {}).json["error"].startswith("Invalid request: ")
+
+
+def test_a_file_in_a_language_that_is_not_served_names_the_field(app: Application) -> None:
+    text = "Buenos días, mi querido amigo. Esta noche vamos a cenar en casa.".encode()
+    answer = upload(app, "a.txt", text, source="auto")
+    assert answer.status == 400
+    assert "seems to be in 'es'" in answer.json["error"]
+    assert answer.json["error"].endswith("give source")

@@ -64,7 +64,10 @@ def test_auto_detects_each_text_and_returns_those_in_the_target_language(app: Ap
 def test_auto_refuses_a_language_that_is_not_served(app: Application) -> None:
     answer = app.post("/translate", {"q": FRENCH, "source": "auto", "target": "de"})
     assert answer.status == 400
-    assert "text 0 seems to be in 'fr'" in answer.json["error"]
+    assert answer.json["error"] == (
+        "Invalid request: text 0 seems to be in 'fr', which is not translated into de (from: en); "
+        "if this is wrong, give source"
+    )
 
 
 def test_equal_languages_return_the_text(app: Application) -> None:

@@ -154,16 +154,25 @@ def test_a_request_can_bypass_the_cache(app: Application) -> None:
         ({"text": "a", "store": 1}, "store is a whole number: give true or false"),
         ({"text": "a", "glossary_ids": "x"}, "glossary_ids is a text: give a list"),
         ({"text": "a", "target_langage": "de"}, "did you mean target_language?"),
+        ({"text": "a", "target": "de"}, "did you mean target_language?"),
+        ({"text": "a", "source": "de"}, "did you mean source_language?"),
+        ({"text": "a", "source_lang": "de"}, "did you mean source_language?"),
+        ({"text": "a", "target_lang": "de"}, "did you mean target_language?"),
+        ({"q": "a"}, "did you mean text?"),
         (
             {"text": "a", "x": 1},
             "unknown field 'x': give format, glossary_ids, store, text, and the",
         ),
         ({"text": "a", "beam_width": 9}, "beam_width is 9: give 1 to 8"),
         ({"text": "a", "beam_width": "4"}, "beam_width is '4': give a whole number"),
-        ({"text": "a", "beam_width": True}, "beam_width is True: give a whole number"),
+        ({"text": "a", "beam_width": True}, "beam_width is true: give a whole number"),
         ({"text": "a", "seed": 1, "beam_width": 4}, "give beam_width 1 or none"),
         ({"text": "a", "glossary": {"a": 1}}, "glossary is {'a': 1}: give terms"),
+        ({"text": "a", "glossary": "x"}, 'give an object such as {"tea": "Tee"}'),
         ({"text": "a", "return_alignments": "x"}, "give hard or soft"),
+        ({"text": "a", "return_alignments": True}, "return_alignments is true: give hard or soft"),
+        ({"text": "a", "prefix": [None]}, "prefix is [null]: give text"),
+        ([None], "the body is [null]: send a JSON object"),
         ([], "the body is []: send a JSON object"),
         ("a", "the body is 'a': send a JSON object"),
     ],
@@ -181,6 +190,12 @@ def test_bodies_without_valid_json_are_refused(app: Application, body: bytes) ->
     kind = {"content-type": "application/json"}
     answer = app.call("POST", f"{BASE}/translate", body, kind)
     assert error_of(answer)[:2] == (400, "invalid_input")
+
+
+@pytest.mark.parametrize("body", [rb'{"text": "\ud800"}', rb'{"text": "\ud800a"}'])
+def test_half_a_character_is_not_called_truncated(app: Application, body: bytes) -> None:
+    answer = app.call("POST", f"{BASE}/translate", body, {"content-type": "application/json"})
+    assert error_of(answer)[2] == r"the body is not valid JSON in UTF-8: an invalid \u escape"
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
@@ -237,9 +252,11 @@ def test_alternatives_differ_after_a_prefix(app: Application) -> None:
     assert (inputs["prefix"], inputs["return_alternatives"]) == (["Ich"], [True])
     one = ask(app, "POST", "/alternatives", {**body, "count": 1}).json["alternatives"]
     assert len(one) == 1
-    for count, message in ((0, "count: expected a whole number >= 1"), (9, "give 1 to 8")):
+    for count, message in ((0, "count is 0: give 1 to 8"), (9, "give 1 to 8")):
         answer = ask(app, "POST", "/alternatives", {**body, "count": count})
         assert message in error_of(answer)[2]
+    answer = ask(app, "POST", "/alternatives", {**body, "text": ["Tea."]})
+    assert error_of(answer)[2] == "text is a list: give one text"
     answer = ask(app, "POST", "/alternatives", {"text": "a"})
     assert error_of(answer)[2] == "target_language is missing"
 
@@ -250,7 +267,7 @@ def test_pairs_are_scored_and_aligned(app: Application) -> None:
     assert len(ask(app, "POST", "/alignments", pairs).json["alignments"]) == 2
     for wrong, message in (
         ({"text": "a", "target": ["b"]}, "two texts, or two lists"),
-        ({"text": ["a"], "target": []}, "0 translations for 1 texts"),
+        ({"text": ["a"], "target": []}, "text and target have 1 and 0 elements: give a"),
         ({"text": "a"}, "target is missing"),
         ({"text": "a", "target": "b", "beam_width": 2}, "not supported by the model score"),
     ):
@@ -268,7 +285,7 @@ def test_a_stream_sends_events(app: Application) -> None:
 
 def test_a_stream_that_cannot_begin_is_refused(app: Application) -> None:
     for body, message in (
-        ({"text": ["a"]}, "text is a list: give a text"),
+        ({"text": ["a"]}, "text is a list: give one text"),
         ({"text": "a", "keep_placeholders": True}, "not supported in a stream"),
         ({"text": "a", "format": "html"}, "format is 'html': a stream takes text; /translate"),
     ):
@@ -313,6 +330,8 @@ def test_terms_are_accepted_as_csv_and_tsv(app: Application) -> None:
     assert "line 1" in error_of(answer)[2]
     answer = app.call("PUT", terms, b"tea", {"content-type": "text/plain"})
     assert error_of(answer)[:2] == (415, "wrong_media_type")
+    answer = ask(app, "PUT", f"{path}/dictionaries/en/de", ["x"])
+    assert error_of(answer)[2] == 'the body: not an object of terms, such as {"tea": "Tee"}'
     answer = ask(app, "PUT", f"{path}/dictionaries/en/zz", {"a": "b"})
     assert "'zz' is not supported: give" in error_of(answer)[2]
     assert ask(app, "DELETE", path).status == 204
@@ -399,7 +418,7 @@ def test_the_time_to_wait_is_limited(app: Application, seconds: str) -> None:
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (ServerUnavailable("busy", 3.0), 503, "unavailable"),
+        (ServerUnavailable("busy", 2.1), 503, "unavailable"),
         (DeadlineExceeded("late"), 504, "deadline_exceeded"),
     ],
 )
@@ -415,6 +434,7 @@ def test_errors_of_the_server_have_their_codes(
     answer = ask(app, "POST", "/translate", {"text": "a"})
     assert error_of(answer)[:2] == (status, code)
     assert answer.headers.get("retry-after") == ("3" if status == 503 else None)
+    assert answer.json["error"].get("retry_after_s") == (3 if status == 503 else None)
 
 
 def test_errors_do_not_reveal_the_address_of_the_server(app: Application) -> None:

@@ -56,6 +56,30 @@ def test_every_file_is_served_with_its_media_type(client: TestClient) -> None:
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+def test_without_javascript_the_page_links_to_the_apis_documentation(client: TestClient) -> None:
+    link = re.search(r"<noscript>.*href=\"(.+?)\"", client.get("/").text)
+    assert link
+    assert client.get(link[1]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("/docs", ": did you mean /api/v1/docs?"),
+        ("/docs/", ": did you mean /api/v1/docs?"),
+        ("/usage", ": did you mean /v2/usage or /api/v1/usage?"),
+        ("/v2/langages", ": did you mean /v2/languages?"),
+        ("/x" * 200, ""),
+    ],
+)
+def test_a_path_that_is_not_there_is_named_with_a_similar_one(
+    client: TestClient, path: str, hint: str
+) -> None:
+    answer = client.get(f"http://localhost{path}")
+    assert answer.status_code == 404
+    assert f'"there is no {path[:200]}{hint}"' in answer.text
+
+
 def test_a_file_that_the_browser_has_is_not_sent_again(client: TestClient) -> None:
     first = client.get("/page/app.js")
     assert first.headers["cache-control"] == "no-cache"

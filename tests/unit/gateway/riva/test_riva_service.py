@@ -10,6 +10,8 @@ from typing import Any
 
 import grpc
 import pytest
+from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.riva import messages, riva_server, riva_service
 from dragoman_gateway.riva.riva_server import RivaServer
 from dragoman_gateway.riva.riva_service import RivaService
@@ -205,3 +207,11 @@ def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch)
 
     with Application(timeout_s=1, upload_timeout_s=1, body_bytes=1024) as app:
         app._runner.run(asyncio.wait_for(drip(app), 20))
+
+
+def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
+    languages = Languages(("en", "de", "fr"), frozenset({("en", "de"), ("de", "fr")}))
+    riva_service._check_model("dragoman-en", languages)
+    message = "^there is no model 'foo': give dragoman-en, dragoman-de, or leave it empty$"
+    with pytest.raises(InvalidInput, match=message):
+        riva_service._check_model("foo", languages)

@@ -49,19 +49,20 @@ def test_a_key_in_the_query_is_checked_first(locked: tuple[Application, str], pa
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "status"),
+    ("path", "kind", "status", "field"),
     [
-        ("/api/v1/translate", JSON["content-type"], 401),
-        ("/v2/translate", JSON["content-type"], 403),
-        ("/v2/document", "multipart/form-data; boundary=x", 403),
+        ("/api/v1/translate", JSON["content-type"], 401, b"Authorization: Bearer KEY"),
+        ("/v2/translate", JSON["content-type"], 403, b"Authorization: DeepL-Auth-Key KEY"),
+        ("/v2/document", "multipart/form-data; boundary=x", 403, b"DeepL-Auth-Key KEY"),
     ],
 )
 def test_little_is_read_without_a_key(
-    locked: tuple[Application, str], path: str, kind: str, status: int
+    locked: tuple[Application, str], path: str, kind: str, status: int, field: bytes
 ) -> None:
     answer = locked[0].call("POST", path, LARGE, {"content-type": kind})
     assert answer.status == status
     assert b"a key is required" in answer.body
+    assert field in answer.body
 
 
 def test_a_key_in_the_body_is_accepted_where_clients_send_it(

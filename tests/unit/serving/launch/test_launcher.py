@@ -72,6 +72,7 @@ def test_the_embedded_server_stays_on_loopback(repository: Path) -> None:
     message = refusal(ServeOptions(repository, address="0.0.0.0"))
     assert "known vulnerabilities (docs/deployment.md)" in message
     assert "--expose-unpatched-server" in message
+    assert "publish the gateway instead (--gateway-address)" in message
     assert "give an IP address" in refusal(ServeOptions(repository, address="localhost"))
 
 

@@ -46,7 +46,7 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"patience": 0}, "patience is 0.0: give more than 0 to 10"),
         ({"repetition_penalty": 0}, "repetition_penalty is 0.0: give more than 0 to 10"),
         ({"no_repeat_ngram_size": 0}, "no_repeat_ngram_size is 0: give 1 to 100"),
-        ({"temperature": 0}, "temperature is 0.0: give 0.001 to 100"),
+        ({"temperature": 0}, "temperature is 0.0: give 0.001 to 100; for the most probable"),
         ({"temperature": float("nan")}, "temperature is nan: give 0.001 to 100"),
         ({"top_k": 0}, "top_k is 0: give 1 to 11000"),
         ({"top_p": 1.5}, "top_p is 1.5: give more than 0 to 1"),
@@ -89,7 +89,7 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"return_alignments": "medium"}, "return_alignments is 'medium': give hard or soft"),
         ({"tempreature": 1.0}, "unknown option 'tempreature'"),
         ({"beam_width": "four"}, "beam_width is 'four': give a whole number"),
-        ({"beam_width": True}, "beam_width is True: give a whole number"),
+        ({"beam_width": True}, "beam_width is true: give a whole number"),
         ({"early_stopping": 1}, "early_stopping is 1: give true or false"),
     ],
 )

@@ -221,7 +221,7 @@ def test_a_model_may_require_shorter_sentences(translator: Translator) -> None:
         (["red"], {"beam_width": 0}, "beam_width is 0: give 1 to 8"),
         (["red"], {"beam_width": 10_000}, "beam_width is 10000: give 1 to 8"),
         (["red"], {"beam_width": "4"}, "beam_width is '4': give a whole number"),
-        (["red"], {"beam_width": True}, "beam_width is True"),
+        (["red"], {"beam_width": True}, "beam_width is true"),
         (["red"], {"length_penalty": -0.1}, "length_penalty is -0.1: give 0 to 10"),
         (["red"], {"length_penalty": float("nan")}, "length_penalty is nan"),
         (

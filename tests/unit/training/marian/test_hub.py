@@ -169,6 +169,8 @@ def test_nothing_is_downloaded_offline(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UsageError, match="needs a download, which HF_HUB_OFFLINE or --offline"):
         fetch(tmp_path / "found")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    assert main(["import-marian", MODEL, "--offline", "--out", str(tmp_path / "made")]) == 2
     assert not hub.requests
 
 

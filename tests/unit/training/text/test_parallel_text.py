@@ -16,6 +16,7 @@ from dragoman_training.text.examples import Batch, Examples, Part
 from dragoman_training.text.parallel_text import (
     ParallelText,
     Side,
+    find_languages,
     iterate_pairs,
     read_directions,
     read_lines,
@@ -383,3 +384,15 @@ def test_a_full_disk_for_the_vocabulary_is_reported_in_one_line(tmp_path: Path) 
     with files_no_larger_than(1000), pytest.raises(UsageError, match=r"model: cannot be written"):
         train_vocabulary(words, ("en", "de"), VocabularyConfig(size=320), path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_without_two_languages_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"^found no .*held\.aa, .*held\.bb, \.\.\.: give the name"
+    ):
+        find_languages(tmp_path / "held", ("aa", "bb", "cc"))
+    prefix = written(tmp_path, bb=b"b\n")
+    with pytest.raises(
+        UsageError, match=r"needs files in two of aa, bb; there is only one in 'bb'"
+    ):
+        find_languages(prefix, ("aa", "bb"))
