@@ -126,7 +126,9 @@ def run(arguments: argparse.Namespace) -> int:
             _log.warning("interrupted after %s %d%s", work.unit, work.lines, work.fix)
         raise
     if work.cut:
-        limit = "--max-tokens" if "max_tokens" in options else "the model's limit of tokens"
+        limit = (
+            "--max-tokens: raise it" if "max_tokens" in options else "the model's limit of tokens"
+        )
         _log.warning("%d of %d translations were cut at %s", work.cut, work.lines, limit)
     if work.refused:
         left = "empty" if work.unit == "line" else "as they were"
