@@ -1,4 +1,4 @@
-"""Prepares large requests in parts, in turns, so that small requests need not wait."""
+"""Prepares and completes large requests beside the engine, so that small ones need not wait."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class _Task:
 class Preparation:
     """A thread that runs one part of a request at a time."""
 
-    def __init__(self) -> None:
-        """Start the thread."""
+    def __init__(self, name: str = "preparation") -> None:
+        """Start the thread; `name` is a part of its name."""
         self._waiting: Line[_Task] = Line()
         self._changed = threading.Condition()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="dragoman-preparation", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=f"dragoman-{name}", daemon=True)
         self._thread.start()
 
     def submit(self, part: Callable[[], _Part], turns: Turns, priority: int = 0) -> Future[_Part]:

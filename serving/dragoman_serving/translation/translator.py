@@ -38,6 +38,9 @@ from dragoman_serving.translation.translation import Composer, Translation, with
 
 _Found = TypeVar("_Found")
 _NO_OPTIONS: Mapping[str, Any] = {}
+_FEW_CODES = 64
+"""More codes are placed in a separate thread: each takes about half a millisecond, during which the
+engine's thread would decode nothing."""
 _Outcome = list[Translation] | Future[list[Translation]]
 """Translations, or a future of them if more must be searched for or computed."""
 
@@ -125,6 +128,7 @@ class Translator:
         )
         self._marker = Marker(self._tokenizer, self._scorer, self.manifest.alignment)
         self._preparation = Preparation()
+        self._placement = Preparation("placement")
 
     def translate(
         self, texts: Sequence[str], options: Mapping[str, Any] = _NO_OPTIONS
@@ -292,6 +296,7 @@ class Translator:
         """Finish all submitted work, then stop."""
         self._preparation.close()
         self._engine.close()
+        self._placement.close()
         self._scorer.close()
 
     def _check_model(self, plan: SearchPlan) -> None:
@@ -353,6 +358,17 @@ class Translator:
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
         """Composes translations, with the other outputs of the request."""
+        marked = (one.marked for text in texts for one in text.sentences if one.marked)
+        complete = partial(self._completed, texts, found, plan)
+        if sum(len(one.codes) for one in marked) <= _FEW_CODES:
+            return complete()
+        placing = self._placement.submit(complete, Turns(), plan.urgency.priority)
+        return when_all_done([placing], lambda completed: completed[0])
+
+    def _completed(
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> _Outcome:
+        """`_finished`, in the thread that places the codes."""
         if not any(sentence.tags for text in texts for sentence in text.sentences):
             return self._composed(texts, found, plan)
         return when_all_done(

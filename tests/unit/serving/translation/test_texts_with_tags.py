@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import pytest
+from dragoman_options.markup import PlacedCodes
+from dragoman_serving.markup.placement import place
+from dragoman_serving.translation import marking
 from dragoman_serving.translation.translator import Translator
 
 from tests.conftest import REPOSITORY
@@ -76,3 +80,30 @@ def test_tags_can_be_mixed_with_the_markup_of_other_texts(shipped: Translator) -
 @pytest.mark.parametrize("text", ["<b></b>", "<html>", "<br/> <br/>", "<p>\n</p>\n"])
 def test_a_text_of_only_tags_stays_unchanged(shipped: Translator, text: str) -> None:
     assert shipped.translate([text], DIRECTION)[0].text == text
+
+
+def test_placing_many_tags_does_not_delay_other_requests(
+    shipped: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_continue = Event()
+
+    def slow_place(*arguments: Any) -> PlacedCodes:
+        assert may_continue.wait(60)
+        return place(*arguments)
+
+    monkeypatch.setattr(marking, "place", slow_place)
+    text = "I have <b>a</b> <i>red</i> car. " * 40
+    large = shipped.submit([text], DIRECTION).future
+    assert shipped.translate(["I am hungry."], DIRECTION)[0].text
+    assert not large.done()
+    may_continue.set()
+    (found,) = large.result(60)
+    assert sorted(tags(found.text)) == sorted(tags(text))
+
+
+def test_tags_are_placed_before_the_translator_closes() -> None:
+    running = Translator(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
+    large = running.submit(["I have <b>a red car</b>. " * 80], DIRECTION).future
+    running.close()
+    (found,) = large.result(0)
+    assert tags(found.text) == ["<b>", "</b>"] * 80
