@@ -218,7 +218,7 @@ def test_the_examples_of_the_readme_run(
     first, *printed = capsys.readouterr().out.splitlines()
     assert first == "<GOOD MORNING.>"
     assert printed[:3] == ["<GOOD MORNING.> 13 stop", "<GOOD MORNING.>", "<GOOD NIGHT.>"]
-    assert printed[3:103] == [f"<CHAPTER {number}.>" for number in range(1, 101)]
+    assert printed[3:103] == [f"<I AM {number} YEARS OLD.>" for number in range(2, 102)]
     assert printed[103] == "< "
     assert printed[-21:] == [
         "<I WOULD LIKE A CUP OF COFFEE.> stop",
@@ -230,7 +230,7 @@ def test_the_examples_of_the_readme_run(
         "Health(ready=True, reason=None) ('en', 'de')",
         "0.1.0 {'least': 1, 'most': 8, 'above': False}",
         *("en de () None", "de en () None"),
-        *("<PAGE 1.>", "<PAGE 2.>", "<PAGE 3.>"),
+        *(f"<I AM {number} YEARS OLD.>" for number in range(20, 23)),
         *("<HELLO.>", "Guten Abend."),
         "{'text_input': ['Good evening.'], 'beam_width': [2]}",
         "the server is busy",

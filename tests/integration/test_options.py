@@ -183,7 +183,7 @@ def test_the_command_line_sends_them(
     assert main([*arguments, "--temperature", "0"]) == 2
     assert "temperature is 0.0" in capsys.readouterr().err
     for given, message in (
-        ("only one", "is not valid JSON"),
+        ("only one", "terms.json: not valid JSON"),
         ('{"tea": 1}', "the target term of 'tea' is not text"),
     ):
         glossary.write_text(given, encoding="utf-8")
