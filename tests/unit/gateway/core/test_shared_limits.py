@@ -13,7 +13,7 @@ import pytest
 from dragoman_gateway.core import shared_limits
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import Caller, Limits
-from dragoman_gateway.core.errors import InvalidInput, QuotaUsedUp, TooManyRequests
+from dragoman_gateway.core.errors import InvalidInput, QuotaUsedUp, TooLarge, TooManyRequests
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
 from hypothesis import HealthCheck, given, settings
@@ -108,7 +108,7 @@ class TestRedis:
 
             async def one(number: int, characters: int, fails: bool) -> None:
                 nonlocal running, counted
-                with contextlib.suppress(TooManyRequests, QuotaUsedUp, InvalidInput):
+                with contextlib.suppress(TooLarge, TooManyRequests, QuotaUsedUp, InvalidInput):
                     async with all_of_them[number].admitted(caller, characters):
                         running, counted = running + 1, counted + characters
                         try:
