@@ -171,7 +171,7 @@ def test_the_search_ends_near_the_limit(start: float) -> None:
 
 
 def test_the_capacity_is_confirmed_by_a_long_trial() -> None:
-    """A short trial can succeed by chance."""
+    """A short trial can succeed at a rate that is too high."""
     found = search(100, lambda rate: rate <= 100, lambda rate: rate <= 80)
     assert 76 <= found.sentences_per_s <= 80
     assert found.sentences_per_s == found.trials[-1].rate

@@ -357,7 +357,7 @@ class Translator:
     def _finished(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
-        """Composes translations, with the other outputs of the request."""
+        """Composes translations; in a separate thread if many codes must be placed."""
         marked = (one.marked for text in texts for one in text.sentences if one.marked)
         complete = partial(self._completed, texts, found, plan)
         if sum(len(one.codes) for one in marked) <= _FEW_CODES:
@@ -368,7 +368,7 @@ class Translator:
     def _completed(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
-        """`_finished`, in the thread that places the codes."""
+        """Places codes, and composes translations with the other outputs of the request."""
         if not any(sentence.tags for text in texts for sentence in text.sentences):
             return self._composed(texts, found, plan)
         return when_all_done(

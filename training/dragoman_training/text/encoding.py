@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.errors import DragomanError, UsageError, writing
+from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import sha256
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
 from dragoman_training.text.parallel_text import (
@@ -178,42 +178,37 @@ class TokenFiles:
     def encode_all(
         self, texts: Sequence[Numbered], tokenizer: Tokenizer, limit: int
     ) -> list[EncodedText]:
-        """As `encode`, for several texts; much text is encoded in a process for each core.
+        """Like the function `encode` for each text, but in files; existing files are read.
+
+        Much text is encoded in a process for each core.
 
         Args:
-            texts: texts in files.
+            texts: the texts.
             tokenizer: the vocabulary.
             limit: maximum number of tokens of a side.
 
         Raises:
             UsageError: a text cannot be read, or the disk cannot be written.
         """
-        processes = min(os.cpu_count() or 1, len(texts))
-        if processes > 1 and sum(one.size for one in texts) > _PARALLEL_BYTES:
-            log.info("encoding %d texts in %d processes", len(texts), processes)
+        work = [(one, self._about(one, limit)) for one in texts]
+        missing = [(one, about) for one, about in work if self._kept(one, about, tokenizer) is None]
+        processes = min(os.cpu_count() or 1, len(missing))
+        if processes > 1 and sum(one.size for one, _ in missing) > _PARALLEL_BYTES:
+            log.info("encoding %d texts in %d processes", len(missing), processes)
             # A process that is forked from one with threads may hang.
             context = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(processes, context) as pool:
-                for one in sorted(texts, key=lambda one: -one.size):
-                    pool.submit(self._try, one, tokenizer, limit)
-        # Reads what the processes wrote, and raises their errors again.
-        return [self.encode(one, tokenizer, limit) for one in texts]
-
-    def _try(self, one: Numbered, tokenizer: Tokenizer, limit: int) -> None:
-        with suppress(DragomanError):
-            self.encode(one, tokenizer, limit)
+                for one, about in sorted(missing, key=lambda pair: -pair[0].size):
+                    pool.submit(self._write, one, about, tokenizer, limit)
+        # What a process failed to write is encoded here, so that its error is raised.
+        return [self._read(one, about, tokenizer, limit) for one, about in work]
 
     def encode(self, one: Numbered, tokenizer: Tokenizer, limit: int) -> EncodedText:
-        """Like the function `encode`, but in files; existing files are read.
+        """As `encode_all`, for one text."""
+        return self._read(one, self._about(one, limit), tokenizer, limit)
 
-        Args:
-            one: the text.
-            tokenizer: the vocabulary.
-            limit: maximum number of tokens of a side.
-
-        Raises:
-            UsageError: the text cannot be read, or the disk cannot be written.
-        """
+    def _about(self, one: Numbered, limit: int) -> dict[str, object]:
+        """A record of all that determines the token ids of a text."""
         text, drawing = one.text, one.drawing
         assert isinstance(text.pairs, TextFiles)
         about: dict[str, object] = {
@@ -226,17 +221,37 @@ class TokenFiles:
             about["links"] = list(map(list, text.pairs.links))
         if drawing is not None:
             about |= {"dropout": drawing.dropout, "drawing": drawing.number}
+        return about
+
+    def _kept(
+        self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer
+    ) -> EncodedText | None:
+        """The text in its folder; see the function `_open`."""
+        return _open(self._folder / one.name, about, _sides(one.text), _dtype(tokenizer))
+
+    def _write(
+        self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
+    ) -> None:
+        """Encode a text, unless another process has done it."""
+        assert isinstance(one.text.pairs, TextFiles)
         folder = self._folder / one.name
         with _locked(folder):
-            found = _open(folder, about, _sides(text), _dtype(tokenizer))
-            if found is None:
-                log.info("encoding %s", text.pairs.prefix)
+            if self._kept(one, about, tokenizer) is None:
+                log.info("encoding %s", one.text.pairs.prefix)
                 try:
-                    _make(folder, about, text, tokenizer, limit, drawing)
+                    _make(folder, about, one.text, tokenizer, limit, one.drawing)
                 except BadLink as error:
-                    raise BadLink(f"{text.pairs.prefix}.{error}") from error
-                found = _open(folder, about, _sides(text), _dtype(tokenizer))
+                    raise BadLink(f"{one.text.pairs.prefix}.{error}") from error
+
+    def _read(
+        self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
+    ) -> EncodedText:
+        """Open a text; encode it first if it is missing."""
+        if (found := self._kept(one, about, tokenizer)) is None:
+            self._write(one, about, tokenizer, limit)
+            found = self._kept(one, about, tokenizer)
         if found is None:
+            folder = self._folder / one.name
             raise UsageError(f"{folder}: another run writes to it too; name another --out")
         return found
 

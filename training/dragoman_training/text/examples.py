@@ -152,7 +152,9 @@ class Examples:
         self._directions: dict[tuple[str, str], int] = {}
         ways = (None, *drawings)
         if files:
-            numbered = [Numbered(*one, way) for one in enumerate(texts) for way in ways]
+            numbered = [
+                Numbered(number, text, way) for number, text in enumerate(texts) for way in ways
+            ]
             encoded = iter(files.encode_all(numbered, tokenizer, max_length_tokens))
         else:
             encoded = (
