@@ -22,6 +22,7 @@ GatewayError             a message for people: it names the value and the fix
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import format_tb
@@ -45,6 +46,11 @@ class GatewayError(Exception):
         """Store the message and the time to wait."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+    @property
+    def retry_whole_s(self) -> int | None:
+        """`retry_after_s` for an answer: rounded up to whole seconds, at least 1."""
+        return None if self.retry_after_s is None else max(1, math.ceil(self.retry_after_s))
 
 
 class InvalidInput(GatewayError):

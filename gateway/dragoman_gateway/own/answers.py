@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, TypeVar
 
 from dragoman_client import Attention, PairScore, SoftAlignment, TokenScores, Translation
@@ -68,8 +67,7 @@ def alignment_answer(found: Alignments | None) -> str | SoftAlignmentAnswer | Un
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
     """Converts an error."""
-    wait_s = None if error.retry_after_s is None else max(1, math.ceil(error.retry_after_s))
-    return ErrorAnswer(code=error.code, message=str(error), retry_after_s=_set(wait_s))
+    return ErrorAnswer(code=error.code, message=str(error), retry_after_s=_set(error.retry_whole_s))
 
 
 def glossary_answer(found: Glossary, request_id: str | UnsetType = UNSET) -> GlossaryAnswer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -264,8 +263,8 @@ async def _refuse_speech(requests: Any, context: Any) -> None:
 
 async def _abort(context: Any, error: GatewayError) -> None:
     trailing: Sequence[tuple[str, str]] = ()
-    if error.retry_after_s is not None:
-        trailing = (("retry-after", str(max(1, math.ceil(error.retry_after_s)))),)
+    if error.retry_whole_s is not None:
+        trailing = (("retry-after", str(error.retry_whole_s)),)
     code = _CODES.get(error.status, grpc.StatusCode.INTERNAL)
     await context.abort(code, str(error), trailing)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,8 +22,8 @@ def json_response(
 def error_headers(error: GatewayError) -> dict[str, str]:
     """Returns the headers of an error in any protocol: when to retry, and allowed methods."""
     headers = {}
-    if error.retry_after_s is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    if error.retry_whole_s is not None:
+        headers["Retry-After"] = str(error.retry_whole_s)
     if isinstance(error, WrongMethod):
         headers["Allow"] = ", ".join(error.allowed)
     return headers
