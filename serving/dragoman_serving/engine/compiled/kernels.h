@@ -219,7 +219,7 @@ typedef struct {
     int64_t *done;      /* [B], sentences that a step completed, in ascending order */
     int32_t *history;   /* [T] scratch, tokens of one hypothesis */
     float *history_scores; /* [T] scratch, their scores before the penalty */
-    float *weights;     /* [panels x PANEL + 2 panels] scratch */
+    float *sums;        /* [2 panels] scratch */
 } Searches;
 
 /* Result of a search. */

@@ -1,26 +1,51 @@
-/* A token sampled from a row of scores, after temperature, top-k and top-p. */
+/* A token sampled from a row of scores, after temperature, top-k and top-p.
+ *
+ * Nothing but sums is stored of the weights: top-k and top-p need only the largest scores, and the
+ * choice of a token only one panel.
+ */
 #include <math.h>
 
 #include "kernels.h"
 #include "vec.h"
 
-enum { FEW = 48 /* up to this many values are sorted; more are searched again */ };
+enum { FEW = 48 /* up to this many scores are taken one by one */ };
 
-/* A row in panels. Its amount is the count of values or their sum. */
+/* A row of scores in panels. A weight is proportional to the probability at a temperature. The
+ * amount of some scores is their count or the sum of their weights. */
 typedef struct {
-    const float *values;
+    const float *scores;
     const float *largest; /* [panels] */
     int64_t panels;
+    float most, factor; /* the largest score; 1 / temperature */
     int counts;
 } Field;
 
-/* The part of a row that is kept: values above `limit`, and the first `ties` equal to it. */
+/* The part of a row that is kept: scores above `limit`, and the first `ties` equal to it. */
 typedef struct {
     float limit;
     int64_t ties;
 } Cut;
 
-/* Panels with a value above a limit, as 16 bits from panel `first` on. */
+/* Scores taken in descending order. */
+typedef struct {
+    float *tops;   /* [panels], the largest remaining score of each */
+    Cut cut;       /* the scores taken */
+    double above;  /* the amount above the cut's limit */
+    double amount; /* the amount taken */
+} Descent;
+
+INLINE Vec weigh(const Field *field, Vec scores)
+{
+    return v_exp(v_mul(v_sub(scores, v_set(field->most)), v_set(field->factor)));
+}
+
+/* The amount of one score. */
+static double amount_of(const Field *field, float score)
+{
+    return field->counts ? 1.0 : v_largest(weigh(field, v_set(score)));
+}
+
+/* Panels with a score above a limit, as 16 bits from panel `first` on. */
 static unsigned panels_above(const Field *field, int64_t first, Vec limit)
 {
     return v_above(v_load_first(field->largest + first, field->panels - first, -INFINITY), limit);
@@ -34,7 +59,7 @@ INLINE double count_above(const float *panel, Vec limits)
     return count;
 }
 
-/* Sum or count of the values above a limit. */
+/* Amount of the scores above a limit. */
 static double amount_above(const Field *field, float limit)
 {
     const Vec limits = v_set(limit);
@@ -42,15 +67,15 @@ static double amount_above(const Field *field, float limit)
     for (int64_t first = 0; first < field->panels; first += 16) {
         Vec sums[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
         for (unsigned above = panels_above(field, first, limits); above; above &= above - 1) {
-            const float *const panel = field->values + (first + __builtin_ctz(above)) * PANEL;
+            const float *const panel = field->scores + (first + __builtin_ctz(above)) * PANEL;
             if (field->counts) {
                 all += count_above(panel, limits);
                 continue;
             }
             #pragma GCC unroll 4
             for (int64_t i = 0; i < 4; i++) {
-                const Vec values = v_load(panel + 16 * i);
-                sums[i] = v_add(sums[i], v_if_less(limits, values, values, v_zero()));
+                const Vec scores = v_load(panel + 16 * i);
+                sums[i] = v_add(sums[i], v_if_less(limits, scores, weigh(field, scores), v_zero()));
             }
         }
         all += v_sum(v_add(v_add(sums[0], sums[1]), v_add(sums[2], sums[3])));
@@ -58,48 +83,77 @@ static double amount_above(const Field *field, float limit)
     return all;
 }
 
-/* The values above `low` and up to `high`, at most FEW, in descending order. Returns how many. */
-static int64_t sort_between(const Field *field, float low, float high, float *sorted)
-{
-    const Vec lowest = v_set(low), highest = v_set(high);
-    int64_t count = 0;
-    for (int64_t first = 0; first < field->panels; first += 16)
-        for (unsigned above = panels_above(field, first, lowest); above; above &= above - 1) {
-            const float *const panel = field->values + (first + __builtin_ctz(above)) * PANEL;
-            for (int64_t i = 0; i < PANEL; i += 16) {
-                const Vec values = v_load(panel + i);
-                unsigned bits = v_above(values, lowest) & ~v_above(values, highest);
-                for (; bits; bits &= bits - 1) {
-                    const float value = panel[i + __builtin_ctz(bits)];
-                    int64_t at = count++;
-                    for (; at > 0 && value > sorted[at - 1]; at--)
-                        sorted[at] = sorted[at - 1];
-                    sorted[at] = value;
-                }
-            }
-        }
-    return count;
-}
+/* One bit per lane, set where both are equal. */
+INLINE unsigned equal_lanes(Vec a, Vec b) { return ~(v_above(a, b) | v_above(b, a)) & 0xffff; }
 
-/* The cut within sorted values; `amount` is the amount above them. */
-static Cut cut_sorted(const Field *field, const float *sorted, int64_t count, double amount,
-                      double wanted)
+/* The largest score of a panel below a limit. Counts the scores that equal the limit. */
+static float find_below(const float *panel, float limit, int64_t *ties)
 {
-    Cut cut = {0.0f, 0};
-    for (int64_t i = 0; i < count && amount < wanted; i++) {
-        const int is_tie = cut.ties && sorted[i] == cut.limit;
-        cut = (Cut){sorted[i], is_tie ? cut.ties + 1 : 1};
-        amount += field->counts ? 1.0 : sorted[i];
+    const Vec limits = v_set(limit), none = v_set(-INFINITY);
+    Vec most = none;
+    *ties = 0;
+    for (int64_t i = 0; i < PANEL; i += 16) {
+        const Vec scores = v_load(panel + i);
+        *ties += __builtin_popcount(equal_lanes(scores, limits));
+        most = v_max(most, v_if_less(scores, limits, scores, none));
     }
-    return cut;
+    return v_largest(most);
 }
 
-/* A limit below another one. The step grows with the distance from the largest value. */
-static float step_down(const Field *field, float most, float limit)
+/* The first panel whose top is at least `value`; there must be one. */
+static int64_t find_panel(const float *tops, int64_t panels, float value)
 {
-    if (field->counts)
-        return limit > most - 1e6f ? 2.0f * limit - most - 1.0f : -INFINITY;
-    return limit > 1e-30f ? 0.4f * limit * (limit / most) : 0.0f;
+    const Vec limit = v_set(value);
+    int64_t first = 0;
+    unsigned below;
+    while ((below = v_above(limit, v_load_first(tops + first, panels - first, -INFINITY))) == 0xffff)
+        first += 16;
+    return first + __builtin_ctz(~below);
+}
+
+/* Start with the scores up to `high`; `above` is the amount above it. */
+static void start_descent(const Field *field, float high, double above, Descent *descent)
+{
+    const float limit = nextafterf(high, INFINITY);
+    int64_t ties;
+    for (int64_t i = 0; i < field->panels; i++)
+        descent->tops[i] = field->largest[i] > high
+                               ? find_below(field->scores + i * PANEL, limit, &ties)
+                               : field->largest[i];
+    descent->cut = (Cut){high, 0};
+    descent->above = descent->amount = above;
+}
+
+/* Take the largest remaining scores above `low` until they have the wanted amount, at most `steps`
+ * times those of one panel that are equal. Returns whether there are enough steps. */
+static int descend(const Field *field, double wanted, float low, int64_t steps, Descent *descent)
+{
+    for (int64_t ties; steps > 0; steps--) {
+        const float score = largest_of(descent->tops, field->panels);
+        if (score <= low)
+            return 1;
+        if (score < descent->cut.limit) {
+            descent->cut = (Cut){score, 0};
+            descent->above = descent->amount;
+        }
+        const int64_t panel = find_panel(descent->tops, field->panels, score);
+        descent->tops[panel] = find_below(field->scores + panel * PANEL, score, &ties);
+        const double each = amount_of(field, score);
+        const double needed = ceil((wanted - descent->amount) / each);
+        if (needed <= (double)ties) {
+            descent->cut.ties += needed > 0.0 ? (int64_t)needed : 0;
+            return 1;
+        }
+        descent->cut.ties += ties;
+        descent->amount += (double)ties * each;
+    }
+    return 0;
+}
+
+/* A limit below another one. The step grows with the distance from the largest score. */
+static float step_down(const Field *field, float limit)
+{
+    return limit > field->most - 1e6f ? 2.0f * limit - field->most - 1.0f : -INFINITY;
 }
 
 /* A limit between two others, by linear interpolation of their amounts. It keeps a distance from
@@ -114,105 +168,73 @@ static float between(float high, float low, double above_high, double above_low,
     return high + (low - high) * (float)part;
 }
 
-/* The highest cut that keeps the wanted amount, or everything if there is less. */
-static Cut find_cut(const Field *field, double wanted)
+/* The highest cut that keeps the wanted amount, or everything if there is less. The largest scores
+ * are taken one by one; if many are needed, a search by limits skips most of them. */
+static Cut find_cut(const Field *field, double wanted, float *tops)
 {
-    const float most = largest_of(field->largest, field->panels);
-    const float lowest = field->counts ? -INFINITY : 0.0f;
-    float high = most, low = most, sorted[FEW];
-    double above_high = 0.0, above_low = 0.0;
-    while (above_low < wanted && low > lowest) {
+    Descent descent = {.tops = tops};
+    start_descent(field, field->most, 0.0, &descent);
+    if (!(field->counts && wanted > FEW) && descend(field, wanted, -INFINITY, FEW, &descent))
+        return descent.cut;
+    float high = descent.cut.limit, low = high;
+    double above_high = descent.above, above_low = above_high;
+    while (above_low < wanted && low > -INFINITY) {
         high = low, above_high = above_low;
-        low = step_down(field, most, low);
+        low = step_down(field, low);
         above_low = amount_above(field, low);
     }
     if (above_low < wanted)
-        return (Cut){lowest, 0};
-    /* An upper bound of the number between, since none is smaller than the lower limit. */
-    while ((above_low - above_high) / (field->counts ? 1.0 : low) > FEW) {
+        return (Cut){-INFINITY, 0};
+    /* An upper bound of the number between, since none has a smaller amount than the lower limit. */
+    while ((above_low - above_high) / amount_of(field, low) > FEW) {
         const float middle = between(high, low, above_high, above_low, wanted);
-        if (!(middle > low && middle < high)) { /* all are equal to the upper limit */
-            const double each = field->counts ? 1.0 : high;
-            return (Cut){high, (int64_t)ceil((wanted - above_high) / each)};
-        }
+        if (!(middle > low && middle < high))
+            break; /* all are equal to the upper limit */
         const double above = amount_above(field, middle);
         if (above >= wanted)
             low = middle, above_low = above;
         else
             high = middle, above_high = above;
     }
-    const int64_t count = sort_between(field, low, high, sorted);
-    return cut_sorted(field, sorted, count, above_high, wanted);
+    start_descent(field, high, above_high, &descent);
+    descend(field, wanted, low, INT64_MAX, &descent);
+    return descent.cut;
 }
 
-/* Set the weights of scores below a cut to zero, and those of surplus ties; `ties` is how many ties
- * may still be kept. Returns the new weights. */
-INLINE Vec cut_weights(Vec values, Vec limit, float *weights, int64_t *ties)
+/* Weights of 16 scores, zero for those that a cut removes. `ties` is how many scores equal to its
+ * limit may still be kept. */
+INLINE Vec weigh_kept(const Field *field, Vec scores, Cut cut, int64_t *ties)
 {
-    unsigned equal = ~(v_above(values, limit) | v_above(limit, values)) & 0xffff;
+    const Vec limit = v_set(cut.limit), weights = weigh(field, scores);
+    if (cut.limit == -INFINITY)
+        return weights;
+    const Vec kept = v_if_less(scores, limit, v_zero(), weights);
+    unsigned equal = equal_lanes(scores, limit);
+    if (!equal)
+        return kept;
+    float each[16];
+    v_store(each, kept);
     for (; equal; equal &= equal - 1)
         if (--*ties < 0)
-            weights[__builtin_ctz(equal)] = 0.0f;
-    return v_if_less(values, limit, v_zero(), v_load(weights));
+            each[__builtin_ctz(equal)] = 0.0f;
+    return v_load(each);
 }
 
-/* Weights of the scores that a cut keeps, proportional to probabilities at a temperature, and the
- * sum of each panel. For panels without kept scores, only the sum is written. */
-static void weigh(const Field *scores, Cut cut, double temperature, float *weights, float *sums)
+/* Sum of the kept weights of each panel. */
+static void sum_panels(const Field *field, Cut cut, float *sums)
 {
-    const Vec most = v_set(largest_of(scores->largest, scores->panels));
-    const Vec factor = v_set((float)(1.0 / temperature)), limit = v_set(cut.limit);
-    for (int64_t first = 0; first < scores->panels; first += 16) {
+    int64_t ties = cut.ties;
+    for (int64_t first = 0; first < field->panels; first += 16) {
         Vec of_panels[16];
         for (int64_t panel = first; panel < first + 16; panel++) {
             Vec *const sum = of_panels + (panel - first);
             *sum = v_zero();
-            if (panel >= scores->panels || scores->largest[panel] < cut.limit)
+            if (panel >= field->panels || field->largest[panel] < cut.limit)
                 continue;
-            for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16) {
-                const Vec score = v_load(scores->values + i);
-                Vec weight = v_exp(v_mul(v_sub(score, most), factor));
-                v_store(weights + i, weight);
-                if (cut.limit > -INFINITY) {
-                    weight = cut_weights(score, limit, weights + i, &cut.ties);
-                    v_store(weights + i, weight);
-                }
-                *sum = v_add(*sum, weight);
-            }
+            for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16)
+                *sum = v_add(*sum, weigh_kept(field, v_load(field->scores + i), cut, &ties));
         }
-        v_store_first(sums + first, scores->panels - first, v_sum_each(of_panels));
-    }
-}
-
-/* Upper bounds of each panel's weights. */
-static void bound_weights(const Field *scores, double temperature, const float *sums, float *tops)
-{
-    const Vec most = v_set(largest_of(scores->largest, scores->panels));
-    const Vec factor = v_set((float)(1.0 / temperature));
-    for (int64_t i = 0; i < scores->panels; i += 16) {
-        const int64_t left = scores->panels - i;
-        const Vec score = v_load_first(scores->largest + i, left, -INFINITY);
-        const Vec top = v_exp(v_mul(v_sub(score, most), factor));
-        const Vec none = v_load_first(sums + i, left, 0.0f);
-        v_store_first(tops + i, left, v_if_less(v_zero(), none, top, v_zero()));
-    }
-}
-
-/* Set the weights that a cut removes to zero. */
-static void apply_cut(Cut cut, int64_t panels, float *weights, float *sums, const float *tops)
-{
-    const Vec limit = v_set(cut.limit);
-    for (int64_t panel = 0; panel < panels; panel++) {
-        Vec sum = v_zero();
-        sums[panel] = 0.0f;
-        if (tops[panel] < cut.limit)
-            continue;
-        for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16) {
-            const Vec kept = cut_weights(v_load(weights + i), limit, weights + i, &cut.ties);
-            v_store(weights + i, kept);
-            sum = v_add(sum, kept);
-        }
-        sums[panel] = v_sum(sum);
+        v_store_first(sums + first, field->panels - first, v_sum_each(of_panels));
     }
 }
 
@@ -224,23 +246,41 @@ static double sum_up(const float *sums, int64_t panels)
     return whole;
 }
 
-/* The token at which the cumulative weight, by id, exceeds the part `number` of the total. */
-static int64_t pick(const float *weights, const float *sums, int64_t panels, double number)
+/* How many scores in the panels before `end` equal a limit. */
+static int64_t ties_before(const Field *field, float limit, int64_t end)
 {
-    const double target = number * sum_up(sums, panels);
+    int64_t all = 0, ties;
+    for (int64_t panel = 0; panel < end; panel++)
+        if (field->largest[panel] >= limit) {
+            find_below(field->scores + panel * PANEL, limit, &ties);
+            all += ties;
+        }
+    return all;
+}
+
+/* The token at which the cumulative weight, by id, exceeds the part `number` of the total. */
+static int64_t pick(const Field *field, Cut cut, const float *sums, double number)
+{
+    const double target = number * sum_up(sums, field->panels);
     double sum = 0.0;
     int64_t last = 0, found = -1;
-    for (int64_t panel = 0; panel < panels; panel++) {
+    float weights[PANEL];
+    for (int64_t panel = 0; panel < field->panels; panel++) {
         if (sums[panel] > 0.0f)
             last = panel; /* needed if the target exceeds all of them by rounding */
         if (sum + sums[panel] > target)
             break;
         sum += sums[panel];
     }
-    for (int64_t id = last * PANEL; id < (last + 1) * PANEL; id++) {
-        sum += weights[id];
-        if (weights[id] > 0.0f)
-            found = id;
+    if (cut.ties)
+        cut.ties -= ties_before(field, cut.limit, last);
+    for (int64_t i = 0; i < PANEL; i += 16)
+        v_store(weights + i,
+                weigh_kept(field, v_load(field->scores + last * PANEL + i), cut, &cut.ties));
+    for (int64_t i = 0; i < PANEL; i++) {
+        sum += weights[i];
+        if (weights[i] > 0.0f)
+            found = last * PANEL + i;
         if (sum > target)
             break;
     }
@@ -253,21 +293,25 @@ int64_t sample(const Searches *searches, const Constraints *constraints, double 
                const float *scores)
 {
     const int64_t panels = searches->panels;
-    float *const weights = searches->weights, *const sums = weights + panels * PANEL;
-    float *const tops = sums + panels;
-    const Field of_scores = {scores, scores + panels * PANEL, panels, 1};
-    const Field of_weights = {weights, tops, panels, 0};
+    float *const sums = searches->sums, *const tops = sums + panels;
+    Field field = {.scores = scores, .largest = scores + panels * PANEL, .panels = panels};
+    field.most = largest_of(field.largest, panels);
+    field.factor = (float)(1.0 / constraints->temperature);
     Cut cut = {-INFINITY, 0};
-    if (largest_of(of_scores.largest, panels) == -INFINITY)
+    if (field.most == -INFINITY)
         return -1;
-    if (constraints->top_k)
-        cut = find_cut(&of_scores, (double)constraints->top_k);
-    weigh(&of_scores, cut, constraints->temperature, weights, sums);
-    if (constraints->top_p < 1.0) {
-        bound_weights(&of_scores, constraints->temperature, sums, tops);
-        cut = find_cut(&of_weights, constraints->top_p * sum_up(sums, panels));
-        if (cut.limit > 0.0f)
-            apply_cut(cut, panels, weights, sums, tops);
+    if (constraints->top_k) {
+        field.counts = 1;
+        cut = find_cut(&field, (double)constraints->top_k, tops);
+        field.counts = 0;
     }
-    return pick(weights, sums, panels, number);
+    sum_panels(&field, cut, sums);
+    if (constraints->top_p < 1.0) {
+        const Cut smaller = find_cut(&field, constraints->top_p * sum_up(sums, panels), tops);
+        if (smaller.limit > cut.limit || (smaller.limit == cut.limit && smaller.ties < cut.ties)) {
+            cut = smaller;
+            sum_panels(&field, cut, sums);
+        }
+    }
+    return pick(&field, cut, sums, number);
 }
