@@ -24,7 +24,7 @@ from tests.integration.test_served_translations import BUNDLE
 
 TEXTS = [
     "I would like a cup of tea, please.",
-    "Dear {first_name}, order #48-2213 is in <b>{place}</b>.",
+    "Dear {first_name}, order #48-2213 is in {place_of_delivery_no_2} or %(address)s.",
 ]
 OPTIONS: list[dict[str, Any]] = [
     {"prefix": "Ich"},

@@ -79,11 +79,11 @@ def test_scoring(shipped: Served) -> None:
     assert tokens.startswith("('▁G', 'uten', ")
     assert links.endswith(" 0-0 1-1 2-2")
     printed = run([sys.executable, "-c", here(given, shipped)]).splitlines()
-    night, evening = ([float(word) for word in line.split()] for line in printed)
-    for score, confidence, perplexity in (night, evening):
+    morning, evening = ([float(word) for word in line.split()] for line in printed)
+    for score, confidence, perplexity in (morning, evening):
         assert score < confidence < 0
         assert perplexity == pytest.approx(math.exp(-confidence), rel=1e-5)
-    assert night[1] > evening[1]  # "Guten Abend." is no good translation of "Good night."
+    assert morning[1] > evening[1]  # "Guten Abend." is no translation of "Good morning."
 
 
 def test_markup(shipped: Served) -> None:
@@ -127,10 +127,10 @@ def test_attention(shipped: Served, tmp_path: Path) -> None:
     text = (REPOSITORY / "docs" / "attention.md").read_text(encoding="utf-8")
     (example,) = [code for kind, code in BLOCK.findall(text) if "dragoman_client" in code]
     printed = run([sys.executable, "-c", here(example, shipped)])
-    assert printed.startswith("('<2de>', '▁G', ")
+    assert printed.startswith("('<2de>', '▁Good', ")
     bundle = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
     sizes = Manifest.load(bundle).dimensions
-    assert printed.rstrip().endswith(f"({sizes.decoder_layers}, {sizes.heads}, 5, 6)")
+    assert printed.rstrip().endswith(f"({sizes.decoder_layers}, {sizes.heads}, 5, 5)")
     (code,) = [code for _, code in BLOCK.findall(text) if "--figure positions" in code]
     script = f"cd {tmp_path}\n{code.replace('my-bundle', str(bundle))}"
     printed = run(["bash", "-ec", script], PATH=path)

@@ -197,7 +197,7 @@ def test_linked_words_are_shown_in_both_directions(page: Page) -> None:
 
 def test_uncertain_words_are_marked(page: Page) -> None:
     choose(page, "source", "en")
-    enter(page, "Good morning.")
+    enter(page, "I am hungry.")
     assert value(page, "querySelectorAll('#translation .doubt').length") == 0
     page.evaluate("document.getElementById('source').select()")
     page.insert("The quaggle frobnicated the zorp of Blorptown.")
@@ -208,7 +208,7 @@ def test_uncertain_words_are_marked(page: Page) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
-        ("letter.txt", "Good morning.\n\nGood night.\n", "Guten Morgen.\n\nGute Nacht.\n"),
+        ("letter.txt", "Good morning.\n\nGood evening.\n", "Guten Morgen.\n\nGuten Abend.\n"),
         ("page.html", f"<!doctype html>\n{MARKED}\n", f"<!doctype html>\n{MARKED_IN_GERMAN}\n"),
     ],
 )

@@ -125,13 +125,13 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
         np.mean([weigh(looker, some[one])[0] for one in judged], axis=0)
         for some in (probe.cases, probe.controls)
     )
-    for head, weight, control in (((5, 1), 0.47, 0.02), ((4, 1), 0.55, 0.02), ((5, 0), 0.60, 0.25)):
+    for head, weight, control in (((5, 1), 0.58, 0.01), ((4, 1), 0.42, 0.02), ((5, 0), 0.34, 0.11)):
         assert (cases[head], controls[head]) == pytest.approx((weight, control), abs=0.011)
     assert found["article and noun, past adjectives"].weight > 0.6
     subject = found["verb and its subject, past another noun"]
     assert subject.head == (5, 2)
-    assert subject.right == 1.0
-    assert (subject.weight, subject.other) == pytest.approx((0.32, 0.07), abs=0.011)
+    assert subject.right == 0.875
+    assert (subject.weight, subject.other) == pytest.approx((0.23, 0.09), abs=0.011)
     assert found['"it" and its noun, by sense'].right == 0.5
 
 

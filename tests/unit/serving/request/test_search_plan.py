@@ -48,7 +48,7 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"no_repeat_ngram_size": 0}, "no_repeat_ngram_size is 0: give 1 to 100"),
         ({"temperature": 0}, "temperature is 0.0: give 0.001 to 100; for the most probable"),
         ({"temperature": float("nan")}, "temperature is nan: give 0.001 to 100"),
-        ({"top_k": 0}, "top_k is 0: give 1 to 11000"),
+        ({"top_k": 0}, "top_k is 0: give 1 to 16000"),
         ({"top_p": 1.5}, "top_p is 1.5: give more than 0 to 1"),
         ({"seed": -1}, "seed is -1: give 0 to"),
         ({"seed": 1, "beam_width": 4}, "seed: turns on sampling, give beam_width 1 or none"),
