@@ -24,8 +24,8 @@ from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Tokenizer
 
 BUNDLE = Path("model_repository/translate/1/bundle")
-TESTS = ("flores200/devtest", "newstest/newstest2014.en-de", "tatoeba-en-de/test")
-LIMITS = (15, 20, 30, 40)
+TESTS = ("newstest/newstest2013.en-de",)
+LIMITS = (30, 40, 60, 80)
 
 Cut = Callable[[str], list[tuple[str, str]]]
 """Maps a text to pairs of a piece and the separator that follows it."""

@@ -89,7 +89,7 @@ static Searches open_searches(int64_t width, int64_t end_id, int64_t panels)
         .done = zeros(slots, 8),
         .history = zeros(CAPACITY, 4),
         .history_scores = zeros(CAPACITY, 4),
-        .sums = zeros(2 * panels, 4),
+        .of_panels = zeros(2 * panels, 4),
     };
 }
 

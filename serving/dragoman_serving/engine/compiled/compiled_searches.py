@@ -259,7 +259,7 @@ class NativeSearches:
             "done": ((slots,), np.int64),
             "history": ((capacity,), np.int32),
             "history_scores": ((capacity,), np.float32),
-            "sums": ((2 * self._panels,), np.float32),
+            "of_panels": ((2, self._panels), np.float32),
         }
         arrays: dict[str, npt.NDArray[Any]] = {
             name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()

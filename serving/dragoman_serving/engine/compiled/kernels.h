@@ -219,7 +219,7 @@ typedef struct {
     int64_t *done;      /* [B], sentences that a step completed, in ascending order */
     int32_t *history;   /* [T] scratch, tokens of one hypothesis */
     float *history_scores; /* [T] scratch, their scores before the penalty */
-    float *sums;        /* [2 panels] scratch */
+    float *of_panels;   /* [2, panels] scratch: sums of weights, largest remaining scores */
 } Searches;
 
 /* Result of a search. */

@@ -229,7 +229,7 @@ class Searches(ctypes.Structure):
         ("done", Pointer),
         ("history", Pointer),
         ("history_scores", Pointer),
-        ("sums", Pointer),
+        ("of_panels", Pointer),
     )
 
 

@@ -293,7 +293,7 @@ int64_t sample(const Searches *searches, const Constraints *constraints, double 
                const float *scores)
 {
     const int64_t panels = searches->panels;
-    float *const sums = searches->sums, *const tops = sums + panels;
+    float *const sums = searches->of_panels, *const tops = sums + panels;
     Field field = {.scores = scores, .largest = scores + panels * PANEL, .panels = panels};
     field.most = largest_of(field.largest, panels);
     field.factor = (float)(1.0 / constraints->temperature);
