@@ -27,7 +27,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "attention-heads.svg": (_ANIMAL, "--target-language", "de", "--kind", "encoder"),
     "attention-long-distance.svg": (
         *(_MAKE, "--target-language", "de"),
-        *("--kind", "encoder", "--layer", "4", "--head", "1", "--token", "2"),
+        *("--kind", "encoder", "--layer", "5", "--head", "1", "--token", "2"),
     ),
     "attention-prefix.svg": (
         *("Er hört nie mit dem Rauchen auf.", "--target-language", "en"),
