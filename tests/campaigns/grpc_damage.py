@@ -36,7 +36,7 @@ _OPTIONS = {option.name: option.datatype for option in OPTIONS.values()}
 _TEXTS = (
     *(TEXT.encode(), b"", b" ", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"a " * 300, b"x" * 3000),
     *("ß\U0001d518".encode(), "▁<s></s>".encode(), b"de", b"en", b"auto", b"hard", b"soft"),
-    *(b'{"a":"b"}', b"{", b"[" * 50_000, b'{"a":' * 20_000),
+    *(b'{"a":"b"}', b"{", b"[" * 10_000, b'{"a":' * 4_000),
 )
 _NUMBERS = {
     "INT32": ("<i", (0, 1, 2, 4, 8, 9, 10, 300, -1, 2**31 - 1, -(2**31))),

@@ -85,13 +85,13 @@ class Outcome:
         everywhere = [Bound(name, n, 0, timed=name in timed) for name, n in counts.items()]
         return everywhere + self.bounds
 
-    def holds(self, timed: bool = True) -> bool:
-        """Whether every bound holds.
+    def broken(self, timed: bool = True) -> list[Bound]:
+        """The bounds that do not hold.
 
         Args:
             timed: whether those that depend on time count.
         """
-        return all(bound.holds for bound in self.all_bounds if timed or not bound.timed)
+        return [one for one in self.all_bounds if (timed or not one.timed) and not one.holds]
 
     def as_json(self) -> dict[str, Any]:
         """All results, as JSON values."""
