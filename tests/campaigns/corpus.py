@@ -277,7 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table([outcome]))
     if given.json is not None:
         given.json.write_text(json.dumps(outcome.as_json(), indent=2) + "\n", encoding="utf-8")
-    return 0 if outcome.holds() else 1
+    return 1 if outcome.broken() else 0
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -114,6 +114,7 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
             .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
             .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
             .shortlists = zeros(MOST_SENTENCES, sizeof(uint64_t *)),
+            .waiting = zeros(1, 8),
         },
     };
 }
@@ -149,7 +150,7 @@ static void join(Batch *batch, const Sentence *sentences, int64_t count, int64_t
                              .lengths = batch->rows.src_lengths,
                              .room = CAPACITY,
                              .cross = batch->rows.cross};
-    dragoman_encode(batch->model, &sources, batch->memory, 1);
+    dragoman_encode(batch->model, &sources, batch->memory, NULL);
 }
 
 /* Print the result of a slot, and free the slot. */
@@ -208,7 +209,7 @@ int main(int count, char **words)
         join(&batch, sentences, joined, atoll(words[4]));
         while (batch.rows.sentences)
             for (int64_t done = dragoman_decode(model, &batch.rows, &batch.searches, batch.memory,
-                                                batch.scores);
+                                                batch.scores, NULL, CAPACITY);
                  done--;)
                 leave(&batch, batch.searches.done[done]);
     }

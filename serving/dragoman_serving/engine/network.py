@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
+from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.sentence import Sentence
 
 
@@ -49,14 +50,17 @@ class Decoding(Protocol):
     def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
         """Encode sentences and add them; `alone` as for `step`."""
 
-    def step(self, alone: bool) -> Sequence[int]:
-        """Run one decoding step for every sentence.
+    def step(self, alone: bool, most: int) -> tuple[int, Sequence[int]]:
+        """Run a decoding step for every sentence.
+
+        More steps may follow while no sentence is finished and none wait to join.
 
         Args:
             alone: whether nothing else is in flight, so that all cores may be used.
+            most: maximum number of steps.
 
         Returns:
-            Slots of the finished sentences, in ascending order.
+            The number of steps, and slots of the finished sentences, in ascending order.
         """
         ...
 
@@ -100,7 +104,14 @@ class Network(Measured, Protocol):
         """Whether a step of few rows is faster with all cores."""
         ...
 
-    def begin(self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1) -> Decoding:
+    def begin(
+        self,
+        width: int,
+        special_ids: SpecialIds,
+        slots: int,
+        searches: int = 1,
+        waiting: Ids | None = None,
+    ) -> Decoding:
         """Returns a decoding for the calling thread, with nothing in flight yet.
 
         Args:
@@ -109,5 +120,7 @@ class Network(Measured, Protocol):
             slots: expected maximum of sentences. If more join, the caches take more than
                 `most_bytes`.
             searches: number of searches of each sentence.
+            waiting: [1], number of sentences that wait to join, which changes during steps; None:
+                none ever wait.
         """
         ...

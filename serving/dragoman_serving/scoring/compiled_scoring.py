@@ -81,7 +81,7 @@ class NativeScoring:
             *(len(pairs), len(src_ids), src_ids.ctypes.data, src_lengths.ctypes.data),
             *(0, src_room, cross_addresses.ctypes.data),
         )
-        self._library.encode(network.address, ctypes.byref(sources), memory, 1)
+        self._library.encode(network.address, ctypes.byref(sources), memory, None)
         self._library.score(
             network.address,
             Pairs(

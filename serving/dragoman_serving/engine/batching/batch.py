@@ -63,16 +63,17 @@ class Batch:
         self._followed += sum(job.progress is not None for job in jobs)
         self._next_check_s = 0.0  # some may have waited too long
 
-    def step(self, alone: bool) -> None:
-        """Run one step, then settle and remove the finished sentences."""
+    def step(self, alone: bool, most: int = 1) -> None:
+        """Run steps, at most `most`, then settle and remove the finished sentences."""
         if given_up := self._given_up():
             self._leave(given_up)
             self._fresh = [job for job in self._fresh if job in self.jobs]
         if not self.jobs:
             return
-        done = self._decoding.step(alone)
-        self._steps += 1
-        if self._fresh or self._followed:
+        reports = self._fresh or self._followed
+        steps, done = self._decoding.step(alone, 1 if reports else most)
+        self._steps += steps
+        if reports:
             self._report()
         if done:
             self._finish(done)

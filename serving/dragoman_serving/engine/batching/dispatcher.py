@@ -6,7 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 
+import numpy as np
+
 from dragoman.kernel.errors import DragomanError
+from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.batching.acceptance import Arrival
 from dragoman_serving.engine.batching.job import Job, Kind
 from dragoman_serving.engine.batching.line import Turns
@@ -27,6 +30,8 @@ class Dispatcher:
         """
         self._scheduler, self._meter, self._idle_s = scheduler, meter, idle_s
         self._changed = threading.Condition()
+        self.waiting: Ids = np.zeros(1, np.int64)
+        """[1], number of waiting sentences, for code that runs without the GIL."""
 
     def reserve(self, arrival: Arrival, turns: Turns | None) -> None:
         """Reserve space for a request, if it has turns, or raise the refusal."""
@@ -42,6 +47,7 @@ class Dispatcher:
         """Queue sentences, or raise the refusal."""
         with self._changed:
             _raise(self._scheduler.add(arrivals, turns))
+            self._count()
             self._wake()
 
     def decide(self, worker: int, rows: int, kinds: Collection[Kind] = ()) -> Decision:
@@ -58,7 +64,12 @@ class Dispatcher:
 
     def _decide(self, worker: int, rows: int, kinds: Collection[Kind]) -> Decision:
         pace = self._meter.pace if self._scheduler.needs_pace(rows) else None
-        return self._scheduler.decide(worker, rows, time.monotonic(), pace, kinds)
+        decision = self._scheduler.decide(worker, rows, time.monotonic(), pace, kinds)
+        self._count()
+        return decision
+
+    def _count(self) -> None:
+        self.waiting[0] = len(self._scheduler.line)
 
     def _wake(self) -> None:
         """Wake sleeping workers, if one of them may take sentences."""
@@ -68,7 +79,9 @@ class Dispatcher:
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Remove sentences from the queue, and return them."""
         with self._changed:
-            return self._scheduler.drop(unwanted)
+            dropped = self._scheduler.drop(unwanted)
+            self._count()
+            return dropped
 
     def close(self, reason: DragomanError | None = None) -> None:
         """Accept no more sentences, for this reason; waiting ones are still processed."""

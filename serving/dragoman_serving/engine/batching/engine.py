@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 _SWEEP_S = 0.02
 """Seconds between searches of the queue for cancelled or overdue sentences."""
+_MOST_STEPS = 8
+"""Steps between two checks for cancelled sentences, if none wait."""
 _SWEEP_PER_SENTENCE_S = 10e-6
 """Added for each waiting sentence, so that a long queue is not searched all the time."""
 
@@ -220,7 +222,6 @@ class Engine:
         batches = self._batches[worker]
         joining: Sequence[Job] = ()
         busy_since_s: float | None = None
-        alone = False
         decided_rows = 0
         try:
             while True:
@@ -229,15 +230,15 @@ class Engine:
                     decision = self._dispatcher.decide(worker, rows, self._kinds(batches))
                     if decision.ends:
                         return
-                    joining, alone = decision.joining, decision.alone
+                    joining = decision.joining
                     self._give_up(decision.late, "the deadline passes before it can be translated")
                     if joining:
-                        self._begin(joining, batches, alone)
+                        self._begin(joining, batches, decision.alone)
                     rows = decided_rows = sum(batch.rows for batch in batches.values())
                     if batches and decision.waits:  # idle for a while
                         batches.clear()
                         give_back()
-                _step(batches, alone)
+                _step(batches, self._scheduler.is_alone(worker))
                 busy_since_s = self._measure(rows, busy_since_s)
         except BaseException as error:  # every error must reach all waiting requests
             self._fail(error, joining)
@@ -289,7 +290,8 @@ class Engine:
                     del batches[empty]  # free its memory before more is allocated
                 width, searches = kind
                 decoding = self._network.begin(
-                    width, self._special_ids, slots(self._limits, width * searches), searches
+                    *(width, self._special_ids, slots(self._limits, width * searches), searches),
+                    self._dispatcher.waiting,
                 )
                 batches[kind] = Batch(decoding, self.statistics, self._meter)
             lengths = [_src_length(job) for job in joining]
@@ -337,10 +339,11 @@ def _left_s(deadline_s: float | None) -> float | None:
 
 
 def _step(batches: dict[Kind, Batch], alone: bool) -> None:
-    """Run one step of all batches."""
+    """Run one step of all batches, or some steps of a single one."""
     # A separate function, because a local variable of the worker would keep a removed batch alive.
+    most = _MOST_STEPS if sum(batch.rows > 0 for batch in batches.values()) == 1 else 1
     for kind, batch in list(batches.items()):
-        batch.step(alone)
+        batch.step(alone, most)
         if not batch.rows and len(batches) > 1:
             del batches[kind]  # only the last one keeps its memory for later sentences
 

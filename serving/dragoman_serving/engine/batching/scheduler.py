@@ -116,7 +116,7 @@ class Scheduler:
         if rows == 0 and room <= 0:
             return Decision(waits=not self.line.is_closed, ends=self.line.is_closed)
         if self._holds_back(worker, room):
-            return Decision(alone=self._alone(worker), held_steps=self._patience[worker] + 1)
+            return Decision(alone=self.is_alone(worker), held_steps=self._patience[worker] + 1)
         joining: list[Job] = []
         late: list[Job] = []
         while self.line and room > 0:
@@ -136,7 +136,7 @@ class Scheduler:
                 kinds = {*kinds, job.kind}
             self._rows[worker] += job.rows
             room -= job.rows
-        return Decision(tuple(joining), tuple(late), self._alone(worker))
+        return Decision(tuple(joining), tuple(late), self.is_alone(worker))
 
     def drop(self, unwanted: Callable[[Job], bool]) -> list[Job]:
         """Removes unwanted sentences from the queue, and returns them."""
@@ -144,7 +144,8 @@ class Scheduler:
         self._waiting_rows -= sum(job.rows for job in dropped)
         return dropped
 
-    def _alone(self, worker: int) -> bool:
+    def is_alone(self, worker: int) -> bool:
+        """Whether a worker has all the work, and it is little."""
         if self._rows[worker] != self.rows:
             return False
         if not self._lone_rows:

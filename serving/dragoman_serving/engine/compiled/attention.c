@@ -119,8 +119,7 @@ void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t
     const int64_t lane = position % BLOCK;
     int8_t codes[MOST_HEAD_SIZE];
     scales_of(block, head_size)[lane] = code_vector(value, head_size, codes);
-    /* Sixteen 32-bit words hold the codes of four tokens in 16 dimensions. Write only this token's
-     * bytes: another thread may store the other tokens at the same time. */
+    /* Sixteen 32-bit words hold the codes of four tokens in 16 dimensions. */
     uint8_t *const bytes = block + lane / 4 * 64 + lane % 4;
     for (int64_t i = 0; i < head_size; i += 16)
         for (int64_t j = 0; j < 16; j++)

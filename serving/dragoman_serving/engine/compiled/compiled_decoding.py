@@ -38,7 +38,8 @@ class NativeDecoding:
         scratch: Scratch,
         special_ids: SpecialIds,
         searches: int = 1,
-        threads: int = 1,
+        helpers: int = 0,
+        waiting: Ids | None = None,
         aligning: npt.NDArray[np.uint8] | None = None,
         shortlists: Shortlists | None = None,
     ) -> None:
@@ -50,11 +51,13 @@ class NativeDecoding:
             scratch: scratch memory of the thread that uses this.
             special_ids: special ids of the model's vocabulary.
             searches: number of searches of each sentence.
-            threads: threads for encoding while nothing else is in flight.
+            helpers: address of the threads that help while nothing else is in flight; 0: none.
+            waiting: [1], number of sentences that wait to join, which changes during steps; None:
+                none ever wait.
             aligning: [decoder layers, H], 1 for alignment heads; None: unknown.
             shortlists: shortlists of the model; None: it has none.
         """
-        self._threads = threads
+        self._helpers = helpers
         self._library = library.load()
         self._weights = weights  # the structures point into it
         self._model = weights.address
@@ -79,7 +82,13 @@ class NativeDecoding:
         """The shortlist of each slot."""
         self._shortlists: npt.NDArray[np.uintp] = np.zeros(0, np.uintp)
         """[B], their addresses."""
-        self._rows = Rows(width=width, ticks=_address(scratch.ticks), aligning=_address(aligning))
+        self._waiting = np.zeros(1, np.int64) if waiting is None else waiting
+        self._rows = Rows(
+            width=width,
+            ticks=_address(scratch.ticks),
+            aligning=_address(aligning),
+            waiting=_address(self._waiting),
+        )
         self._bound: object = None
         """Key of the memory that `_rows` points into."""
         self._longest = 0
@@ -141,8 +150,8 @@ class NativeDecoding:
             *(first, self._rows.src_room, self._rows.cross),
         )
         memory = self._scratch.memory(len(src_ids))
-        threads = self._threads if alone else 1
-        self._library.encode(self._model, ctypes.byref(sources), memory, threads)
+        helpers = self._helpers if alone else 0
+        self._library.encode(self._model, ctypes.byref(sources), memory, helpers)
 
     def _alignment(self, sentence: Sentence) -> Floats | None:
         """Zeros [T, W, S] for the attention of a sentence's steps, if it is requested."""
@@ -161,18 +170,18 @@ class NativeDecoding:
         required = {self._end_id, *constraints.prefix, *itertools.chain.from_iterable(terms)}
         return self._lists.of_sentence(sentence.src_ids, (one for one in required if one >= 0))
 
-    def step(self, alone: bool = False) -> Sequence[int]:
+    def step(self, alone: bool = False, most: int = 1) -> tuple[int, Sequence[int]]:
         """See `Decoding`."""
-        self._longest += 1
-        if self._cache.fit(self._longest):
+        if self._cache.fit(self._longest + 1):
             self._bind()
         rows = self._cache.rows
         done = self._library.decode(
             *(self._model, self._rows, self._searches.structure),
             *(self._scratch.memory(rows), self._scratch.scores(rows)),
+            *(self._helpers if alone else 0, min(most, self._cache.capacity - self._longest)),
         )
-        finished: list[int] = self._searches.done[:done].tolist() if done else []
-        return finished
+        self._longest += self._rows.steps
+        return self._rows.steps, self._searches.done[:done].tolist() if done else []
 
     @property
     def found(self) -> Found:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
+from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
@@ -77,14 +78,14 @@ class NativeNetwork:
         Args:
             bundle: folder of the bundle.
             manifest: its manifest, checked.
-            threads: threads for encoding while nothing else is in flight.
+            threads: threads of a step while nothing else is in flight.
 
         Raises:
             UsageError: the weights or the shortlists cannot be read, or the compiled code cannot
                 be used.
         """
         library.load()
-        self._threads = threads
+        self._helpers = library.helpers(threads - 1).ctypes.data if threads > 1 else 0
         memory = NativeMemory(manifest)
         self.cache_shape, self.most_bytes = memory.cache_shape, memory.most_bytes
         self._weights = load_weights(
@@ -114,12 +115,17 @@ class NativeNetwork:
         return found
 
     def begin(
-        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
+        self,
+        width: int,
+        special_ids: SpecialIds,
+        slots: int,
+        searches: int = 1,
+        waiting: Ids | None = None,
     ) -> NativeDecoding:
         """See `Network`."""
         cache = Cache(self.cache_shape, width * searches, slots)
         return NativeDecoding(
-            *(self._weights, cache, self.scratch, special_ids, searches, self._threads),
+            *(self._weights, cache, self.scratch, special_ids, searches, self._helpers, waiting),
             self.aligning if self.aligns else None,
             self._shortlists,
         )

@@ -37,11 +37,11 @@ static void copy_source(const Model *model, const Rows *rows, int64_t source, in
                     rows->src_room, rows->src_lengths[source]);
 }
 
-static int64_t decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
-                      float *scores)
+static int64_t decode_once(const Model *model, const Rows *rows, const Searches *searches,
+                           char *memory, float *scores, Helpers *helpers)
 {
     int64_t done, copied;
-    dragoman_step(model, rows, memory, scores);
+    dragoman_step(model, rows, memory, scores, helpers);
     for (int64_t row = 0; row < rows->sentences * rows->width; row++) {
         rows->positions[row]++;
         rows->ids[row] = -1; /* unless a live hypothesis has it */
@@ -52,13 +52,22 @@ static int64_t decode(const Model *model, const Rows *rows, const Searches *sear
     return done;
 }
 
-/* Add one token to every sentence. Writes completed sentences to `searches->done` and returns their
- * number. */
-int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
-                        float *scores)
+/* Add tokens to every sentence, one at a time, up to `most`, until a sentence is complete or
+ * others wait. Writes how many were added to `rows->steps`, and completed sentences to
+ * `searches->done`; returns their number. `helpers` may be NULL; the results do not depend on
+ * them. */
+int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches, char *memory,
+                        float *scores, Helpers *helpers, int64_t most)
 {
-    int64_t done;
-    COUNTED(rows->ticks, STEP, done = decode(model, rows, searches, memory, scores));
+    int64_t done = 0;
+    Helpers *const taken = take_helpers(helpers);
+    rows->steps = 0;
+    do {
+        COUNTED(rows->ticks, STEP,
+                done = decode_once(model, rows, searches, memory, scores, taken));
+        rows->steps++;
+    } while (!done && rows->steps < most && !__atomic_load_n(rows->waiting, __ATOMIC_RELAXED));
+    return_helpers(taken);
     return done;
 }
 

@@ -6,8 +6,7 @@
  * size, V vocabulary. Here N is rows of any kind. Sizes are in elements.
  *
  * Each row is computed by itself and in a fixed order, so its results do not depend on other rows.
- * Sums are in fp32. Nothing here allocates memory or fails: the caller checks the sizes. Only the
- * encoder starts threads.
+ * Sums are in fp32. Nothing here allocates memory or fails: the caller checks the sizes.
  */
 #pragma once
 
@@ -107,6 +106,8 @@ typedef struct {
     float **alignments;         /* [B], each the mean of these heads [T, W, its own S], filled with
                                  * zeros at first; NULL: not requested */
     const uint64_t **shortlists; /* [B], see `multiply_listed`; NULL: all tokens */
+    int64_t steps;              /* how many the last call of `dragoman_decode` took */
+    const int64_t *waiting;     /* number of sentences that wait to join, which changes meanwhile */
 } Rows;
 
 /* Given translations. Their tokens are concatenated without padding. */
@@ -243,8 +244,17 @@ typedef struct {
  * the values in memory, or stored with the largest of each panel after the end of the row. */
 typedef enum { STORE, RECTIFY, ADD, RANK } Finish;
 
-/* products.c */
-void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, float *results);
+/* helpers.c */
+typedef struct Helpers Helpers;
+int64_t dragoman_helpers_bytes(void);
+void dragoman_start_helpers(Helpers *helpers, int64_t count);
+Helpers *take_helpers(Helpers *helpers);
+void return_helpers(Helpers *helpers);
+void share(Helpers *helpers, int64_t parts, void (*work)(const void *, int64_t), const void *argument);
+
+/* products.c; `helpers` may be NULL */
+void multiply(Helpers *helpers, const Product *product, Codes codes, int64_t rows, Finish finish,
+              float *results);
 
 /* Like RANK, for some outputs of each row. `shortlists` [N] have one bit per 16 outputs, from the
  * lowest bit of the first word; 1 means computed, and a NULL shortlist means all. Other outputs are
@@ -284,8 +294,9 @@ int64_t dragoman_find_weights(const void *block, Model *model);
 /* transformer.c */
 int64_t heads_bytes(const Model *model, int64_t room);
 int64_t dragoman_scratch_bytes(const Model *model, int64_t rows);
-void dragoman_encode(const Model *model, const Sources *sources, char *memory, int64_t most_threads);
-void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores);
+void dragoman_encode(const Model *model, const Sources *sources, char *memory, Helpers *helpers);
+void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores,
+                   Helpers *helpers);
 void dragoman_score(const Model *model, const Pairs *pairs, char *memory);
 int64_t dragoman_clock(void);
 void dragoman_agreement(int64_t *numbers);
@@ -370,7 +381,7 @@ int is_before_branches(const Searches *searches, int64_t slot);
 int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied);
 
 /* decoding.c */
-int64_t dragoman_decode(const Model *model, const Rows *rows, const Searches *searches, char *memory,
-                        float *scores);
+int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches, char *memory,
+                        float *scores, Helpers *helpers, int64_t most);
 void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot);
 int64_t dragoman_longest(const Rows *rows);

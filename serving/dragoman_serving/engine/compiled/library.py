@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Activation
@@ -107,6 +108,8 @@ class Rows(ctypes.Structure):
         ("aligning", Pointer),
         ("alignments", Pointer),
         ("shortlists", Pointer),
+        ("steps", Number),
+        ("waiting", Pointer),
     )
 
 
@@ -259,10 +262,12 @@ class Library:
         self.model_bytes = _declared(quick.dragoman_model_bytes, Number)
         self.find_weights = _declared(quick.dragoman_find_weights, Number, Pointer, model)
         self.encode = _declared(
-            loaded.dragoman_encode, None, model, ctypes.POINTER(Sources), Pointer, Number
+            loaded.dragoman_encode, None, model, ctypes.POINTER(Sources), Pointer, Pointer
         )
         self.decode = _declared(
-            loaded.dragoman_decode, Number, model, rows, searches, Pointer, Pointer
+            loaded.dragoman_decode,
+            Number,
+            *(model, rows, searches, Pointer, Pointer, Pointer, Number),
         )
         self.best = _declared(
             loaded.dragoman_best, None, Pointer, Number, Number, Number, Pointer, Pointer
@@ -287,6 +292,8 @@ class Library:
             ctypes.POINTER(Found),
         )
         self.leave_search = _declared(quick.dragoman_leave_search, None, searches, Number)
+        self.helpers_bytes = _declared(quick.dragoman_helpers_bytes, Number)
+        self.start_helpers = _declared(quick.dragoman_start_helpers, None, Pointer, Number)
 
 
 def _declared(function: Any, result: Any, *arguments: Any) -> Any:
@@ -307,6 +314,21 @@ def load() -> Library:
     if chosen is None:
         raise UsageError("the engine was not compiled: install Dragoman again")
     return Library(_path(chosen))
+
+
+@cache
+def helpers(count: int) -> npt.NDArray[np.uint8]:
+    """Start threads that help with work that is alone; returns the structure `Helpers`.
+
+    All models of the process share them.
+
+    Args:
+        count: number of threads; the compiled code has a smaller maximum.
+    """
+    library = load()
+    memory = np.zeros(library.helpers_bytes(), np.uint8)
+    library.start_helpers(memory.ctypes.data, count)
+    return memory
 
 
 def _agrees(loaded: ctypes.CDLL) -> bool:

@@ -16,6 +16,8 @@ enum {
     LISTED_ROWS = TILE_ROWS * TILE_VECTORS < 8 ? TILE_ROWS * TILE_VECTORS : 8,
     MOST_ROWS = 8, MOST_SUMS = 4, /* maximum rows of a tile, and sums of a row in it */
     LISTED_TOGETHER = 64, /* rows whose shortlists are read at once */
+    PART_PRODUCTS = 1 << 16, /* fewest products that are worth passing to a helper */
+    MOST_PARTS = 32,
     WORD_OUTPUTS = 64 * 16 /* outputs per word of a shortlist */
 };
 
@@ -131,11 +133,12 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
 }
 
 /* One row reads each weight once, in the order of memory. */
-INLINE void multiply_row(const Product *product, const Codes *codes, Finish finish, float *result)
+INLINE void multiply_row(const Product *product, int64_t begin, int64_t end, const Codes *codes,
+                         Finish finish, float *result)
 {
     const uint8_t *const of_rows[MOST_ROWS] = {codes->codes};
     const Vec row_scale = v_set(codes->scales[0]);
-    for (int64_t first = 0; first < product->outputs; first += 16) {
+    for (int64_t first = begin; first < end; first += 16) {
         Sums sums[MOST_ROWS][MOST_SUMS];
         const int8_t *const weights = weights_of(product, first);
         start_chains(CHAINS, product, first, codes, 0, sums[0]);
@@ -175,15 +178,40 @@ INLINE void multiply_tiles(const int vectors, const Product *product, int64_t fi
     }
 }
 
-void multiply(const Product *product, Codes codes, int64_t rows, Finish finish, float *results)
+/* A product of some rows, and how many of its outputs are computed together. */
+typedef struct {
+    const Product *product;
+    Codes codes;
+    int64_t rows;
+    Finish finish;
+    float *results;
+    int64_t of_part;
+} Multiplication;
+
+static void multiply_part(const void *argument, int64_t part)
 {
-    const int64_t outputs = product->outputs;
-    const int64_t stride = outputs + (finish == RANK ? outputs / PANEL : 0);
-    if (rows == 1)
-        multiply_row(product, &codes, finish, results);
+    const Multiplication *const all = argument;
+    const int64_t outputs = all->product->outputs, begin = part * all->of_part;
+    const int64_t end = begin + all->of_part < outputs ? begin + all->of_part : outputs;
+    const int64_t stride = outputs + (all->finish == RANK ? outputs / PANEL : 0);
+    if (all->rows == 1)
+        multiply_row(all->product, begin, end, &all->codes, all->finish, all->results);
     else
-        for (int64_t first = 0; first < outputs; first += 16 * TILE_VECTORS)
-            multiply_tiles(TILE_VECTORS, product, first, &codes, rows, finish, results, stride);
+        for (int64_t first = begin; first < end; first += 16 * TILE_VECTORS)
+            multiply_tiles(TILE_VECTORS, all->product, first, &all->codes, all->rows, all->finish,
+                           all->results, stride);
+}
+
+void multiply(Helpers *helpers, const Product *product, Codes codes, int64_t rows, Finish finish,
+              float *results)
+{
+    const int64_t panels = product->outputs / PANEL;
+    int64_t parts = rows * product->inputs * product->outputs / PART_PRODUCTS, of_part = panels;
+    parts = parts < MOST_PARTS ? parts : MOST_PARTS;
+    if (helpers && parts > 1)
+        of_part = (panels + parts - 1) / parts;
+    const Multiplication all = {product, codes, rows, finish, results, of_part * PANEL};
+    share(helpers, (panels + of_part - 1) / of_part, multiply_part, &all);
 }
 
 /* One vector of outputs for the first `rows` rows in `chosen`, with `chains` sums per row as in

@@ -1,18 +1,11 @@
 /* The encoder, and one step of the decoder. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "clock.h"
 #include "kernels.h"
 #include "vec.h"
 
-enum {
-    MOST_THREADS = 8,
-    FEWEST_PRODUCTS = 100000000, /* minimum per thread, since starting one takes about 200 us */
-    MOST_TURNS = 10000 /* how often a thread polls for the others before it yields */
-};
+enum { MOST_PARTS = 8 /* of a source's attention */ };
 
 /* A row that is computed. */
 typedef struct {
@@ -25,11 +18,12 @@ typedef struct {
     float *x;       /* [N, E], the residual stream */
     float *y;       /* [N, E] */
     float *wide;    /* [N, max(3E, F)] */
-    float *weights; /* [MOST_THREADS, 2 (longest + BLOCK)] */
+    float *weights; /* [MOST_PARTS, 2 (longest + BLOCK)] */
     Codes codes;    /* [N, max(E, F)] */
     Live *live;     /* [N] */
     const uint64_t **shortlists; /* [N] */
     int64_t *ticks; /* [SECTIONS] */
+    Helpers *helpers; /* or NULL */
 } Scratch;
 
 #define TIMED(section, call) COUNTED(scratch->ticks, section, call)
@@ -49,7 +43,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
     PLACE(scratch->x, 4 * rows * e);
     PLACE(scratch->y, 4 * rows * e);
     PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
-    PLACE(scratch->weights, 8 * MOST_THREADS * (model->sizes.longest + BLOCK));
+    PLACE(scratch->weights, 8 * MOST_PARTS * (model->sizes.longest + BLOCK));
     PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
     PLACE(scratch->codes.scales, 4 * rows);
     PLACE(scratch->codes.starts, 4 * rows);
@@ -64,6 +58,13 @@ int64_t dragoman_scratch_bytes(const Model *model, int64_t rows)
 {
     Scratch scratch;
     return lay_out(model, rows, 0, &scratch);
+}
+
+/* The product of the quantised rows. */
+static void project(const Scratch *scratch, const Product *product, int64_t rows, Finish finish,
+                    float *results)
+{
+    multiply(scratch->helpers, product, scratch->codes, rows, finish, results);
 }
 
 static void normalise_rows(const float *x, Norm norm, int64_t rows, int64_t size, float *y)
@@ -87,7 +88,7 @@ static void begin_sublayer(const Model *model, Norm norm, int64_t rows, Scratch 
 static void end_sublayer(const Model *model, Norm norm, const Product *product, int64_t rows,
                          Scratch *scratch)
 {
-    TIMED(PRODUCTS, multiply(product, scratch->codes, rows, ADD, scratch->x));
+    TIMED(PRODUCTS, project(scratch, product, rows, ADD, scratch->x));
     if (!model->sizes.norm_first)
         TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->sizes.model_size, scratch->x));
 }
@@ -98,10 +99,10 @@ static void feed_forward(const Model *model, Norm norm, const Product *inner,
     const int64_t f = model->sizes.feed_forward_size;
     begin_sublayer(model, norm, rows, scratch);
     if (model->sizes.activation == RELU) {
-        TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, RECTIFY, scratch->wide));
+        TIMED(PRODUCTS, project(scratch, inner, rows, RECTIFY, scratch->wide));
         TIMED(QUANTISING, quantise_rectified(scratch->wide, rows, f, &scratch->codes));
     } else {
-        TIMED(PRODUCTS, multiply(inner, scratch->codes, rows, STORE, scratch->wide);
+        TIMED(PRODUCTS, project(scratch, inner, rows, STORE, scratch->wide);
               activate((Activation)model->sizes.activation, scratch->wide, rows * f));
         TIMED(QUANTISING, quantise(scratch->wide, rows, f, &scratch->codes));
     }
@@ -132,149 +133,83 @@ static void store_heads(const Model *model, const float *key, const float *value
     }
 }
 
-/* Encoding of the same sentences by several threads, each with a part of the tokens. */
+/* Attention of the encoder over parts [tokens, 3E]: each token's query, key and value. */
 typedef struct {
     const Model *model;
     const Sources *sources;
-    Scratch scratch;    /* for all tokens */
-    atomic_int threads; /* 0 until all are started */
-    atomic_int arrived;
-} Encoding;
+    const Scratch *scratch;
+    int64_t parts;
+} SourceAttention;
 
-typedef struct {
-    Encoding *encoding;
-    int64_t index;
-} Part;
-
-/* Barrier: wait for every thread. Yields only if one takes long. */
-static void wait_for_all(Encoding *encoding)
+/* Attention of some tokens over the keys and values of all tokens of their sentences. */
+static void attend_part(const void *argument, int64_t part)
 {
-    const int threads = atomic_load(&encoding->threads), here = atomic_fetch_add(&encoding->arrived, 1);
-    const int all = here - here % threads + threads;
-    for (int turns = 0; atomic_load(&encoding->arrived) < all; turns++)
-        if (turns > MOST_TURNS)
-            sched_yield();
-}
-
-/* Attention of the tokens from `begin` to `end` over the keys and values of all tokens. */
-static void encoder_attention(const Model *model, const Sources *sources, const float *parts,
-                              int64_t begin, int64_t end, float *weights, float *results)
-{
-    const int64_t e = model->sizes.model_size, d = model->sizes.head_size;
+    const SourceAttention *const all = argument;
+    const Sources *const sources = all->sources;
+    const Sizes *const sizes = &all->model->sizes;
+    const int64_t e = sizes->model_size, d = sizes->head_size;
+    const int64_t begin = sources->tokens * part / all->parts;
+    const int64_t end = sources->tokens * (part + 1) / all->parts;
+    const float *const parts = all->scratch->wide;
+    float *const weights = all->scratch->weights + part * 2 * (sizes->longest + BLOCK);
     for (int64_t sentence = 0, first = 0; sentence < sources->sentences && first < end; sentence++) {
         const int64_t length = sources->lengths[sentence], next = first + length;
         const int64_t from = larger(first, begin), to = next < end ? next : end;
         const float *const keys = parts + first * 3 * e + e, *const values = keys + e;
-        for (int64_t head = 0; head < model->sizes.heads; head++)
+        for (int64_t head = 0; head < sizes->heads; head++)
             for (int64_t token = from; token < to; token++)
                 attend(parts + token * 3 * e + head * d, keys + head * d, values + head * d, 3 * e,
-                       length, d, weights, results + token * e + head * d);
+                       length, d, weights, all->scratch->y + token * e + head * d);
         first = next;
     }
 }
 
-static void encoder_layer(Encoding *encoding, const EncoderLayer *layer, int64_t begin,
-                          int64_t end, Scratch *scratch)
+static void encoder_layer(const Model *model, const EncoderLayer *layer, const Sources *sources,
+                          Scratch *scratch)
 {
-    const Model *const model = encoding->model;
-    const int64_t e = model->sizes.model_size, tokens = end - begin;
-    float *const parts = encoding->scratch.wide;
+    const int64_t tokens = sources->tokens;
+    const SourceAttention attention = {model, sources, scratch, scratch->helpers ? MOST_PARTS : 1};
     begin_sublayer(model, layer->attention_norm, tokens, scratch);
-    multiply(&layer->query_key_value, scratch->codes, tokens, STORE, parts + begin * 3 * e);
-    wait_for_all(encoding);
-    encoder_attention(model, encoding->sources, parts, begin, end, scratch->weights,
-                      encoding->scratch.y);
-    wait_for_all(encoding);
-    quantise(scratch->y, tokens, e, &scratch->codes);
+    project(scratch, &layer->query_key_value, tokens, STORE, scratch->wide);
+    share(scratch->helpers, attention.parts, attend_part, &attention);
+    quantise(scratch->y, tokens, model->sizes.model_size, &scratch->codes);
     end_sublayer(model, layer->attention_norm, &layer->attention_output, tokens, scratch);
     feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, tokens, scratch);
-    wait_for_all(encoding);
 }
 
 /* Project encoded tokens into a decoder layer's keys and values [H, room, D] of their sentences. */
 static void project_source(const Model *model, const Sources *sources, int64_t layer,
-                           int64_t begin, int64_t end, const Scratch *scratch)
+                           const Scratch *scratch)
 {
-    const int64_t e = model->sizes.model_size;
-    multiply(&model->decoder[layer].cross_key_value, scratch->codes, end - begin, STORE,
-             scratch->wide);
-    for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
-        for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++) {
-            if (token < begin || token >= end)
-                continue;
-            const int64_t offset =
-                (sources->first + sentence) * heads_bytes(model, sources->room);
-            const float *const key = scratch->wide + (token - begin) * 2 * e;
+    const int64_t e = model->sizes.model_size, size = heads_bytes(model, sources->room);
+    const float *key = scratch->wide;
+    project(scratch, &model->decoder[layer].cross_key_value, sources->tokens, STORE, scratch->wide);
+    for (int64_t sentence = 0; sentence < sources->sentences; sentence++) {
+        const int64_t offset = (sources->first + sentence) * size;
+        for (int64_t place = 0; place < sources->lengths[sentence]; place++, key += 2 * e)
             store_heads(model, key, key + e, sources->cross[2 * layer] + offset,
                         sources->cross[2 * layer + 1] + offset, sources->room, place);
-        }
+    }
 }
 
-/* Encode a thread's part of the tokens in its part of the scratch. */
-static void *encode_part(void *argument)
+/* Encode sentences, and project the results into the keys and values of every cross-attention.
+ * `helpers` may be NULL; the results do not depend on them. */
+void dragoman_encode(const Model *model, const Sources *sources, char *memory, Helpers *helpers)
 {
-    const Part *const part = argument;
-    Encoding *const encoding = part->encoding;
-    const Model *const model = encoding->model;
-    const Sources *const sources = encoding->sources;
-    const int64_t e = model->sizes.model_size, f = model->sizes.feed_forward_size;
-    int64_t threads;
-    while (!(threads = atomic_load(&encoding->threads)))
-        sched_yield();
-    const int64_t begin = sources->tokens * part->index / threads;
-    const int64_t end = sources->tokens * (part->index + 1) / threads;
+    const int64_t e = model->sizes.model_size;
     int64_t ticks[SECTIONS] = {0};
-    Scratch scratch = encoding->scratch;
-    scratch.ticks = ticks;
-    scratch.x += begin * e;
-    scratch.y += begin * e;
-    scratch.wide += begin * larger(3 * e, f);
-    scratch.weights += part->index * 2 * (model->sizes.longest + BLOCK);
-    scratch.codes.codes += begin * larger(e, f) * CODE_BYTES;
-    scratch.codes.scales += begin;
-    scratch.codes.starts += begin;
+    Scratch laid_out = {.ticks = ticks, .helpers = take_helpers(helpers)}, *const scratch = &laid_out;
+    lay_out(model, sources->tokens, memory, scratch);
     for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
         for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
-            if (token >= begin && token < end)
-                embed(model, model->src_embedding + sources->ids[token] * e, place,
-                      scratch.x + (token - begin) * e);
+            embed(model, model->src_embedding + sources->ids[token] * e, place,
+                  scratch->x + token * e);
     for (int64_t i = 0; i < model->sizes.encoder_layers; i++)
-        encoder_layer(encoding, model->encoder + i, begin, end, &scratch);
-    final_norm(model, model->encoder_norm, end - begin, &scratch);
+        encoder_layer(model, model->encoder + i, sources, scratch);
+    final_norm(model, model->encoder_norm, sources->tokens, scratch);
     for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
-        project_source(model, sources, i, begin, end, &scratch);
-    return NULL;
-}
-
-/* How many threads are worth starting. */
-static int64_t count_threads(const Sizes *sizes, int64_t tokens, int64_t most)
-{
-    const int64_t e = sizes->model_size, f = sizes->feed_forward_size;
-    const int64_t products = tokens * sizes->encoder_layers * (4 * e * e + 2 * e * f);
-    const int64_t worth = larger(products / FEWEST_PRODUCTS, 1);
-    most = most < MOST_THREADS ? most : MOST_THREADS;
-    return worth < most ? worth : most;
-}
-
-/* Encode sentences with at most `most_threads` threads, and project the results into the keys and
- * values of every cross-attention. The results do not depend on the number of threads. */
-void dragoman_encode(const Model *model, const Sources *sources, char *memory, int64_t most_threads)
-{
-    const int64_t threads = count_threads(&model->sizes, sources->tokens, most_threads);
-    Encoding encoding = {.model = model, .sources = sources};
-    Part parts[MOST_THREADS];
-    pthread_t started[MOST_THREADS];
-    int64_t running = 1;
-    lay_out(model, sources->tokens, memory, &encoding.scratch);
-    for (int64_t i = 0; i < threads; i++)
-        parts[i] = (Part){&encoding, i};
-    while (running < threads &&
-           !pthread_create(&started[running], NULL, encode_part, &parts[running]))
-        running++;
-    atomic_store(&encoding.threads, running);
-    encode_part(&parts[0]);
-    while (--running)
-        pthread_join(started[running], NULL);
+        project_source(model, sources, i, scratch);
+    return_helpers(scratch->helpers);
 }
 
 /* Sizes of the keys and values of a step, and the alignment heads. */
@@ -305,7 +240,7 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
 {
     const int64_t e = model->sizes.model_size, size = heads_bytes(model, caches->room);
     begin_sublayer(model, layer->self_norm, count, scratch);
-    TIMED(PRODUCTS, multiply(&layer->query_key_value, scratch->codes, count, STORE, scratch->wide));
+    TIMED(PRODUCTS, project(scratch, &layer->query_key_value, count, STORE, scratch->wide));
     for (int64_t i = 0; i < count; i++) {
         const Live *const live = scratch->live + i;
         const float *parts = scratch->wide + i * 3 * e;
@@ -326,7 +261,7 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
 {
     const int64_t e = model->sizes.model_size, size = heads_bytes(model, caches->src_room);
     begin_sublayer(model, layer->cross_norm, count, scratch);
-    TIMED(PRODUCTS, multiply(&layer->cross_query, scratch->codes, count, STORE, scratch->wide));
+    TIMED(PRODUCTS, project(scratch, &layer->cross_query, count, STORE, scratch->wide));
     for (int64_t i = 0; i < count; i++) {
         const Live *const live = scratch->live + i;
         const int64_t begin = live->sentence * size;
@@ -403,15 +338,16 @@ static void multiply_logits(const Model *model, const Rows *rows, int64_t count,
     if (any)
         multiply_listed(&model->logits, scratch->codes, count, scratch->shortlists, scores);
     else
-        multiply(&model->logits, scratch->codes, count, RANK, scores);
+        project(scratch, &model->logits, count, RANK, scores);
 }
 
 /* One step: scores [R, V padded] of every token; each row is followed by the largest of each
  * panel. */
-void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores)
+void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores,
+                   Helpers *helpers)
 {
     const int64_t e = model->sizes.model_size;
-    Scratch laid_out = {.ticks = rows->ticks}, *const scratch = &laid_out;
+    Scratch laid_out = {.ticks = rows->ticks, .helpers = helpers}, *const scratch = &laid_out;
     const Caches caches = {rows->src_room, rows->room, rows->src_lengths, rows->aligning,
                            share_of_heads(model, rows->aligning)};
     lay_out(model, count_rows(rows), memory, scratch);
@@ -451,7 +387,7 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
                              scratch->codes.scales + begin, scratch->codes.starts + begin,
                              scratch->codes.zero};
         const float *scores = pairs->scores;
-        TIMED(LOGITS, multiply(&model->logits, codes, count, RANK, pairs->scores));
+        TIMED(LOGITS, multiply(NULL, &model->logits, codes, count, RANK, pairs->scores));
         for (int64_t i = begin; i < begin + count; i++, scores += outputs + panels)
             TIMED(RANKING, pairs->log_probs[i] =
                                scores[pairs->targets[i]] -

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dragoman.kernel.manifest import SpecialIds
+from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.network import Found
@@ -51,7 +52,12 @@ class Sessions:
         return self.lone is not None
 
     def begin(
-        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
+        self,
+        width: int,
+        special_ids: SpecialIds,
+        slots: int,
+        searches: int = 1,
+        waiting: Ids | None = None,
     ) -> SessionDecoding:
         """See `Network`."""
         cache = Cache(self.cache_shape, width * searches, slots)
@@ -104,8 +110,8 @@ class SessionDecoding:
         self._tokens = np.concatenate((self._tokens, begin))
         self._positions = np.concatenate((self._positions, np.zeros_like(begin)))
 
-    def step(self, alone: bool) -> Sequence[int]:
-        """See `Decoding`."""
+    def step(self, alone: bool, most: int = 1) -> tuple[int, Sequence[int]]:
+        """See `Decoding`; it is always one step."""
         session = self._sessions.choose(alone)
         self._longest += 1
         self._cache.fit(self._longest)
@@ -115,7 +121,7 @@ class SessionDecoding:
         self._tokens = advance.tokens
         if advance.copies:
             self._cache.copy_rows(advance.copies)
-        return advance.done
+        return 1, advance.done
 
     @property
     def found(self) -> Found:

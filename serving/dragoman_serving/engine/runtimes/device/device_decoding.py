@@ -183,8 +183,8 @@ class DeviceDecoding:
             },
         )
 
-    def step(self, alone: bool) -> Sequence[int]:
-        """See `Decoding`."""
+    def step(self, alone: bool, most: int = 1) -> tuple[int, Sequence[int]]:
+        """See `Decoding`; it is always one step."""
         self._cross.settle()
         self._past.settle()
         self._past.fit(max(self._positions) + 1)
@@ -208,7 +208,7 @@ class DeviceDecoding:
         self._positions = [position + 1 for position in self._positions]
         for copy in advance.copies:
             self._past.copy_row(copy.source, copy.target)
-        return advance.done
+        return 1, advance.done
 
     def _upload(self, name: str, values: Sequence[int], length: int, rest: int) -> DeviceTensor:
         padded = np.full(length, rest, np.int64)

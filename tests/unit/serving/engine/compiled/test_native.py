@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,6 @@ from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
-from dragoman_serving.engine.compiled.library import Number, Pointer
 from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
@@ -155,7 +152,7 @@ def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
         if joining:
             decoding.join(joining)
             in_flight += joining
-        done = decoding.step()
+        _, done = decoding.step()
         found += [(in_flight[slot], decoding.found.result(slot)) for slot in done]
         decoding.leave(done)
         for slot in reversed(done):
@@ -166,6 +163,41 @@ def test_a_beam_has_the_score_of_its_tokens(bundle: Path) -> None:
         assert len(hypothesis.ids) == sentence.max_tokens
         right = log_prob(network, sentence, hypothesis)
         assert hypothesis.log_prob == pytest.approx(right, abs=1e-3)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_helping_threads_change_nothing(bundle: Path, width: int) -> None:
+    manifest = Manifest.load(bundle)
+    vocab_size = manifest.dimensions.vocab_size
+    found = []
+    for threads in (1, 2, 4):
+        decoding = begin(NativeNetwork(bundle, manifest, threads), width)
+        asked = sentences(vocab_size, [*EVERYONE] * 8, SearchOptions(width, 0.6))
+        decoding.join(asked, alone=True)
+        decoding.step(alone=True)  # computes one row of each sentence
+        scores = [decoding.scores.copy() for _ in range(STEPS) if decoding.step(alone=True)]
+        found.append(np.array(scores)[:, decoding.ids >= 0])
+    assert found[0].size
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_several_steps_end_when_a_sentence_is_finished_or_another_one_waits(bundle: Path) -> None:
+    manifest = Manifest.load(bundle)
+    network, waiting = NativeNetwork(bundle, manifest), np.zeros(1, np.int64)
+    decoding = network.begin(1, SpecialIds(tags={}, end=-1), slots=8, waiting=waiting)
+    decoding.join(sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=7))
+    assert decoding.step(most=4) == (4, [])
+    waiting[0] = 1
+    assert decoding.step(most=4) == (1, [])
+    waiting[0] = 0
+    assert decoding.step(most=4) == (2, [0, 1])
+    begun = begin(network)
+    begun.join(sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=7))
+    for _ in range(7):
+        begun.step()
+    for slot in range(2):
+        assert decoding.found.result(slot) == begun.found.result(slot)
 
 
 def log_prob(network: NativeNetwork, sentence: Sentence, hypothesis: Hypothesis) -> float:
@@ -262,24 +294,3 @@ def test_a_library_from_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(library, "SECTIONS", (*library.SECTIONS, "more"))
     with pytest.raises(UsageError, match="was compiled from other sources: install Dragoman"):
         library.Library(path)
-
-
-@pytest.mark.parametrize("name", library.usable_instruction_sets())
-def test_threads_that_store_values_of_neighbours_lose_none(name: str) -> None:
-    store = ctypes.CDLL(str(library._path(name))).store_value
-    store.argtypes, store.restype = (Pointer, Number, Pointer, Number), None
-    head_size, lanes, times = library.MOST_HEAD_SIZE, range(4), 5_000
-    block = np.zeros(library.BLOCK * (head_size + library.TOKEN_BYTES), np.uint8)
-    codes = block[: library.BLOCK * head_size].reshape(-1, library.BLOCK // 4, 16, 4)
-
-    def lost(lane: int) -> int:
-        """How often a value is missing right after it was stored."""
-        own, found = codes[:, lane // 4, :, lane % 4], 0
-        for sign in (1, -1) * times:
-            value = np.full(head_size, sign, np.float32)
-            store(value.ctypes.data, head_size, block.ctypes.data, lane)
-            found += int((own.view(np.int8) != 127 * sign).any())
-        return found
-
-    with ThreadPoolExecutor() as pool:
-        assert sum(pool.map(lost, lanes)) == 0

@@ -62,9 +62,9 @@ def multiplied(loaded: ctypes.CDLL, codes: Codes, rows: int, weights: Integers) 
     """Products of codes with weights [outputs, inputs]."""
     product, _kept = product_of(weights)
     results = np.empty((rows, len(weights)), np.float32)
-    loaded.multiply.argtypes = (Pointer, Codes, Number, ctypes.c_int, Pointer)
+    loaded.multiply.argtypes = (Pointer, Pointer, Codes, Number, ctypes.c_int, Pointer)
     loaded.multiply.restype = None
-    loaded.multiply(ctypes.addressof(product), codes, rows, STORE, results.ctypes.data)
+    loaded.multiply(None, ctypes.addressof(product), codes, rows, STORE, results.ctypes.data)
     return results
 
 
