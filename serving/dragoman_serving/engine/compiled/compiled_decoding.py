@@ -124,16 +124,12 @@ class NativeDecoding:
             ValueError: the model does not have the source ids or a shortlist, or there are too many
                 source ids.
         """
-        src_lengths = np.array([len(sentence.src_ids) for sentence in sentences])
-        src_ids = np.fromiter(
-            itertools.chain.from_iterable(sentence.src_ids for sentence in sentences), np.int64
-        )
+        lengths = [len(sentence.src_ids) for sentence in sentences]
+        ids = [token for sentence in sentences for token in sentence.src_ids]
         sizes = self._weights.sizes
-        if (
-            src_lengths.max() > sizes.longest
-            or not 0 <= src_ids.min() <= src_ids.max() < sizes.src_ids
-        ):
+        if max(lengths) > sizes.longest or not 0 <= min(ids) <= max(ids) < sizes.src_ids:
             raise ValueError("source ids that the model does not have, or too many")
+        src_lengths, src_ids = np.array(lengths, np.int64), np.array(ids, np.int64)
         shortlists = [self._shortlist(sentence) for sentence in sentences]
         first = self._cache.open(src_lengths)
         alignments = [self._alignment(sentence) for sentence in sentences]

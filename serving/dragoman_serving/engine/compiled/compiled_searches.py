@@ -109,16 +109,17 @@ class NativeSearches:
             )
         ]
         self._slots += joining
-        addresses = [slot.constraints.address if slot.constraints else 0 for slot in joining]
-        arrays["constraints"][first:last] = np.repeat(np.array(addresses, np.uintp), branches)
-        arrays["limits"][first:last] = np.repeat(limits, branches)
         for name in ("lengths", "ended", "kept", "live"):
             arrays[name][first:last] = 0
-        alphas = [one.options.length_penalty for one in sentences]
-        arrays["alphas"][first:last] = np.repeat(alphas, branches)
         arrays["live"][first:last:branches] = 1
         arrays["scores"][first:last, 0] = 0.0
         arrays["rows"][first:last, 0] = 0
+        of_sentences = range(first, last, branches)
+        for begin, sentence, slot in zip(of_sentences, sentences, joining, strict=True):
+            slots_of = slice(begin, begin + branches)
+            arrays["constraints"][slots_of] = slot.constraints.address if slot.constraints else 0
+            arrays["limits"][slots_of] = sentence.max_tokens
+            arrays["alphas"][slots_of] = sentence.options.length_penalty
         self.structure.slots = last
 
     def advance(self, ranking: Ranking, logits: Any) -> Advance:
