@@ -36,6 +36,7 @@ class TermIndex:
         self._entries = {folded(term): (term, tgt) for term, tgt in terms.items()}
         self._sorted = sorted(self._entries)
         self._shorter = longest_prefixes(self._sorted)
+        self._whole_shorter = _whole_prefixes(self._shorter)
         self._far_shorter = _far_prefixes(self._shorter)
         self._first_characters = {term[:1] for term in self._sorted}
         self._longest = max(map(len, self._sorted), default=0)
@@ -53,8 +54,8 @@ class TermIndex:
     def occurring(self, text: str, uncut_bytes: int) -> dict[str, str]:
         """Returns the terms that may be found in a text, however it is split.
 
-        The time is linear in the length of the text: terms that begin with other terms are reached
-        by jump pointers, and a term is checked only until it is found once.
+        Terms that begin with other terms are reached by jump pointers, and a term is checked only
+        until it is found once. So a text without long runs takes time linear in its length.
 
         Args:
             text: any text.
@@ -67,7 +68,7 @@ class TermIndex:
         if not self._entries:
             return {}
         # The engine removes line breaks from sentences, but not from a text that it does not split.
-        found = _Found(self._shorter)
+        found = _Found(self._shorter), _Found(self._whole_shorter)
         for written in {text.casefold(): None, LineBreaks.of(text).line.casefold(): None}:
             long_runs = [
                 run.span()
@@ -80,20 +81,36 @@ class TermIndex:
             for begin, end in long_runs:
                 for at in range(begin + 1, end):
                     self._find_at(written, at, long_runs, found)
-        return dict(self._entries[term] for term in found.terms)
+        return dict(self._entries[term] for one in found for term in one.terms)
 
     def _find_at(
-        self, text: str, begin: int, long_runs: Sequence[tuple[int, int]], found: _Found
+        self,
+        text: str,
+        begin: int,
+        long_runs: Sequence[tuple[int, int]],
+        found: tuple[_Found, _Found],
     ) -> None:
-        """Add all terms at a position that end at a word end, or where a long run may be split."""
+        """Add all terms at a position that end at a word end, or where a long run may be split.
+
+        Args:
+            text: case-folded text.
+            begin: the position.
+            long_runs: spans of the runs that may be split.
+            found: the terms found at positions with a long run, and at others.
+        """
         if text[begin] not in self._first_characters:
             return
-        term = found.not_found(self._longest_at(text, begin))
+        longest = self._longest_at(text, begin)
+        if longest is None:
+            return
+        splits = _overlaps(long_runs, begin, begin + len(longest))
+        here = found[0] if splits else found[1]
+        term = here.not_found(longest)
         while term is not None:
             end = begin + len(term)
-            if not WORD_CHARACTER.match(text, end) or _is_within(long_runs, end):
-                found.add(term)
-            term = found.not_found(self._shorter[term])
+            if not WORD_CHARACTER.match(text, end) or _overlaps(long_runs, end, end):
+                here.add(term)
+            term = here.not_found(here.shorter[term])
 
     def _longest_at(self, text: str, begin: int) -> str | None:
         """Returns the longest term at a position, regardless of word ends."""
@@ -123,7 +140,7 @@ class _Found:
     """The terms found so far; skips them quickly to shorter ones (disjoint sets)."""
 
     def __init__(self, shorter: Mapping[str, str | None]) -> None:
-        self._shorter = shorter
+        self.shorter = shorter
         self._next: dict[str, str | None] = {}
 
     @property
@@ -131,7 +148,7 @@ class _Found:
         return self._next
 
     def add(self, term: str) -> None:
-        self._next[term] = self._shorter[term]
+        self._next[term] = self.shorter[term]
 
     def not_found(self, term: str | None) -> str | None:
         """Returns the term, or its longest prefix that has not been found yet."""
@@ -144,10 +161,10 @@ class _Found:
         return term
 
 
-def _is_within(spans: Sequence[tuple[int, int]], at: int) -> bool:
-    """Whether any of the ascending spans covers a position."""
-    index = bisect_right(spans, at, key=lambda span: span[0])
-    return bool(index) and at < spans[index - 1][1]
+def _overlaps(spans: Sequence[tuple[int, int]], begin: int, end: int) -> bool:
+    """Whether any of the ascending spans covers a position from `begin` to `end`, inclusive."""
+    index = bisect_right(spans, end, key=lambda span: span[0])
+    return bool(index) and begin < spans[index - 1][1]
 
 
 def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -156,6 +173,21 @@ def merged(dictionaries: Sequence[Mapping[str, str]]) -> dict[str, str]:
     for terms in reversed(dictionaries):
         found |= {folded(term): (term, target) for term, target in terms.items()}
     return dict(found.values())
+
+
+def _whole_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Returns, for each term, its longest prefix that ends at the end of a word in it.
+
+    Args:
+        shorter: the longest prefix of each term; prefixes come before longer terms.
+    """
+    found: dict[str, str | None] = {}
+    for term, prefix in shorter.items():
+        if prefix is not None and WORD_CHARACTER.match(term, len(prefix)):
+            # Each shorter one is followed by the same character in the term and in this prefix.
+            prefix = found[prefix]
+        found[term] = prefix
+    return found
 
 
 def _far_prefixes(shorter: Mapping[str, str | None]) -> dict[str, str]:

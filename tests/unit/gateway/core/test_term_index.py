@@ -107,7 +107,7 @@ def test_time_depends_only_on_the_text_if_terms_share_prefixes(text: str) -> Non
     some = range(500)
     tried_s = least_s(lambda: [whole.startswith(term, at) for at in some for term in terms], 5)
     pairs_s = tried_s * len(whole) / len(some)
-    assert took_s < pairs_s  # less than a step for each position and term
+    assert took_s < pairs_s / 2  # far less than a step for each position and term
     assert set(found) <= set(terms)
     every, those = Glossary(terms), Glossary(found)
     assert those.targets_of(whole[:300]) == every.targets_of(whole[:300])
