@@ -114,7 +114,6 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
             .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
             .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
             .shortlists = zeros(MOST_SENTENCES, sizeof(uint64_t *)),
-            .waiting = zeros(1, 8),
         },
     };
 }
@@ -209,7 +208,7 @@ int main(int count, char **words)
         join(&batch, sentences, joined, atoll(words[4]));
         while (batch.rows.sentences)
             for (int64_t done = dragoman_decode(model, &batch.rows, &batch.searches, batch.memory,
-                                                batch.scores, NULL, CAPACITY);
+                                                batch.scores, NULL, NULL, 1);
                  done--;)
                 leave(&batch, batch.searches.done[done]);
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Protocol
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
-from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.sentence import Sentence
 
 
@@ -50,14 +50,13 @@ class Decoding(Protocol):
     def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
         """Encode sentences and add them; `alone` as for `step`."""
 
-    def step(self, alone: bool, most: int) -> tuple[int, Sequence[int]]:
+    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> tuple[int, Sequence[int]]:
         """Run a decoding step for every sentence.
-
-        More steps may follow while no sentence is finished and none wait to join.
 
         Args:
             alone: whether nothing else is in flight, so that all cores may be used.
-            most: maximum number of steps.
+            waiting: number of sentences that wait to join, which changes meanwhile. If given, a few
+                more steps may follow while it is 0 and no sentence is finished.
 
         Returns:
             The number of steps, and slots of the finished sentences, in ascending order.
@@ -104,14 +103,7 @@ class Network(Measured, Protocol):
         """Whether a step of few rows is faster with all cores."""
         ...
 
-    def begin(
-        self,
-        width: int,
-        special_ids: SpecialIds,
-        slots: int,
-        searches: int = 1,
-        waiting: Ids | None = None,
-    ) -> Decoding:
+    def begin(self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1) -> Decoding:
         """Returns a decoding for the calling thread, with nothing in flight yet.
 
         Args:
@@ -120,7 +112,5 @@ class Network(Measured, Protocol):
             slots: expected maximum of sentences. If more join, the caches take more than
                 `most_bytes`.
             searches: number of searches of each sentence.
-            waiting: [1], number of sentences that wait to join, which changes during steps; None:
-                none ever wait.
         """
         ...

@@ -6,6 +6,7 @@ finished or cancelled leave, and others join.
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,15 +64,15 @@ class Batch:
         self._followed += sum(job.progress is not None for job in jobs)
         self._next_check_s = 0.0  # some may have waited too long
 
-    def step(self, alone: bool, most: int = 1) -> None:
-        """Run steps, at most `most`, then settle and remove the finished sentences."""
+    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> None:
+        """Run one step or some, see `Decoding`, then settle and remove the finished sentences."""
         if given_up := self._given_up():
             self._leave(given_up)
             self._fresh = [job for job in self._fresh if job in self.jobs]
         if not self.jobs:
             return
         reports = self._fresh or self._followed
-        steps, done = self._decoding.step(alone, 1 if reports else most)
+        steps, done = self._decoding.step(alone, None if reports else waiting)
         self._steps += steps
         if reports:
             self._report()

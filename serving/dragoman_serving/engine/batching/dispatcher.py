@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 
-import numpy as np
-
 from dragoman.kernel.errors import DragomanError
-from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.batching.acceptance import Arrival
 from dragoman_serving.engine.batching.job import Job, Kind
 from dragoman_serving.engine.batching.line import Turns
@@ -30,8 +28,8 @@ class Dispatcher:
         """
         self._scheduler, self._meter, self._idle_s = scheduler, meter, idle_s
         self._changed = threading.Condition()
-        self.waiting: Ids = np.zeros(1, np.int64)
-        """[1], number of waiting sentences, for code that runs without the GIL."""
+        self.waiting = ctypes.c_int64()
+        """Number of waiting sentences, for code that runs without the GIL."""
 
     def reserve(self, arrival: Arrival, turns: Turns | None) -> None:
         """Reserve space for a request, if it has turns, or raise the refusal."""
@@ -69,7 +67,7 @@ class Dispatcher:
         return decision
 
     def _count(self) -> None:
-        self.waiting[0] = len(self._scheduler.line)
+        self.waiting.value = len(self._scheduler.line)
 
     def _wake(self) -> None:
         """Wake sleeping workers, if one of them may take sentences."""

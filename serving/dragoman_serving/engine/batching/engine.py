@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import logging
 import threading
@@ -30,8 +31,6 @@ log = logging.getLogger(__name__)
 
 _SWEEP_S = 0.02
 """Seconds between searches of the queue for cancelled or overdue sentences."""
-_MOST_STEPS = 8
-"""Steps between two checks for cancelled sentences, if none wait."""
 _SWEEP_PER_SENTENCE_S = 10e-6
 """Added for each waiting sentence, so that a long queue is not searched all the time."""
 
@@ -238,7 +237,7 @@ class Engine:
                     if batches and decision.waits:  # idle for a while
                         batches.clear()
                         give_back()
-                _step(batches, self._scheduler.is_alone(worker))
+                _step(batches, self._scheduler.is_alone(worker), self._dispatcher.waiting)
                 busy_since_s = self._measure(rows, busy_since_s)
         except BaseException as error:  # every error must reach all waiting requests
             self._fail(error, joining)
@@ -290,8 +289,7 @@ class Engine:
                     del batches[empty]  # free its memory before more is allocated
                 width, searches = kind
                 decoding = self._network.begin(
-                    *(width, self._special_ids, slots(self._limits, width * searches), searches),
-                    self._dispatcher.waiting,
+                    width, self._special_ids, slots(self._limits, width * searches), searches
                 )
                 batches[kind] = Batch(decoding, self.statistics, self._meter)
             lengths = [_src_length(job) for job in joining]
@@ -338,12 +336,12 @@ def _left_s(deadline_s: float | None) -> float | None:
     return None if deadline_s is None else deadline_s - time.monotonic()
 
 
-def _step(batches: dict[Kind, Batch], alone: bool) -> None:
-    """Run one step of all batches, or some steps of a single one."""
+def _step(batches: dict[Kind, Batch], alone: bool, waiting: ctypes.c_int64) -> None:
+    """Run one step of all batches, or some steps of a single one while none are waiting."""
     # A separate function, because a local variable of the worker would keep a removed batch alive.
-    most = _MOST_STEPS if sum(batch.rows > 0 for batch in batches.values()) == 1 else 1
+    is_single = sum(batch.rows > 0 for batch in batches.values()) == 1
     for kind, batch in list(batches.items()):
-        batch.step(alone, most)
+        batch.step(alone, waiting if is_single else None)
         if not batch.rows and len(batches) > 1:
             del batches[kind]  # only the last one keeps its memory for later sentences
 

@@ -23,6 +23,9 @@ from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.network import Found
 from dragoman_serving.engine.sentence import Sentence
 
+MOST_STEPS = 8
+"""Steps of a call. Cancelled and overdue sentences leave between calls."""
+
 
 class NativeDecoding:
     """See `Decoding`.
@@ -39,7 +42,6 @@ class NativeDecoding:
         special_ids: SpecialIds,
         searches: int = 1,
         helpers: int = 0,
-        waiting: Ids | None = None,
         aligning: npt.NDArray[np.uint8] | None = None,
         shortlists: Shortlists | None = None,
     ) -> None:
@@ -52,8 +54,6 @@ class NativeDecoding:
             special_ids: special ids of the model's vocabulary.
             searches: number of searches of each sentence.
             helpers: address of the threads that help while nothing else is in flight; 0: none.
-            waiting: [1], number of sentences that wait to join, which changes during steps; None:
-                none ever wait.
             aligning: [decoder layers, H], 1 for alignment heads; None: unknown.
             shortlists: shortlists of the model; None: it has none.
         """
@@ -82,13 +82,7 @@ class NativeDecoding:
         """The shortlist of each slot."""
         self._shortlists: npt.NDArray[np.uintp] = np.zeros(0, np.uintp)
         """[B], their addresses."""
-        self._waiting = np.zeros(1, np.int64) if waiting is None else waiting
-        self._rows = Rows(
-            width=width,
-            ticks=_address(scratch.ticks),
-            aligning=_address(aligning),
-            waiting=_address(self._waiting),
-        )
+        self._rows = Rows(width=width, ticks=_address(scratch.ticks), aligning=_address(aligning))
         self._bound: object = None
         """Key of the memory that `_rows` points into."""
         self._longest = 0
@@ -166,7 +160,9 @@ class NativeDecoding:
         required = {self._end_id, *constraints.prefix, *itertools.chain.from_iterable(terms)}
         return self._lists.of_sentence(sentence.src_ids, (one for one in required if one >= 0))
 
-    def step(self, alone: bool = False, most: int = 1) -> tuple[int, Sequence[int]]:
+    def step(
+        self, alone: bool = False, waiting: ctypes.c_int64 | None = None
+    ) -> tuple[int, Sequence[int]]:
         """See `Decoding`."""
         if self._cache.fit(self._longest + 1):
             self._bind()
@@ -174,7 +170,8 @@ class NativeDecoding:
         done = self._library.decode(
             *(self._model, self._rows, self._searches.structure),
             *(self._scratch.memory(rows), self._scratch.scores(rows)),
-            *(self._helpers if alone else 0, min(most, self._cache.capacity - self._longest)),
+            *(self._helpers if alone else 0, waiting),
+            min(MOST_STEPS, self._cache.capacity - self._longest),
         )
         self._longest += self._rows.steps
         return self._rows.steps, self._searches.done[:done].tolist() if done else []

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
-from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
@@ -115,17 +114,12 @@ class NativeNetwork:
         return found
 
     def begin(
-        self,
-        width: int,
-        special_ids: SpecialIds,
-        slots: int,
-        searches: int = 1,
-        waiting: Ids | None = None,
+        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
     ) -> NativeDecoding:
         """See `Network`."""
         cache = Cache(self.cache_shape, width * searches, slots)
         return NativeDecoding(
-            *(self._weights, cache, self.scratch, special_ids, searches, self._helpers, waiting),
+            *(self._weights, cache, self.scratch, special_ids, searches, self._helpers),
             self.aligning if self.aligns else None,
             self._shortlists,
         )

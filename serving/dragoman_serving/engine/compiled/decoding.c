@@ -52,12 +52,12 @@ static int64_t decode_once(const Model *model, const Rows *rows, const Searches 
     return done;
 }
 
-/* Add tokens to every sentence, one at a time, up to `most`, until a sentence is complete or
- * others wait. Writes how many were added to `rows->steps`, and completed sentences to
- * `searches->done`; returns their number. `helpers` may be NULL; the results do not depend on
- * them. */
+/* Add a token to every sentence, and more, up to `most`, while no sentence is complete and `waiting`
+ * is 0, the number of sentences that wait to join, which changes meanwhile; NULL: only one. Writes
+ * how many were added to `rows->steps`, and completed sentences to `searches->done`; returns their
+ * number. `helpers` may be NULL; the results do not depend on them. */
 int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches, char *memory,
-                        float *scores, Helpers *helpers, int64_t most)
+                        float *scores, Helpers *helpers, const int64_t *waiting, int64_t most)
 {
     int64_t done = 0;
     Helpers *const taken = take_helpers(helpers);
@@ -66,7 +66,7 @@ int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches
         COUNTED(rows->ticks, STEP,
                 done = decode_once(model, rows, searches, memory, scores, taken));
         rows->steps++;
-    } while (!done && rows->steps < most && !__atomic_load_n(rows->waiting, __ATOMIC_RELAXED));
+    } while (!done && waiting && !__atomic_load_n(waiting, __ATOMIC_RELAXED) && rows->steps < most);
     return_helpers(taken);
     return done;
 }

@@ -107,7 +107,6 @@ typedef struct {
                                  * zeros at first; NULL: not requested */
     const uint64_t **shortlists; /* [B], see `multiply_listed`; NULL: all tokens */
     int64_t steps;              /* how many the last call of `dragoman_decode` took */
-    const int64_t *waiting;     /* number of sentences that wait to join, which changes meanwhile */
 } Rows;
 
 /* Given translations. Their tokens are concatenated without padding. */
@@ -382,6 +381,6 @@ int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_
 
 /* decoding.c */
 int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches, char *memory,
-                        float *scores, Helpers *helpers, int64_t most);
+                        float *scores, Helpers *helpers, const int64_t *waiting, int64_t most);
 void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot);
 int64_t dragoman_longest(const Rows *rows);

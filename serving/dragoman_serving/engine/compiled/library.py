@@ -109,7 +109,6 @@ class Rows(ctypes.Structure):
         ("alignments", Pointer),
         ("shortlists", Pointer),
         ("steps", Number),
-        ("waiting", Pointer),
     )
 
 
@@ -267,7 +266,7 @@ class Library:
         self.decode = _declared(
             loaded.dragoman_decode,
             Number,
-            *(model, rows, searches, Pointer, Pointer, Pointer, Number),
+            *(model, rows, searches, Pointer, Pointer, Pointer, ctypes.POINTER(Number), Number),
         )
         self.best = _declared(
             loaded.dragoman_best, None, Pointer, Number, Number, Number, Pointer, Pointer

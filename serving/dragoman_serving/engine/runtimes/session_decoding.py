@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dragoman.kernel.manifest import SpecialIds
-from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.cache import Cache, CacheShape
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.network import Found
@@ -52,12 +52,7 @@ class Sessions:
         return self.lone is not None
 
     def begin(
-        self,
-        width: int,
-        special_ids: SpecialIds,
-        slots: int,
-        searches: int = 1,
-        waiting: Ids | None = None,
+        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
     ) -> SessionDecoding:
         """See `Network`."""
         cache = Cache(self.cache_shape, width * searches, slots)
@@ -110,7 +105,7 @@ class SessionDecoding:
         self._tokens = np.concatenate((self._tokens, begin))
         self._positions = np.concatenate((self._positions, np.zeros_like(begin)))
 
-    def step(self, alone: bool, most: int = 1) -> tuple[int, Sequence[int]]:
+    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> tuple[int, Sequence[int]]:
         """See `Decoding`; it is always one step."""
         session = self._sessions.choose(alone)
         self._longest += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -183,7 +184,7 @@ class DeviceDecoding:
             },
         )
 
-    def step(self, alone: bool, most: int = 1) -> tuple[int, Sequence[int]]:
+    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> tuple[int, Sequence[int]]:
         """See `Decoding`; it is always one step."""
         self._cross.settle()
         self._past.settle()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
-from dragoman_serving.engine.arrays import Ids
 from dragoman_serving.engine.runtimes.device.device_decoding import DeviceDecoding, Runner
 from dragoman_serving.engine.runtimes.device.device_memory import Memory
 
@@ -36,12 +35,7 @@ class DeviceNetwork:
         return self.begin(width, self._manifest.special_ids, slots).most_bytes
 
     def begin(
-        self,
-        width: int,
-        special_ids: SpecialIds,
-        slots: int,
-        searches: int = 1,
-        waiting: Ids | None = None,
+        self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1
     ) -> DeviceDecoding:
         """See `Network`."""
         manifest = self._manifest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from dragoman_export.bundle import export_bundle
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
-from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
+from dragoman_serving.engine.compiled.compiled_decoding import MOST_STEPS, NativeDecoding
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.weights import load_weights, sizes_obstacle
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
@@ -175,7 +176,10 @@ def test_helping_threads_change_nothing(bundle: Path, width: int) -> None:
         asked = sentences(vocab_size, [*EVERYONE] * 8, SearchOptions(width, 0.6))
         decoding.join(asked, alone=True)
         decoding.step(alone=True)  # computes one row of each sentence
-        scores = [decoding.scores.copy() for _ in range(STEPS) if decoding.step(alone=True)]
+        scores = []
+        for _ in range(STEPS):
+            decoding.step(alone=True)
+            scores.append(decoding.scores.copy())
         found.append(np.array(scores)[:, decoding.ids >= 0])
     assert found[0].size
     assert np.array_equal(found[0], found[1])
@@ -184,17 +188,20 @@ def test_helping_threads_change_nothing(bundle: Path, width: int) -> None:
 
 def test_several_steps_end_when_a_sentence_is_finished_or_another_one_waits(bundle: Path) -> None:
     manifest = Manifest.load(bundle)
-    network, waiting = NativeNetwork(bundle, manifest), np.zeros(1, np.int64)
-    decoding = network.begin(1, SpecialIds(tags={}, end=-1), slots=8, waiting=waiting)
-    decoding.join(sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=7))
-    assert decoding.step(most=4) == (4, [])
-    waiting[0] = 1
-    assert decoding.step(most=4) == (1, [])
-    waiting[0] = 0
-    assert decoding.step(most=4) == (2, [0, 1])
-    begun = begin(network)
-    begun.join(sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=7))
-    for _ in range(7):
+    network, waiting = NativeNetwork(bundle, manifest), ctypes.c_int64()
+    limit = 2 * MOST_STEPS + 3
+    asked = sentences(manifest.dimensions.vocab_size, EVERYONE[:2], limit=limit)
+    decoding, begun = begin(network), begin(network)
+    decoding.join(asked)
+    assert decoding.step(waiting=waiting) == (MOST_STEPS, [])
+    waiting.value = 1
+    assert decoding.step(waiting=waiting) == (1, [])
+    assert decoding.step() == (1, [])
+    waiting.value = 0
+    assert decoding.step(waiting=waiting) == (MOST_STEPS, [])
+    assert decoding.step(waiting=waiting) == (1, [0, 1])
+    begun.join(asked)
+    for _ in range(limit):
         begun.step()
     for slot in range(2):
         assert decoding.found.result(slot) == begun.found.result(slot)
