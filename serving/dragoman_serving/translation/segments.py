@@ -18,6 +18,7 @@ from dragoman.kernel.sentences import (
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
+from dragoman_serving.request.casing import Capitals, Casing
 from dragoman_serving.request.placeholders import placeholder_spans
 from dragoman_serving.request.tagged_sentence import TaggedSentence
 
@@ -28,13 +29,16 @@ class SourceSentence(Sentence):
 
     `placeholders` are the placeholders to keep, each in the vocabulary's and in the text's
     spelling. `marked` has the codes of the sentence, if its text has markup or if some placeholders
-    are tags. In the second case `tags` is set, and `text` is without the tags.
+    are tags. In the second case `tags` is set, and `text` is without the tags. `text` is in the
+    case that the model reads. `capitals` is set if the sentence, and so its translation, is in
+    capitals.
     """
 
     text: str = ""
     placeholders: tuple[tuple[str, str], ...] = ()
     marked: MarkedSentence | None = None
     tags: TaggedSentence | None = None
+    capitals: Capitals | None = None
 
     @property
     def line(self) -> str:
@@ -42,7 +46,7 @@ class SourceSentence(Sentence):
         return self.tags.source.text if self.tags else self.text
 
 
-Piece = Sentence | LineBreaks | str
+Piece = SourceSentence | LineBreaks | str
 """A sentence to translate, the line breaks of the sentence before, or kept characters."""
 
 
@@ -105,8 +109,8 @@ def pieces_of_text(
         whole += [(a - at, b - at) for a, b in keep if at <= a and b <= at + len(line)]
         at += len(sentence) + len(kept)
         counter: SubwordTokenizer = tokenizer
-        if tags_are_codes and TaggedSentence.of(line):
-            counter = _WithoutTags(tokenizer)
+        if tags_are_codes or line.isupper() or line.islower():
+            counter = _AsTranslated(tokenizer, keeps_placeholders, tags_are_codes)
         long = [span for span in whole if len(counter.encode(line[slice(*span)])) > most_tokens]
         for begin, end, last in _around(line, long):
             behind = sentence[end:last] + (kept if last == len(line) else "")
@@ -143,24 +147,29 @@ def _around(line: str, long: Sequence[Span]) -> Iterator[tuple[int, int, int]]:
         yield first, first + len(part), last
 
 
-class _WithoutTags:
-    """Counts the tokens of a sentence as it is translated: without its tags."""
+class _AsTranslated:
+    """Counts the tokens of a sentence as it is translated: without its tags, in its usual case."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """Store the tokenizer."""
-        self._tokenizer = tokenizer
+    def __init__(
+        self, tokenizer: Tokenizer, keeps_placeholders: bool, tags_are_codes: bool
+    ) -> None:
+        """Store how the sentence is translated."""
+        self._tokenizer, self._casing = tokenizer, Casing(tokenizer)
+        self._keeps_placeholders, self._tags_are_codes = keeps_placeholders, tags_are_codes
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text without its tags."""
-        tags = TaggedSentence.of(text)
-        return self._tokenizer.encode(tags.text if tags else text)
+        """Returns the token ids of a text as it is translated."""
+        return self._tokenizer.encode(self._read(text)[1])
 
     def token_starts(self, text: str) -> list[int]:
         """Returns the character index, in the text with its tags, at which each token begins."""
-        tags = TaggedSentence.of(text)
-        if tags is None:
-            return self._tokenizer.token_starts(text)
-        return [tags.source.places[at] for at in self._tokenizer.token_starts(tags.text)]
+        tags, read = self._read(text)
+        starts = self._tokenizer.token_starts(read)
+        return [tags.source.places[at] for at in starts] if tags else starts
+
+    def _read(self, text: str) -> tuple[TaggedSentence | None, str]:
+        tags = TaggedSentence.of(text) if self._tags_are_codes else None
+        return tags, self._casing.of(tags.text if tags else text, self._keeps_placeholders).text
 
 
 def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedText
 from dragoman_serving.models.directions import Direction, Directions
+from dragoman_serving.request.casing import Cased, Casing
 from dragoman_serving.request.markups import check_markup
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.request.tagged_sentence import TaggedSentence
@@ -29,11 +30,20 @@ from dragoman_serving.translation.segments import (
 
 
 class _Part(NamedTuple):
-    """A sentence, the kept characters after it, its tags, and its token ids without the tags."""
+    """A sentence, and the kept characters after it.
+
+    Attributes:
+        line_breaks: the sentence.
+        kept: the characters after it.
+        tags: its tags.
+        cased: the sentence without tags, as the model reads it.
+        src_ids: its token ids.
+    """
 
     line_breaks: LineBreaks
     kept: str
     tags: TaggedSentence | None
+    cased: Cased
     src_ids: tuple[int, ...]
 
 
@@ -80,6 +90,7 @@ class SourceTexts:
         self._limits = manifest.limits
         self._directions = Directions(manifest.languages, manifest.all_directions)
         self._tokenizer = tokenizer
+        self._casing = Casing(tokenizer)
         self._aligns = manifest.alignment is not None
 
     def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[SourceText]:
@@ -151,15 +162,15 @@ class SourceTexts:
         tags = None
         if keeps and self._aligns:
             tags = TaggedSentence.of(line_breaks.line)
-        text = tags.text if tags else line_breaks.line
-        src_ids = tuple(self._tokenizer.encode_source(text, target))
-        return _Part(line_breaks, kept, tags, src_ids)
+        cased = self._casing.of(tags.text if tags else line_breaks.line, keeps)
+        src_ids = tuple(self._tokenizer.encode_source(cased.text, target))
+        return _Part(line_breaks, kept, tags, cased, src_ids)
 
     def _marked(self, text: str, markup: Markup, parts: Sequence[_Part]) -> MarkedText:
         """The codes of a text."""
         sentences = []
         begin = 0
-        for line_breaks, kept, _, src_ids in parts:
+        for line_breaks, kept, _, _, src_ids in parts:
             end = begin + line_breaks.length
             if not self._is_empty(src_ids):
                 sentences.append(((begin, end), line_breaks.line))
@@ -181,7 +192,7 @@ class SourceTexts:
         splits = plan.most_sentence_tokens is not None
         pieces: list[Piece] = []
         all_marked = iter(marked.sentences if marked else ())
-        for line_breaks, kept, tags, src_ids in parts:
+        for line_breaks, kept, tags, (line, capitals), src_ids in parts:
             if self._is_empty(src_ids):
                 pieces += [line_breaks.put_into(line_breaks.line), kept]
                 continue
@@ -192,7 +203,6 @@ class SourceTexts:
                     f"shorten it{or_else}"
                 )
             of_sentence = tags.marked if tags else next(all_marked, None)
-            line = tags.text if tags else line_breaks.line
             max_tokens, search = plan.of_sentence(index, line, src_ids, of_sentence)
             placeholders = plan.terms.kept_placeholders(index, line)
             pieces.append(
@@ -203,6 +213,7 @@ class SourceTexts:
                     placeholders=tags.with_tags(placeholders) if tags else placeholders,
                     marked=of_sentence,
                     tags=tags,
+                    capitals=capitals,
                 )
             )
             pieces += [line_breaks, kept] if splits else [kept]

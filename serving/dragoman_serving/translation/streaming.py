@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.sentences import LineBreaks
 from dragoman_serving.engine.batching.job import Progress
-from dragoman_serving.translation.segments import Piece
+from dragoman_serving.translation.segments import Piece, SourceSentence
 
 _UNFINISHED_CHARACTER = "\ufffd"
 """An incomplete UTF-8 sequence is decoded to this character."""
@@ -29,7 +29,7 @@ class TextStream:
     def __init__(
         self,
         pieces: Sequence[Piece],
-        decode: Callable[[Sequence[int]], str],
+        decode: Callable[[SourceSentence, Sequence[int]], str],
         changed: Callable[[], None],
         outputs: frozenset[str] = frozenset(),
     ) -> None:
@@ -37,7 +37,7 @@ class TextStream:
 
         Args:
             pieces: sentences, their line breaks, and the kept characters between them.
-            decode: converts a sentence's token ids to text.
+            decode: converts the token ids of a sentence's translation to text.
             changed: called when there may be more to read.
             outputs: names of the requested outputs.
         """
@@ -89,17 +89,18 @@ class TextStream:
                 continue
             if self._sentence >= len(self._sentences):
                 break  # not submitted yet
+            assert isinstance(piece, SourceSentence)
             breaks = behind[0] if behind and isinstance(behind[0], LineBreaks) else None
             future = self._sentences[self._sentence]
             if not future.done():
-                certain = self._decode(self._certain.get(self._sentence, ()))
+                certain = self._decode(piece, self._certain.get(self._sentence, ()))
                 if breaks is None:
                     return certain
                 # The positions of line breaks are known only at the end.
                 return "" if breaks.breaks else breaks.put_into(certain)
             if future.cancelled() or future.exception() is not None:
                 break
-            translation = self._decode(future.result().ids)
+            translation = self._decode(piece, future.result().ids)
             self._settled_tokens += len(future.result().ids)
             self._settle(translation if breaks is None else breaks.put_into(translation))
             self._next += breaks is not None

@@ -12,7 +12,6 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.request.restored import Restored
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
@@ -149,10 +148,10 @@ class Composer:
             scored=scored_by_search(found, self._alignment),
         )
 
-    def _text(self, sentence: Sentence, found: Hypothesis) -> str:
+    def _text(self, sentence: SourceSentence, found: Hypothesis) -> str:
         """A sentence's translation, with placeholders in the text's spelling."""
-        text = self._target.decode(found.ids)
-        if isinstance(sentence, SourceSentence) and sentence.placeholders:
+        text = written(self._target, sentence, found.ids)
+        if sentence.placeholders:
             if sentence.tags is not None:
                 text = sentence.tags.put_into(text).text
             return Restored(text, sentence.line, sentence.placeholders).text
@@ -173,6 +172,12 @@ class Composer:
             detected=detected,
             warnings=_warnings([sentence], [found], [text]),
         )
+
+
+def written(target: Tokenizer, sentence: SourceSentence, ids: Sequence[int]) -> str:
+    """Returns the text of token ids, in capitals if the sentence was."""
+    text = target.decode(ids)
+    return sentence.capitals.put_into(text) if sentence.capitals else text
 
 
 def _warnings(

@@ -34,7 +34,12 @@ from dragoman_serving.translation.preparation import Preparation, cut, is_small
 from dragoman_serving.translation.segments import SourceSentence, SourceText
 from dragoman_serving.translation.source_texts import SourceTexts, check_length, check_together
 from dragoman_serving.translation.streaming import TextStream
-from dragoman_serving.translation.translation import Composer, Translation, with_assessment
+from dragoman_serving.translation.translation import (
+    Composer,
+    Translation,
+    with_assessment,
+    written,
+)
 
 _Found = TypeVar("_Found")
 _NO_OPTIONS: Mapping[str, Any] = {}
@@ -253,7 +258,9 @@ class Translator:
         self._check_model(plan)
         request = _Request([text], plan)
         (source,) = self._texts.pieces(request.texts, range(1), plan)
-        stream = TextStream(source.pieces, self._tokenizer.target.decode, changed, plan.outputs)
+        stream = TextStream(
+            source.pieces, partial(written, self._tokenizer.target), changed, plan.outputs
+        )
         sentences = self._sentences(request, [source])
         self._check_assessment(sentences, plan)
         self._engine.reserve(sentences, request.turns, len(sentences))

@@ -6,24 +6,24 @@ import itertools
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from dragoman_serving.engine.sentence import SearchOptions, Sentence
-from dragoman_serving.translation.segments import Piece
+from dragoman_serving.engine.sentence import SearchOptions
+from dragoman_serving.translation.segments import Piece, SourceSentence
 from dragoman_serving.translation.streaming import TextStream
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.sentences import LineBreaks
 
-SENTENCE = Sentence((1, 2), 9, SearchOptions())
+SENTENCE = SourceSentence((1, 2), 9, SearchOptions())
 
 
-def decode(ids: Sequence[int]) -> str:
+def decode(sentence: SourceSentence, ids: Sequence[int]) -> str:
     return " ".join(f"w{number}" for number in ids)
 
 
 def begin(pieces: list[Piece]) -> tuple[TextStream, list[Future[Hypothesis]]]:
     stream = TextStream(pieces, decode, lambda: None)
     futures: list[Future[Hypothesis]] = [
-        Future() for piece in pieces if isinstance(piece, Sentence)
+        Future() for piece in pieces if isinstance(piece, SourceSentence)
     ]
     stream.follow(futures)
     return stream, futures

@@ -1,0 +1,90 @@
+"""Translations of sentences in capitals, and of those without capitals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dragoman_serving.request.casing import Capitals
+from dragoman_serving.translation.translation import Translation
+from dragoman_serving.translation.translator import Translator
+
+from tests.conftest import REPOSITORY
+
+BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[Translator]:
+    running = Translator(BUNDLE)
+    yield running
+    running.close()
+
+
+def translated(shipped: Translator, text: str, **options: Any) -> Translation:
+    (found,) = shipped.translate(
+        [text], {"source_language": "en", "target_language": "de", "beam_width": 4, **options}
+    )
+    return found
+
+
+def test_a_sentence_in_capitals_is_translated_into_capitals(shipped: Translator) -> None:
+    usual = translated(shipped, "Where is Tom?").text
+    assert translated(shipped, "WHERE IS TOM?").text == Capitals(False).put_into(usual) != usual
+    mixed = translated(shipped, "Where is Tom? WHERE IS TOM?").text
+    assert mixed == f"{usual} {Capitals(False).put_into(usual)}"
+
+
+def test_a_stream_grows_in_capitals(shipped: Translator) -> None:
+    text = "WHERE IS THE OLD HOUSE?"
+    read = []
+    options = {"source_language": "en", "target_language": "de"}
+    stream = shipped.stream(text, options, lambda: read.append(stream.read()))
+    stream.future.result()
+    whole = translated(shipped, text, beam_width=1).text
+    assert stream.read() == whole == whole.upper()
+    assert all(whole.startswith(one) for one in read)
+
+
+def test_a_long_sentence_in_capitals_is_cut_like_any_other(shipped: Translator) -> None:
+    words = "we saw the old house and the new school in the city, " * 6
+    usual, capitals = (
+        translated(shipped, text, beam_width=1)
+        for text in (f"Then {words}and went home.", f"Then {words}and went home.".upper())
+    )
+    assert capitals.sentences == usual.sentences > 1
+
+
+def test_tags_and_placeholders_stay_in_capitals(shipped: Translator) -> None:
+    text = translated(shipped, "PLEASE OPEN <b>THE DOOR</b> NOW.").text
+    assert "<b>" in text
+    assert "</b>" in text
+    kept = translated(shipped, "PLEASE OPEN {name} NOW.", keep_placeholders=True).text
+    assert "{name}" in kept
+    assert kept.replace("{name}", "").isupper()
+    both = translated(shipped, "<b>THE DOOR</b> IS OPEN. READ {NAME} FIRST.").text
+    assert re.sub("</?b>", "", both).isupper()
+
+
+def test_alignments_fit_the_translation_in_capitals(shipped: Translator) -> None:
+    usual, capitals = (
+        translated(shipped, text, return_alignments="hard").assessment
+        for text in ("The street is long.", "THE STREET IS LONG.")
+    )
+    assert usual is not None
+    assert usual == capitals
+    assert usual.alignment
+
+
+def test_a_copy_in_capitals_is_reported(shipped: Translator) -> None:
+    found = translated(shipped, "BOSTON")
+    assert found.text == "BOSTON"
+    assert found.warnings == ("untranslated",)
+
+
+def test_german_nouns_without_capitals_are_read_as_nouns(shipped: Translator) -> None:
+    german = {"source_language": "de", "target_language": "en"}
+    lower = translated(shipped, "wo ist das haus?", **german)
+    assert lower.text == translated(shipped, "wo ist das Haus?", **german).text
