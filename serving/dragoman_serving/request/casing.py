@@ -8,9 +8,10 @@ added or removed, so positions in the text stay valid.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.request.placeholders import placeholder_spans, split_at_placeholders
 
@@ -32,7 +33,8 @@ class Capitals(NamedTuple):
 
     def put_into(self, translation: str) -> str:
         """Returns the translation in capitals, of the same length."""
-        return _around_placeholders(_upper, translation, self.keeps_placeholders)
+        spans = placeholder_spans(translation) if self.keeps_placeholders else ()
+        return _around(spans, _upper, translation)
 
 
 class Cased(NamedTuple):
@@ -56,34 +58,34 @@ class Casing:
             text: a sentence without tags.
             keeps_placeholders: whether its placeholders stay as they are.
         """
+        fixed = placeholder_spans(text) if keeps_placeholders else []
         if text.islower():
             is_term = len(text.split()) < _FEWEST_WORDS
-            return Cased(text if is_term else self._with_capitals(text))
-        if not _is_upper(text, keeps_placeholders):
+            return Cased(text if is_term else self._with_capitals(text, fixed))
+        to_change = "".join(split_at_placeholders(text)) if keeps_placeholders else text
+        if not to_change.isupper() or len(_LETTER.findall(to_change)) < _FEWEST_LETTERS:
             return Cased(text)
-        lower = _around_placeholders(str.lower, text, keeps_placeholders)
+        lower = _around(fixed, str.lower, text)
         if len(lower) != len(text):
             return Cased(text)
-        read = _FIRST.sub(_capital, self._with_capitals(lower), count=1)
+        read = self._with_capitals(_begin_with_capital(lower, fixed), fixed)
         return Cased(read, Capitals(keeps_placeholders))
 
-    def _with_capitals(self, text: str) -> str:
-        return _WORD.sub(lambda word: self._word(word[0]), text)
+    def _with_capitals(self, text: str, fixed: Sequence[Span]) -> str:
+        return _around(fixed, lambda part: _WORD.sub(self._word, part), text)
 
-    def _word(self, word: str) -> str:
+    def _word(self, found: re.Match[str]) -> str:
+        word = found[0]
         capital = _upper(word[0]) + word[1:]
         fewer = len(self._tokenizer.encode(capital)) < len(self._tokenizer.encode(word))
         return capital if fewer else word
 
 
-def _is_upper(text: str, keeps_placeholders: bool) -> bool:
-    if keeps_placeholders:
-        text = "".join(split_at_placeholders(text))
-    return text.isupper() and len(_LETTER.findall(text)) >= _FEWEST_LETTERS
-
-
-def _capital(first: re.Match[str]) -> str:
-    return _upper(first[0])
+def _begin_with_capital(text: str, fixed: Sequence[Span]) -> str:
+    first = _FIRST.search(text)
+    if first is None or any(begin <= first.start() < end for begin, end in fixed):
+        return text
+    return text[: first.start()] + _upper(first[0]) + text[first.end() :]
 
 
 def _upper(text: str) -> str:
@@ -94,12 +96,11 @@ def _upper(text: str) -> str:
     return "".join(one.upper() if len(one.upper()) == 1 else one for one in text)
 
 
-def _around_placeholders(change: Callable[[str], str], text: str, keeps_placeholders: bool) -> str:
-    if not keeps_placeholders:
-        return change(text)
+def _around(spans: Sequence[Span], change: Callable[[str], str], text: str) -> str:
+    """Changes a text except its spans."""
     parts: list[str] = []
     at = 0
-    for begin, end in placeholder_spans(text):
+    for begin, end in spans:
         parts += (change(text[at:begin]), text[begin:end])
         at = end
     return "".join((*parts, change(text[at:])))

@@ -18,7 +18,7 @@ from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.segments import SourceSentence, SourceText, spans_of
-from dragoman_serving.translation.translation import Translation, scored_by_search
+from dragoman_serving.translation.translation import Translation, scored_by_search, written
 
 _NO_CODES = PlacedCodes()
 
@@ -56,7 +56,8 @@ class Marker:
         sentences = [sentence for text in texts for sentence in text.sentences]
 
         def join(of_sentences: list[list[PlacedCodes]]) -> list[Translation]:
-            placed = zip(self._lines(found), of_sentences[0], strict=True)
+            lines = map(self._line, sentences, found)
+            placed = zip(lines, of_sentences[0], strict=True)
             return [
                 replace(translation, codes=self._codes(text, translation, placed))
                 for text, translation in zip(texts, translations, strict=True)
@@ -112,8 +113,8 @@ class Marker:
 
         return when_all_done(self._scorer.submit(unknown), join)
 
-    def _lines(self, found: Sequence[Hypothesis]) -> list[str]:
-        return [self._tokenizer.target.decode(one.ids) for one in found]
+    def _line(self, sentence: SourceSentence, found: Hypothesis) -> str:
+        return written(self._tokenizer.target, sentence, found.ids)
 
     def _place(
         self,
@@ -131,8 +132,8 @@ class Marker:
             known = scored if scored is not None and scored.attention is not None else next(rest)
             assert known.attention is not None  # it was requested
             evidence = self._evidence(sentence, found, known.attention)
-        target = self._tokenizer.target.decode(found.ids)
-        return place(sentence.text, target, marked.markup, evidence)
+        # Both in the case of the request, so that kept spans and cut words are found.
+        return place(marked.line, self._line(sentence, found), marked.markup, evidence)
 
     def _evidence(self, sentence: SourceSentence, found: Hypothesis, attention: Floats) -> Evidence:
         source = [(one.begin, one.end) for one in self._tokenizer.pieces(sentence.text)]

@@ -109,7 +109,7 @@ def pieces_of_text(
         whole += [(a - at, b - at) for a, b in keep if at <= a and b <= at + len(line)]
         at += len(sentence) + len(kept)
         counter: SubwordTokenizer = tokenizer
-        if tags_are_codes or line.isupper() or line.islower():
+        if tags_are_codes or (line.isupper() and not keep):
             counter = _AsTranslated(tokenizer, keeps_placeholders, tags_are_codes)
         long = [span for span in whole if len(counter.encode(line[slice(*span)])) > most_tokens]
         for begin, end, last in _around(line, long):

@@ -145,7 +145,7 @@ class SourceTexts:
         keeps = self._keeps_placeholders(text, markup, plan)
         keep = markup.keep if markup else ()
         parts = [
-            self._part(line_breaks, kept, target, keeps)
+            self._part(line_breaks, kept, target, keeps, bool(keep))
             for line_breaks, kept in self._parts(index, text, source, plan, keeps, keep)
         ]
         marked = None if markup is None else self._marked(text, markup, parts)
@@ -157,12 +157,16 @@ class SourceTexts:
             return True
         return plan.keeps_tags and self._aligns and markup is None and has_tags(text)
 
-    def _part(self, line_breaks: LineBreaks, kept: str, target: str, keeps: bool) -> _Part:
+    def _part(
+        self, line_breaks: LineBreaks, kept: str, target: str, keeps: bool, has_kept_spans: bool
+    ) -> _Part:
         """A sentence with its token ids."""
         tags = None
         if keeps and self._aligns:
             tags = TaggedSentence.of(line_breaks.line)
-        cased = self._casing.of(tags.text if tags else line_breaks.line, keeps)
+        line = tags.text if tags else line_breaks.line
+        # A kept span that the model reads in another case would be in the translation twice.
+        cased = Cased(line) if has_kept_spans else self._casing.of(line, keeps)
         src_ids = tuple(self._tokenizer.encode_source(cased.text, target))
         return _Part(line_breaks, kept, tags, cased, src_ids)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -66,6 +67,17 @@ def test_tags_and_placeholders_stay_in_capitals(shipped: Translator) -> None:
     assert kept.replace("{name}", "").isupper()
     both = translated(shipped, "<b>THE DOOR</b> IS OPEN. READ {NAME} FIRST.").text
     assert re.sub("</?b>", "", both).isupper()
+
+
+@pytest.mark.parametrize("text", ["WE USE THE BOSTON TOOL TODAY.", "we use the boston tool today."])
+def test_kept_words_keep_their_case(shipped: Translator, text: str) -> None:
+    begin = text.lower().index("boston")
+    markup = json.dumps({"codes": [[begin, begin + 6, None]], "keep": [[begin, begin + 6]]})
+    found = translated(shipped, text, markup=[markup])
+    assert found.codes is not None
+    (span,) = found.codes.codes
+    assert found.text[slice(*span)] == text[begin : begin + 6]
+    assert found.text.lower().count("boston") == 1
 
 
 def test_alignments_fit_the_translation_in_capitals(shipped: Translator) -> None:
