@@ -1,8 +1,9 @@
 """BLEU on altered test sets: lower case, emoji, placeholders, text to copy.
 
 Each rule of `dragoman_training.text.alterations` alters those sentences of a test set that it
-applies to. Their translations are compared with those of the unaltered sentences, or, for text that
-must stay unchanged, with the text itself. Run from the project's folder:
+applies to. Their translations are compared with those of the unaltered sentences (in capitals, or
+without the final mark, if the altered ones are), or, for text that must stay unchanged, with the
+text itself. Run from the project's folder:
 
     python -m benchmarks.quality.robustness --data-dir CORPORA
 """
@@ -20,7 +21,17 @@ from dragoman_serving.request.placeholders import split_at_placeholders
 from dragoman_serving.translation.faults import REPETITION
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
-from dragoman_training.text.alterations import RULES, Example, applied, copied, no_text, placeholder
+from dragoman_training.text.alterations import (
+    FINAL_MARK,
+    RULES,
+    Example,
+    applied,
+    copied,
+    no_final_mark,
+    no_text,
+    placeholder,
+    upper_case,
+)
 from dragoman_training.text.parallel_text import read_directions
 
 from benchmarks.report import markdown_table
@@ -110,6 +121,10 @@ class Bench:
             found, references = _around(found), _around(references)
         clean = [" ".join(self._clean[one] for one in group) for group in case.groups]
         right = [" ".join(one.tgt for one in group) for group in case.groups]
+        if case.name == no_final_mark.__name__:  # a right mark is one right word more
+            clean, right = ([FINAL_MARK.sub("", one) for one in texts] for texts in (clean, right))
+        if case.name == upper_case.__name__:  # as are two words that differ only in their case
+            clean, right = (list(map(str.upper, texts)) for texts in (clean, right))
         bleu = measure(found, references).bleu
         numbers = (len(found), measure(clean, right).bleu, bleu, exact, looping)
         return Result(self._direction, case.name, *numbers)

@@ -208,7 +208,7 @@ def test_uncertain_words_are_marked(page: Page) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
-        ("letter.txt", "Good morning.\n\nGood evening.\n", "Guten Morgen.\n\nGuten Abend.\n"),
+        ("letter.txt", "Good morning.\n\nGood night.\n", "Guten Morgen.\n\nGute Nacht.\n"),
         ("page.html", f"<!doctype html>\n{MARKED}\n", f"<!doctype html>\n{MARKED_IN_GERMAN}\n"),
     ],
 )

@@ -27,7 +27,7 @@ class Example:
 
 Rule = Callable[[Example, Random], tuple[str, str] | None]
 
-_FINAL_MARK = re.compile(r"(?<=\w)\s*[.!?]$")
+FINAL_MARK = re.compile(r"(?<=\w)\s*[.!?]$")
 _QUOTES = {"de": ("„", "“"), "fr": ("« ", " »")}
 _OTHER_QUOTES = ("“", "”")
 _NUMBER = re.compile(r"(?<![\w.,:/%+-])\d{1,4}(?![\w.,:/%-])")
@@ -84,8 +84,8 @@ def upper_case(example: Example, chance: Random) -> tuple[str, str] | None:
 
 def no_final_mark(example: Example, chance: Random) -> tuple[str, str] | None:
     """Both sides without the mark that ends the sentence."""
-    src, removed = _FINAL_MARK.subn("", example.src)
-    tgt, removed_too = _FINAL_MARK.subn("", example.tgt)
+    src, removed = FINAL_MARK.subn("", example.src)
+    tgt, removed_too = FINAL_MARK.subn("", example.tgt)
     return (src, tgt) if removed and removed_too else None
 
 
