@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
+from dragoman_training.text.cleaning import without_tags
 from dragoman_training.text.parallel_text import read_lines
 
 SHIPPED = Path("model_repository/translate/1/bundle")
@@ -31,7 +32,6 @@ SETS = {
 """Test set with the language other than English, and the distance of its lines."""
 SHOWN = 10
 _RECORDED = re.compile(rf"BLEU (\S+) (\w+)-(\w+), beam {BEAM_WIDTH}, int8")
-_TAG, _SPACE = re.compile(r"<[^>]*>"), re.compile(r"\s+")
 
 
 def quality(measured: Mapping[str, float]) -> Iterator[str]:
@@ -46,21 +46,21 @@ def quality(measured: Mapping[str, float]) -> Iterator[str]:
             yield f"| `{test}` | {direction} | {bleu:.1f} | {chrf:.1f} |"
 
 
+def of_direction(test: str, src: str, tgt: str) -> str:
+    """Returns the name of a test set, with the language other than English."""
+    return test.format(tgt if src == "en" else src)
+
+
 def examples(translator: Translator, corpora: Path, test: str, distance: int) -> Iterator[str]:
     """Yields rows with a source, its translation and its reference."""
     for number in range(SHOWN):
         src, tgt = DIRECTIONS[number % len(DIRECTIONS)]
-        prefix = corpora / test.format(tgt if src == "en" else src)
+        prefix = corpora / of_direction(test, src, tgt)
         line = distance * (number + 1) - 1
-        source, reference = (_words(read_lines(prefix, side)[line]) for side in (src, tgt))
+        source, reference = (without_tags(read_lines(prefix, side)[line]) for side in (src, tgt))
         options = OptionArguments(source_language=src, target_language=tgt, beam_width=BEAM_WIDTH)
         (found,) = translator.translate([source], options)
         yield f"| {source} | {found.text} | {reference} |".replace("$", r"\$")
-
-
-def _words(line: str) -> str:
-    """A line without tags, as the server reads it."""
-    return _SPACE.sub(" ", _TAG.sub("", line)).strip()
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from tests.integration.conftest import Served
 from tests.npm_packages import skip_without
 
 PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Books &amp; cars</title></head>
+<html lang="en"><head><meta charset="utf-8"><title>House &amp; garden</title></head>
 <body>
 <!-- a comment -->
 <p>I like <a href="/cars?a=1&b=2" title="The red car">red <b>cars</b></a> and <em>old houses</em>.
@@ -76,7 +76,7 @@ def check_page(found: str) -> None:
     assert '<a href="/cars?a=1&b=2" title="Das rote Auto">rote <b>Autos</b></a>' in found
     assert "<em>alte Häuser</em>" in found
     assert "<code>water()</code>" in found
-    assert "&amp; Autos</title>" in found
+    assert "<title>Haus &amp; Garten</title>" in found
     assert 'alt="Ein kleines Haus"' in found
     assert '<p class="notranslate">Dragoman stays <b>English</b>.</p>' in found
     assert '<script>document.write("<b>untouched</b>")</script>' in found
@@ -117,15 +117,11 @@ def test_the_example_page(translated: Path) -> None:
     ):
         assert kept in before
         assert kept in after
-    for pattern in (
-        *(
-            "<b>drei ?[Tt]ausend Bücher</b>",
-            '<a href="/card">[^<]*Karte</a>',
-            "<strong>Tee</strong>",
-        ),
-        *(">[^<]*Bücher</a>", 'placeholder="[^"]*Buch[^"]*"', "<button>Such[^<]*</button>"),
+    for found in (
+        *("<b>drei Tausend Bücher</b>", '<a href="/card">neue Karte</a>', "<strong>Tee</strong>"),
+        *(">Neue Bücher</a>", 'placeholder="Suche nach einem Buch?"', "<button>Suche</button>"),
     ):
-        assert re.search(pattern, after), pattern
+        assert found in after
 
 
 TREE = """[...document.querySelectorAll("*")].map(one => [one.tagName, ...[...one.attributes]
@@ -149,16 +145,16 @@ def test_the_example_page_in_a_browser(
     assert trees[0] == trees[1]
     assert len(shown[0].split("\n")) == len(shown[1].split("\n"))
     assert "three thousand books" in shown[0]
-    assert "Bücher" in shown[1]
+    assert "drei Tausend Bücher" in shown[1]
 
 
 def test_the_example_of_xliff(translated: Path) -> None:
     for name, code, state in (
-        ("app-1.2.de.xlf", '<g id="1" ctype="bold">[^<]*grünen Knopf</g>', "mt-suggestion"),
-        ("app.de.xlf", 'dataRefEnd="be">[^<]*grünen Knopf</pc>', "machine-translation"),
+        ("app-1.2.de.xlf", '<g id="1" ctype="bold">die grüne Schaltfläche</g>', "mt-suggestion"),
+        ("app.de.xlf", 'dataRefEnd="be">die grüne Schaltfläche</pc>', "machine-translation"),
     ):
         after = (translated / name).read_text(encoding="utf-8")
-        assert re.search(code, after)
+        assert code in after
         assert after.count("Garden Planner") == 3
         assert after.count(state) == 3
         assert after.count("Abbrechen") == 1
@@ -209,7 +205,7 @@ def test_the_client(shipped: Served, page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--format", "xml"), "line 2, column 78: mismatched tag"),
+        (("--format", "xml"), "line 2, column 80: mismatched tag"),
         (("--format", "html", "--resume", "--output", "{target}"), "resume: a document"),
         (("--format", "html", "a"), "--format html: give an --input"),
     ],

@@ -27,7 +27,7 @@ def test_codes_are_placed_over_both_protocols(shipped: Served) -> None:
     for client in (shipped.grpc, shipped.http):
         plain = client.translate(TEXT, target_language="de")
         found = client.translate(TEXT, target_language="de", markup=LINK)
-        assert found.text == plain.text
+        assert found.text == plain.text == "Ich mag rote Autos. Drücke den Knopf."
         assert marked(found) == ["rote Autos", "rote", ""]
         assert found.codes is not None
         assert found.codes.codes[2] == (19, 19)

@@ -58,13 +58,14 @@ class Casing:
             text: a sentence without tags.
             keeps_placeholders: whether its placeholders stay as they are.
         """
-        fixed = placeholder_spans(text) if keeps_placeholders else []
-        if text.islower():
-            is_term = len(text.split()) < _FEWEST_WORDS
-            return Cased(text if is_term else self._with_capitals(text, fixed))
-        to_change = "".join(split_at_placeholders(text)) if keeps_placeholders else text
-        if not to_change.isupper() or len(_LETTER.findall(to_change)) < _FEWEST_LETTERS:
+        words = "".join(split_at_placeholders(text)) if keeps_placeholders else text
+        is_lower = words.islower() and len(words.split()) >= _FEWEST_WORDS
+        is_upper = words.isupper() and len(_LETTER.findall(words)) >= _FEWEST_LETTERS
+        if not is_lower and not is_upper:
             return Cased(text)
+        fixed = placeholder_spans(text) if keeps_placeholders else []
+        if is_lower:
+            return Cased(self._with_capitals(text, fixed))
         lower = _around(fixed, str.lower, text)
         if len(lower) != len(text):
             return Cased(text)

@@ -58,6 +58,7 @@ def test_text_without_capitals_gets_those_of_known_words(
 
 def test_kept_placeholders_keep_their_case(casing: Casing) -> None:
     assert casing.of("{name} IS HERE NOW", True).text == "{name} is here now"
+    assert casing.of("wo ist {NAME} am bahnhof", True).text == "wo ist {NAME} am Bahnhof"
     text = "OPEN {name} AT https://EXAMPLE.org/a NOW %s"
     assert casing.of(text, True) == Cased(
         "Open {name} at https://EXAMPLE.org/a now %s", Capitals(True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,13 +14,6 @@ from dragoman_serving.translation.translator import Translator
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[Translator]:
-    running = Translator(BUNDLE)
-    yield running
-    running.close()
 
 
 def translated(shipped: Translator, text: str, **options: Any) -> Translation:

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from dragoman_serving.translation.translator import Translator
-
-from tests.conftest import REPOSITORY
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[Translator]:
-    running = Translator(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
-    yield running
-    running.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, cast
 
@@ -19,13 +19,6 @@ from dragoman.kernel.hypothesis import Hypothesis
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[Translator]:
-    translator = Translator(BUNDLE)
-    yield translator
-    translator.close()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
@@ -24,13 +23,6 @@ TAGGED = (
         "\nHe reads a book.\nYes.\n",
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Iterator[Translator]:
-    running = Translator(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
-    yield running
-    running.close()
 
 
 def tags(text: str) -> list[str]:
