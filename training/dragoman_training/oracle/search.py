@@ -124,24 +124,48 @@ def beam_search(
     ]
 
 
+def draw(scores: torch.Tensor, options: Options, number: float) -> int:
+    """Sample a token: the first at which the cumulative probability, by id, exceeds a number.
+
+    A token is in the smallest set of `top_p` if those before it, in the order of their
+    probabilities, have less than that. If it is not, another one is drawn from those before it.
+
+    Args:
+        scores: [V], log-probabilities up to a constant.
+        options: options of sampling.
+        number: random number from 0 to 1, a multiple of 2^-53.
+    """
+    order = _best(scores, options.top_k or len(scores))
+    probs = (scores[order].double() / options.temperature).softmax(dim=0)
+    before = probs.cumsum(0) - probs
+    while True:
+        places = order.argsort()
+        cumulative = probs[places].cumsum(0)
+        index = int((cumulative <= number * cumulative[-1]).sum())
+        place = int(places[min(index, len(order) - 1)])
+        if options.top_p is None or before[place] < options.top_p:
+            return int(order[place])
+        order, probs = order[:place], probs[:place]
+        number = _next_number(number)
+
+
+def _next_number(number: float) -> float:
+    """The next random number (SplitMix64, https://doi.org/10.1145/2660193.2660195)."""
+    bits = (int(number * 2**53) + 0x9E3779B97F4A7C15) % 2**64
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
+    return ((bits ^ bits >> 31) >> 11) / 2**53
+
+
 def _sample(limit: int, options: Options) -> Search:
-    """Sample each token: the first at which the cumulative probability, by id, passes a number."""
+    """Sample each token."""
     numbers = np.random.Generator(np.random.Philox(options.seed))
     ids: tuple[int, ...] = ()
     log_prob, complete = 0.0, False
     while len(ids) < limit and not complete:
         (log_probs,) = yield [_Live(ids)]
         scores = constrain(log_probs, ids, options)
-        order = _best(scores, options.top_k or len(scores))
-        probs = (scores[order].double() / options.temperature).softmax(dim=0)
-        if options.top_p is not None:
-            # Top-p: the fewest tokens with this total probability; a token stays if those before it
-            # have less.
-            order = order[probs.cumsum(0) - probs < options.top_p]
-        order, _ = order.sort()
-        probs = (scores[order].double() / options.temperature).softmax(dim=0)
-        index = int((probs.cumsum(0) <= numbers.random()).sum())
-        token = int(order[min(index, len(order) - 1)])
+        token = draw(scores, options, numbers.random())
         log_prob += scores[token].item()
         complete = token == END_ID
         if not complete:

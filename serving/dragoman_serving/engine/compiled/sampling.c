@@ -1,7 +1,7 @@
 /* A token sampled from a row of scores, after temperature, top-k and top-p.
  *
- * Nothing but sums is stored of the weights: top-k and top-p need only the largest scores, and the
- * choice of a token only one panel.
+ * Of the weights, only the sum of each panel is stored: top-k needs only the largest scores, the
+ * choice of a token only one panel, and top-p only the weight of the tokens before the chosen one.
  */
 #include <math.h>
 
@@ -10,81 +10,46 @@
 
 enum { FEW = 48 /* up to this many scores are taken one by one */ };
 
-/* A row of scores in panels. A weight is proportional to the probability at a temperature. The
- * amount of some scores is their count or the sum of their weights. */
+/* A row of scores in panels. A weight is proportional to the probability at a temperature. */
 typedef struct {
     const float *scores;
     const float *largest; /* [panels] */
     int64_t panels;
     float most, factor; /* the largest score; 1 / temperature */
-    int counts;
 } Field;
 
-/* The part of a row that is kept: scores above `limit`, and the first `ties` equal to it. */
+/* A place in the order of descending scores; equal ones are in the order of their ids. Tokens before
+ * it have a score above `limit`, or equal to it and an id below `end`. */
 typedef struct {
-    float limit;
-    int64_t ties;
-} Cut;
+    float limit, lower; /* `lower` is the number before `limit` */
+    int64_t end;
+} Place;
 
-/* Scores taken in descending order. */
-typedef struct {
-    float *tops;   /* [panels], the largest remaining score of each */
-    Cut cut;       /* the scores taken */
-    double above;  /* the amount above the cut's limit */
-    double amount; /* the amount taken */
-} Descent;
-
-INLINE Vec weigh(const Field *field, Vec scores)
+static Place place_at(float limit, int64_t end)
 {
-    return v_exp(v_mul(v_sub(scores, v_set(field->most)), v_set(field->factor)));
-}
-
-/* The amount of one score. */
-static double amount_of(const Field *field, float score)
-{
-    return field->counts ? 1.0 : v_largest(weigh(field, v_set(score)));
+    return (Place){limit, nextafterf(limit, -INFINITY), end};
 }
 
 /* Panels with a score above a limit, as 16 bits from panel `first` on. */
-static unsigned panels_above(const Field *field, int64_t first, Vec limit)
+static unsigned panels_above(const Field *field, int64_t first, float limit)
 {
-    return v_above(v_load_first(field->largest + first, field->panels - first, -INFINITY), limit);
+    const Vec tops = v_load_first(field->largest + first, field->panels - first, -INFINITY);
+    return v_above(tops, v_set(limit));
 }
 
-INLINE double count_above(const float *panel, Vec limits)
-{
-    int count = 0;
-    for (int64_t i = 0; i < PANEL; i += 16)
-        count += __builtin_popcount(v_above(v_load(panel + i), limits));
-    return count;
-}
-
-/* Amount of the scores above a limit. */
-static double amount_above(const Field *field, float limit)
+/* Number of scores above a limit. */
+static int64_t count_above(const Field *field, float limit)
 {
     const Vec limits = v_set(limit);
-    double all = 0.0;
-    for (int64_t first = 0; first < field->panels; first += 16) {
-        Vec sums[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
-        for (unsigned above = panels_above(field, first, limits); above; above &= above - 1) {
+    int64_t count = 0;
+    for (int64_t first = 0; first < field->panels; first += 16)
+        for (unsigned above = panels_above(field, first, limit); above; above &= above - 1) {
             const float *const panel = field->scores + (first + __builtin_ctz(above)) * PANEL;
-            if (field->counts) {
-                all += count_above(panel, limits);
-                continue;
-            }
-            #pragma GCC unroll 4
-            for (int64_t i = 0; i < 4; i++) {
-                const Vec scores = v_load(panel + 16 * i);
-                sums[i] = v_add(sums[i], v_if_less(limits, scores, weigh(field, scores), v_zero()));
-            }
+            for (int64_t i = 0; i < PANEL; i += 16)
+                count += __builtin_popcount(v_above(v_load(panel + i), limits));
         }
-        all += v_sum(v_add(v_add(sums[0], sums[1]), v_add(sums[2], sums[3])));
-    }
-    return all;
+    return count;
 }
-
-/* One bit per lane, set where both are equal. */
-INLINE unsigned equal_lanes(Vec a, Vec b) { return ~(v_above(a, b) | v_above(b, a)) & 0xffff; }
 
 /* The largest score of a panel below a limit. Counts the scores that equal the limit. */
 static float find_below(const float *panel, float limit, int64_t *ties)
@@ -94,7 +59,8 @@ static float find_below(const float *panel, float limit, int64_t *ties)
     *ties = 0;
     for (int64_t i = 0; i < PANEL; i += 16) {
         const Vec scores = v_load(panel + i);
-        *ties += __builtin_popcount(equal_lanes(scores, limits));
+        const unsigned unequal = v_above(scores, limits) | v_above(limits, scores);
+        *ties += __builtin_popcount(~unequal & 0xffff);
         most = v_max(most, v_if_less(scores, limits, scores, none));
     }
     return v_largest(most);
@@ -111,43 +77,34 @@ static int64_t find_panel(const float *tops, int64_t panels, float value)
     return first + __builtin_ctz(~below);
 }
 
-/* Start with the scores up to `high`; `above` is the amount above it. */
-static void start_descent(const Field *field, float high, double above, Descent *descent)
+/* The id after `count` scores from `id` on that equal a value. */
+static int64_t end_of(const float *scores, int64_t id, float value, int64_t count)
+{
+    while (count > 0)
+        count -= scores[id++] == value;
+    return id;
+}
+
+/* The place after the first `wanted` tokens, or after all above -inf. `taken` of them have a score
+ * above `high`; the others are taken one by one. `tops` [panels] is scratch, for the largest
+ * remaining score of each panel. */
+static Place descend(const Field *field, int64_t wanted, float high, int64_t taken, float *tops)
 {
     const float limit = nextafterf(high, INFINITY);
     int64_t ties;
     for (int64_t i = 0; i < field->panels; i++)
-        descent->tops[i] = field->largest[i] > high
-                               ? find_below(field->scores + i * PANEL, limit, &ties)
-                               : field->largest[i];
-    descent->cut = (Cut){high, 0};
-    descent->above = descent->amount = above;
-}
-
-/* Take the largest remaining scores above `low` until they have the wanted amount, at most `steps`
- * times those of one panel that are equal. Returns whether there are enough steps. */
-static int descend(const Field *field, double wanted, float low, int64_t steps, Descent *descent)
-{
-    for (int64_t ties; steps > 0; steps--) {
-        const float score = largest_of(descent->tops, field->panels);
-        if (score <= low)
-            return 1;
-        if (score < descent->cut.limit) {
-            descent->cut = (Cut){score, 0};
-            descent->above = descent->amount;
-        }
-        const int64_t panel = find_panel(descent->tops, field->panels, score);
-        descent->tops[panel] = find_below(field->scores + panel * PANEL, score, &ties);
-        const double each = amount_of(field, score);
-        const double needed = ceil((wanted - descent->amount) / each);
-        if (needed <= (double)ties) {
-            descent->cut.ties += needed > 0.0 ? (int64_t)needed : 0;
-            return 1;
-        }
-        descent->cut.ties += ties;
-        descent->amount += (double)ties * each;
+        tops[i] = field->largest[i] > high ? find_below(field->scores + i * PANEL, limit, &ties)
+                                           : field->largest[i];
+    for (;;) {
+        const float score = largest_of(tops, field->panels);
+        if (score == -INFINITY)
+            return place_at(-INFINITY, 0);
+        const int64_t panel = find_panel(tops, field->panels, score);
+        tops[panel] = find_below(field->scores + panel * PANEL, score, &ties);
+        if (taken + ties >= wanted)
+            return place_at(score, end_of(field->scores, panel * PANEL, score, wanted - taken));
+        taken += ties;
     }
-    return 0;
 }
 
 /* A limit below another one. The step grows with the distance from the largest score. */
@@ -156,114 +113,85 @@ static float step_down(const Field *field, float limit)
     return limit > field->most - 1e6f ? 2.0f * limit - field->most - 1.0f : -INFINITY;
 }
 
-/* A limit between two others, by linear interpolation of their amounts. It keeps a distance from
- * both so that the search ends. */
-static float between(float high, float low, double above_high, double above_low, double wanted)
+/* A limit between two others, by linear interpolation of the numbers of scores above them. It keeps
+ * a distance from both so that the search ends. */
+static float between(float high, float low, int64_t above_high, int64_t above_low, int64_t wanted)
 {
     if (low == -INFINITY)
         return high - fabsf(high) - 1.0f;
-    double part = (wanted - above_high) / (above_low - above_high);
-    part = part > 0.05 ? part : 0.05;
-    part = part < 0.95 ? part : 0.95;
-    return high + (low - high) * (float)part;
+    float part = (float)(wanted - above_high) / (float)(above_low - above_high);
+    part = part > 0.05f ? part : 0.05f;
+    part = part < 0.95f ? part : 0.95f;
+    return high + (low - high) * part;
 }
 
-/* The highest cut that keeps the wanted amount, or everything if there is less. The largest scores
- * are taken one by one; if many are needed, a search by limits skips most of them. */
-static Cut find_cut(const Field *field, double wanted, float *tops)
+/* The place after the first `wanted` tokens. If they are many, a search by limits skips most of
+ * them. */
+static Place place_after(const Field *field, int64_t wanted, float *tops)
 {
-    Descent descent = {.tops = tops};
-    start_descent(field, field->most, 0.0, &descent);
-    if (!(field->counts && wanted > FEW) && descend(field, wanted, -INFINITY, FEW, &descent))
-        return descent.cut;
-    float high = descent.cut.limit, low = high;
-    double above_high = descent.above, above_low = above_high;
-    while (above_low < wanted && low > -INFINITY) {
+    float high = field->most, low = high;
+    int64_t above_high = 0, above_low = 0;
+    while (wanted > FEW && above_low < wanted && low > -INFINITY) {
         high = low, above_high = above_low;
         low = step_down(field, low);
-        above_low = amount_above(field, low);
+        above_low = count_above(field, low);
     }
-    if (above_low < wanted)
-        return (Cut){-INFINITY, 0};
-    /* An upper bound of the number between, since none has a smaller amount than the lower limit. */
-    while ((above_low - above_high) / amount_of(field, low) > FEW) {
+    while (above_low - above_high > FEW) {
         const float middle = between(high, low, above_high, above_low, wanted);
         if (!(middle > low && middle < high))
             break; /* all are equal to the upper limit */
-        const double above = amount_above(field, middle);
+        const int64_t above = count_above(field, middle);
         if (above >= wanted)
             low = middle, above_low = above;
         else
             high = middle, above_high = above;
     }
-    start_descent(field, high, above_high, &descent);
-    descend(field, wanted, low, INT64_MAX, &descent);
-    return descent.cut;
+    return descend(field, wanted, high, above_high, tops);
 }
 
-/* Weights of 16 scores, zero for those that a cut removes. `ties` is how many scores equal to its
- * limit may still be kept. */
-INLINE Vec weigh_kept(const Field *field, Vec scores, Cut cut, int64_t *ties)
+/* Weights of 16 scores, zero for those that are not before a place. */
+INLINE Vec weigh(const Field *field, Place place, int64_t first)
 {
-    const Vec limit = v_set(cut.limit), weights = weigh(field, scores);
-    if (cut.limit == -INFINITY)
-        return weights;
-    const Vec kept = v_if_less(scores, limit, v_zero(), weights);
-    unsigned equal = equal_lanes(scores, limit);
-    if (!equal)
-        return kept;
-    float each[16];
-    v_store(each, kept);
-    for (; equal; equal &= equal - 1)
-        if (--*ties < 0)
-            each[__builtin_ctz(equal)] = 0.0f;
-    return v_load(each);
+    const Vec scores = v_load(field->scores + first);
+    const Vec above_most = v_sub(scores, v_set(field->most));
+    const Vec weights = v_exp(v_mul(above_most, v_set(field->factor)));
+    Vec limits = v_set(first < place.end ? place.lower : place.limit);
+    if (first < place.end && place.end < first + 16) {
+        float each[16];
+        for (int64_t i = 0; i < 16; i++)
+            each[i] = first + i < place.end ? place.lower : place.limit;
+        limits = v_load(each);
+    }
+    return v_if_less(limits, scores, weights, v_zero());
 }
 
-/* Sum of the kept weights of each panel. */
-static void sum_panels(const Field *field, Cut cut, float *sums)
+/* Sum of each panel's weights before a place. Returns the sum of all. */
+static double sum_panels(const Field *field, Place place, float *sums)
 {
-    int64_t ties = cut.ties;
+    double whole = 0.0;
     for (int64_t first = 0; first < field->panels; first += 16) {
         Vec of_panels[16];
-        for (int64_t panel = first; panel < first + 16; panel++) {
-            Vec *const sum = of_panels + (panel - first);
-            *sum = v_zero();
-            if (panel >= field->panels || field->largest[panel] < cut.limit)
-                continue;
-            for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16)
-                *sum = v_add(*sum, weigh_kept(field, v_load(field->scores + i), cut, &ties));
+        for (int64_t i = 0; i < 16; i++)
+            of_panels[i] = v_zero();
+        for (unsigned above = panels_above(field, first, place.lower); above; above &= above - 1) {
+            const int64_t panel = __builtin_ctz(above);
+            Vec sum = v_zero();
+            for (int64_t i = 0; i < PANEL; i += 16)
+                sum = v_add(sum, weigh(field, place, (first + panel) * PANEL + i));
+            of_panels[panel] = sum;
         }
         v_store_first(sums + first, field->panels - first, v_sum_each(of_panels));
     }
-}
-
-static double sum_up(const float *sums, int64_t panels)
-{
-    double whole = 0.0;
-    for (int64_t panel = 0; panel < panels; panel++)
+    for (int64_t panel = 0; panel < field->panels; panel++)
         whole += sums[panel];
     return whole;
 }
 
-/* How many scores in the panels before `end` equal a limit. */
-static int64_t ties_before(const Field *field, float limit, int64_t end)
+/* The token before a place at which the cumulative weight, by id, exceeds a target. */
+static int64_t pick(const Field *field, Place place, const float *sums, double target)
 {
-    int64_t all = 0, ties;
-    for (int64_t panel = 0; panel < end; panel++)
-        if (field->largest[panel] >= limit) {
-            find_below(field->scores + panel * PANEL, limit, &ties);
-            all += ties;
-        }
-    return all;
-}
-
-/* The token at which the cumulative weight, by id, exceeds the part `number` of the total. */
-static int64_t pick(const Field *field, Cut cut, const float *sums, double number)
-{
-    const double target = number * sum_up(sums, field->panels);
     double sum = 0.0;
-    int64_t last = 0, found = -1;
+    int64_t last = 0, found = 0;
     float weights[PANEL];
     for (int64_t panel = 0; panel < field->panels; panel++) {
         if (sums[panel] > 0.0f)
@@ -272,11 +200,8 @@ static int64_t pick(const Field *field, Cut cut, const float *sums, double numbe
             break;
         sum += sums[panel];
     }
-    if (cut.ties)
-        cut.ties -= ties_before(field, cut.limit, last);
     for (int64_t i = 0; i < PANEL; i += 16)
-        v_store(weights + i,
-                weigh_kept(field, v_load(field->scores + last * PANEL + i), cut, &cut.ties));
+        v_store(weights + i, weigh(field, place, last * PANEL + i));
     for (int64_t i = 0; i < PANEL; i++) {
         sum += weights[i];
         if (weights[i] > 0.0f)
@@ -287,8 +212,21 @@ static int64_t pick(const Field *field, Cut cut, const float *sums, double numbe
     return found;
 }
 
+/* The next random number after one, which is a multiple of 2^-53. Source: SplitMix64, Steele et al.
+ * 2014, https://doi.org/10.1145/2660193.2660195. */
+static double next_number(double number)
+{
+    uint64_t bits = (uint64_t)(number * 0x1p53) + 0x9e3779b97f4a7c15;
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
+    return (double)((bits ^ bits >> 31) >> 11) * 0x1p-53;
+}
+
 /* Sample a token: the one at which the cumulative probability, by id, exceeds `number`. Returns -1
- * if all are forbidden. */
+ * if all are forbidden.
+ *
+ * Top-p needs no search for its smallest set: a token is in it if the tokens before it have less
+ * than p. If not, the next one is drawn from those, which contain the set. */
 int64_t sample(const Searches *searches, const Constraints *constraints, double number,
                const float *scores)
 {
@@ -297,21 +235,21 @@ int64_t sample(const Searches *searches, const Constraints *constraints, double 
     Field field = {.scores = scores, .largest = scores + panels * PANEL, .panels = panels};
     field.most = largest_of(field.largest, panels);
     field.factor = (float)(1.0 / constraints->temperature);
-    Cut cut = {-INFINITY, 0};
     if (field.most == -INFINITY)
         return -1;
-    if (constraints->top_k) {
-        field.counts = 1;
-        cut = find_cut(&field, (double)constraints->top_k, tops);
-        field.counts = 0;
+    Place end = place_at(-INFINITY, 0);
+    if (constraints->top_k)
+        end = place_after(&field, constraints->top_k, tops);
+    double whole = sum_panels(&field, end, sums);
+    const double wanted = constraints->top_p * whole;
+    for (;;) {
+        const int64_t token = pick(&field, end, sums, number * whole);
+        if (constraints->top_p == 1.0)
+            return token;
+        end = place_at(scores[token], token);
+        whole = sum_panels(&field, end, sums);
+        if (whole < wanted)
+            return token;
+        number = next_number(number);
     }
-    sum_panels(&field, cut, sums);
-    if (constraints->top_p < 1.0) {
-        const Cut smaller = find_cut(&field, constraints->top_p * sum_up(sums, panels), tops);
-        if (smaller.limit > cut.limit || (smaller.limit == cut.limit && smaller.ties < cut.ties)) {
-            cut = smaller;
-            sum_panels(&field, cut, sums);
-        }
-    }
-    return pick(&field, cut, sums, number);
 }

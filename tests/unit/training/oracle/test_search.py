@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.constraints import Options
-from dragoman_training.oracle.search import beam_search, greedy_search, search
+from dragoman_training.oracle.search import beam_search, draw, greedy_search, search
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import BEGIN_ID, END_ID
@@ -122,3 +123,25 @@ def test_cutting_at_the_limit_is_reported() -> None:
         assert not found.complete
     (greedy,) = greedy_search(model, [[9]], [4])  # type: ignore[arg-type]
     assert (greedy.ids, greedy.complete) == ((4, 4, 4, 4), False)
+
+
+@pytest.mark.parametrize("top_k", [None, 12])
+@pytest.mark.parametrize("top_p", [None, 0.05, 0.5, 0.9])
+def test_tokens_are_drawn_by_their_probabilities_in_the_smallest_set(
+    top_k: int | None, top_p: float | None
+) -> None:
+    scores = torch.from_numpy(np.random.default_rng(1).normal(scale=1.5, size=40))
+    scores[[3, 17, 30]] = scores.max()  # equal ones are kept in the order of their ids
+    numbers = np.random.Generator(np.random.Philox(2)).random(20_000)
+    options = Options(sampling=True, temperature=1.3, top_k=top_k, top_p=top_p)
+    drawn = np.bincount([draw(scores, options, one) for one in numbers], minlength=40)
+
+    probs = np.exp(scores.numpy() / 1.3)
+    order = np.argsort(-probs, kind="stable")[:top_k]
+    shares = probs[order] / probs[order].sum()
+    order = order[shares.cumsum() - shares < (top_p or 1.0)]
+    expected = np.zeros(40)
+    expected[order] = probs[order] / probs[order].sum()
+    assert not drawn[expected == 0.0].any()
+    deviation = np.abs(drawn / len(numbers) - expected)
+    assert (deviation <= 5 * np.sqrt(expected * (1 - expected) / len(numbers))).all()
