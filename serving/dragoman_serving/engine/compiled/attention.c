@@ -126,10 +126,10 @@ void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t
             bytes[BLOCK * i + 4 * j] = (uint8_t)codes[i + j];
 }
 
-INLINE void prefetch(const uint8_t *from, int64_t bytes)
+INLINE void prefetch_block(const uint8_t *block, int64_t head_size)
 {
-    for (int64_t i = 0; i < bytes; i += 64)
-        __builtin_prefetch(from + i);
+    for (int64_t i = 0; i < block_bytes(head_size); i += 64)
+        prefetch(block + i);
 }
 
 /* Add the products of codes and weights, in groups of four values, four groups at a time. */
@@ -145,15 +145,15 @@ INLINE Sums add_products(Sums sum, const uint8_t *codes, const int8_t *weights, 
 }
 
 /* Scores of a coded query against all keys. Returns the largest. */
-INLINE float score_keys(const Codes *query, const uint8_t *keys, const uint8_t *values,
-                        int64_t length, const int64_t head_size, float *scores)
+INLINE float score_keys(const Codes *query, const uint8_t *keys, int64_t ahead, int64_t length,
+                        const int64_t head_size, float *scores)
 {
     const Vec scale = v_set(*query->scales);
     Vec most = v_set(-INFINITY);
     for (int64_t begin = 0; begin < length; begin += BLOCK) {
         const uint8_t *const block = keys + begin / BLOCK * block_bytes(head_size);
         const float *const scales = scales_of(block, head_size);
-        prefetch(values + begin / BLOCK * block_bytes(head_size), block_bytes(head_size));
+        prefetch_block(block + ahead, head_size);
         const Sums start = q_start((const int32_t *)(scales + BLOCK), -query->zero, *query->starts);
         const Sums sums = add_products(start, query->codes, (const int8_t *)block, head_size / 4);
         v_store(scores + begin, v_mul(v_mul(q_to_floats(sums), scale), v_load(scales)));
@@ -195,7 +195,7 @@ INLINE float code_weights(float *weights, const uint8_t *values, int64_t length,
 }
 
 INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const uint8_t *values,
-                               const uint8_t *next, int64_t length, const int64_t head_size,
+                               int64_t ahead, int64_t length, const int64_t head_size,
                                float *weights, float *result, Attended attended)
 {
     uint8_t query_codes[MOST_HEAD_SIZE * CODE_BYTES];
@@ -203,7 +203,7 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
     int32_t query_start;
     Codes coded = {query_codes, &query_scale, &query_start, 0};
     quantise(query, 1, head_size, &coded);
-    const float most = score_keys(&coded, keys, values, length, head_size, weights);
+    const float most = score_keys(&coded, keys, ahead, length, head_size, weights);
     const float share = 1.0f / exponentials(weights, length, most);
     if (attended.sums)
         add_share(weights, length, share * attended.share, attended.sums);
@@ -214,7 +214,7 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
         for (int64_t begin = 0; begin < length; begin += BLOCK) {
             const int64_t offset = begin / BLOCK * block_bytes(head_size);
             if (i == 0)
-                prefetch(next + offset, block_bytes(head_size));
+                prefetch_block(values + offset + ahead, head_size);
             sum = add_products(sum, codes + begin * CODE_BYTES,
                                (const int8_t *)values + offset + BLOCK * i, 4);
         }
@@ -223,17 +223,17 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
 }
 
 void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
-                  const uint8_t *next, int64_t length, int64_t head_size, float *weights,
-                  float *result, Attended attended)
+                  int64_t ahead, int64_t length, int64_t head_size, float *weights, float *result,
+                  Attended attended)
 {
     switch (head_size) {
     case 32:
-        attend_codes_sized(query, keys, values, next, length, 32, weights, result, attended);
+        attend_codes_sized(query, keys, values, ahead, length, 32, weights, result, attended);
         break;
     case 64:
-        attend_codes_sized(query, keys, values, next, length, 64, weights, result, attended);
+        attend_codes_sized(query, keys, values, ahead, length, 64, weights, result, attended);
         break;
     default:
-        attend_codes_sized(query, keys, values, next, length, head_size, weights, result, attended);
+        attend_codes_sized(query, keys, values, ahead, length, head_size, weights, result, attended);
     }
 }

@@ -12,7 +12,7 @@
 
 enum {
     CHAINS = 4,           /* sums of one row, since an addition waits for the previous one */
-    PREFETCH_BYTES = 2048, /* how far ahead weights are prefetched; harmless after the end */
+    ROW_AHEAD = 2048,     /* how many bytes ahead a single row prefetches weights */
     LISTED_ROWS = TILE_ROWS * TILE_VECTORS < 8 ? TILE_ROWS * TILE_VECTORS : 8,
     MOST_ROWS = 8, MOST_SUMS = 4, /* maximum rows of a tile, and sums of a row in it */
     LISTED_TOGETHER = 64, /* rows whose shortlists are read at once */
@@ -87,7 +87,7 @@ INLINE void add_products(const int rows, const int vectors, const int chains, co
             #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 if (prefetches)
-                    q_prefetch(next + 16 * (v * inputs + at));
+                    prefetch(next + 16 * (v * inputs + at));
                 weight[v] = q_load_weights(weights + 16 * (v * inputs + at));
             }
             #pragma GCC unroll 8
@@ -116,8 +116,9 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
             sums[i][v] =
                 q_start(product->sums + first + 16 * v, -codes->zero, codes->starts[row + i]);
     }
-    add_products(rows, vectors, 1, 1, of_rows, weights, weights + PREFETCH_BYTES, product->inputs,
-                 sums);
+    /* The same outputs of the next panel: behind the last one, a prefetch is harmless. */
+    add_products(rows, vectors, 1, 1, of_rows, weights, weights + PANEL * product->inputs,
+                 product->inputs, sums);
     #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         const Vec row_scale = v_set(codes->scales[row + i]);
@@ -142,7 +143,7 @@ INLINE void multiply_row(const Product *product, int64_t begin, int64_t end, con
         Sums sums[MOST_ROWS][MOST_SUMS];
         const int8_t *const weights = weights_of(product, first);
         start_chains(CHAINS, product, first, codes, 0, sums[0]);
-        add_products(1, 1, CHAINS, ROW_PREFETCHES, of_rows, weights, weights + PREFETCH_BYTES,
+        add_products(1, 1, CHAINS, ROW_PREFETCHES, of_rows, weights, weights + ROW_AHEAD,
                      product->inputs, sums);
         const Vec results = finish_sums(product, first, add_chains(CHAINS, sums[0]), row_scale,
                                         finish, result);

@@ -230,8 +230,8 @@ static void attend_heads(const Model *model, const float *queries, const uint8_t
     for (int64_t head = 0; head < model->sizes.heads; head++) {
         const Attended attended =
             alignment.sums && aligning[head] ? alignment : (Attended){NULL, 0.0f};
-        attend_codes(queries + head * d, keys + head * size, values + head * size,
-                     keys + (head + 1) * size, length, d, weights, result + head * d, attended);
+        attend_codes(queries + head * d, keys + head * size, values + head * size, size, length, d,
+                     weights, result + head * d, attended);
     }
 }
 

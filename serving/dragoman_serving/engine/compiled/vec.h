@@ -25,6 +25,10 @@
 
 INLINE Vec v_zero(void) { return v_set(0.0f); }
 
+/* Prefetch a cache line into the second-level cache. The first level is too small for what is needed
+ * next, and can wait for fewer lines at a time. */
+INLINE void prefetch(const void *from) { __builtin_prefetch(from, 0, 2); }
+
 /* e^x to about 2 units in the last place; 0 below -86. x must not be far above 0.
  *
  * Computed as 2^n e^r with |r| up to half of ln 2, and a Taylor series; the term of the seventh

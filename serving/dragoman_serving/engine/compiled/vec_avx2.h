@@ -193,8 +193,6 @@ INLINE int32_t load_four(const uint8_t *from)
     return four;
 }
 
-INLINE void q_prefetch(const int8_t *from) { _mm_prefetch(from, _MM_HINT_T0); }
-
 /* The lowest bytes of rounded values plus `zero`. */
 INLINE __m128i round_codes(Vec v, int32_t zero)
 {

@@ -135,8 +135,6 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
     return sums;
 }
 
-INLINE void q_prefetch(const int8_t *from) { _mm_prefetch(from, _MM_HINT_T0); }
-
 /* Store codes of values that are between -zero and 255 - zero after rounding. Returns the number to
  * add to each sum of their products. */
 INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)

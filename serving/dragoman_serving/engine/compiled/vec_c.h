@@ -232,8 +232,6 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
     return sums;
 }
 
-INLINE void q_prefetch(const int8_t *from) { __builtin_prefetch(from); }
-
 INLINE int32_t q_store_codes(uint8_t *to, Vec v, int32_t zero)
 {
     const Vec rounded = v_round(v);

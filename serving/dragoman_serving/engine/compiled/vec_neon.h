@@ -168,8 +168,6 @@ INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
     return sums;
 }
 
-INLINE void q_prefetch(const int8_t *from) { __builtin_prefetch(from); }
-
 INLINE int8x16_t round_codes(Vec v, int32_t zero)
 {
     int16x4_t words[4];
