@@ -280,7 +280,7 @@ typedef struct {
 } Attended;
 
 /* The same over the coded keys and values of one head. Those that will be read next are `ahead` bytes
- * behind them. */
+ * after them. */
 void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
                   int64_t ahead, int64_t length, int64_t head_size, float *weights, float *result,
                   Attended attended);

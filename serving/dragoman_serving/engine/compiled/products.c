@@ -116,7 +116,7 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
             sums[i][v] =
                 q_start(product->sums + first + 16 * v, -codes->zero, codes->starts[row + i]);
     }
-    /* The same outputs of the next panel: behind the last one, a prefetch is harmless. */
+    /* The same place of the next panel. After the last one, a prefetch is harmless. */
     add_products(rows, vectors, 1, 1, of_rows, weights, weights + PANEL * product->inputs,
                  product->inputs, sums);
     #pragma GCC unroll 8

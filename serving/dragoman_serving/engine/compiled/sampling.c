@@ -77,10 +77,12 @@ static int64_t find_panel(const float *tops, int64_t panels, float value)
     return first + __builtin_ctz(~below);
 }
 
-/* The id after `count` scores from `id` on that equal a value. */
-static int64_t end_of(const float *scores, int64_t id, float value, int64_t count)
+/* The id after the first `count` scores of a panel that equal a value. Ends with the panel, even if
+ * there are fewer, because of NaN. */
+static int64_t end_of(const float *scores, int64_t panel, float value, int64_t count)
 {
-    while (count > 0)
+    int64_t id = panel * PANEL;
+    while (count > 0 && id < (panel + 1) * PANEL)
         count -= scores[id++] == value;
     return id;
 }
@@ -102,7 +104,7 @@ static Place descend(const Field *field, int64_t wanted, float high, int64_t tak
         const int64_t panel = find_panel(tops, field->panels, score);
         tops[panel] = find_below(field->scores + panel * PANEL, score, &ties);
         if (taken + ties >= wanted)
-            return place_at(score, end_of(field->scores, panel * PANEL, score, wanted - taken));
+            return place_at(score, end_of(field->scores, panel, score, wanted - taken));
         taken += ties;
     }
 }
@@ -235,7 +237,7 @@ int64_t sample(const Searches *searches, const Constraints *constraints, double 
     Field field = {.scores = scores, .largest = scores + panels * PANEL, .panels = panels};
     field.most = largest_of(field.largest, panels);
     field.factor = (float)(1.0 / constraints->temperature);
-    if (field.most == -INFINITY)
+    if (!(field.most > -INFINITY)) /* a broken model may give NaN */
         return -1;
     Place end = place_at(-INFINITY, 0);
     if (constraints->top_k)
@@ -248,7 +250,7 @@ int64_t sample(const Searches *searches, const Constraints *constraints, double 
             return token;
         end = place_at(scores[token], token);
         whole = sum_panels(&field, end, sums);
-        if (whole < wanted)
+        if (!(whole >= wanted)) /* the sums may be NaN */
             return token;
         number = next_number(number);
     }
