@@ -117,7 +117,7 @@ def test_a_positional_head_is_right_in_one_twin(looker: Looker) -> None:
 def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> None:
     found = {probe.name: examine(looker, probe) for probe in probes()}
     make = found['"make" and the adjective after its object']
-    assert make.head == (5, 1)
+    assert make.head == (1, 0)
     # The page names three heads, by the evaluation half.
     (probe,) = (one for one in probes() if one.name == make.name)
     _, judged = halves(len(probe.cases), probe.twins)
@@ -125,17 +125,17 @@ def test_the_shipped_model_has_the_heads_that_the_page_names(looker: Looker) -> 
         np.mean([weigh(looker, some[one])[0] for one in judged], axis=0)
         for some in (probe.cases, probe.controls)
     )
-    for head, weight, control in (((5, 1), 0.57, 0.01), ((4, 1), 0.49, 0.01), ((1, 0), 0.47, 0.01)):
+    for head, weight, control in (((1, 0), 0.57, 0.02), ((5, 1), 0.53, 0.00), ((4, 1), 0.46, 0.01)):
         assert (cases[head], controls[head]) == pytest.approx((weight, control), abs=0.011)
     article = found["article and noun, past adjectives"]
     assert article.head == (2, 1)
-    assert article.weight == pytest.approx(0.88, abs=0.011)
+    assert article.weight == pytest.approx(0.90, abs=0.011)
     subject = found["verb and its subject, past another noun"]
     assert subject.head == (5, 2)
-    assert subject.right == 0.75
-    assert (subject.weight, subject.other) == pytest.approx((0.22, 0.10), abs=0.011)
+    assert subject.right == 0.875
+    assert (subject.weight, subject.other) == pytest.approx((0.27, 0.08), abs=0.011)
     it = found['"it" and its noun, by sense']
-    assert it.right == 0.6
+    assert it.right == 0.5
     assert it.weight == pytest.approx(it.other, abs=0.011)
 
 
