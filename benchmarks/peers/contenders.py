@@ -19,7 +19,7 @@ class LengthPenalties:
     """
 
     ours: float = 1.5
-    peer: float = 1.0
+    peer: float = 1.2
 
 
 @dataclass(frozen=True)
