@@ -313,7 +313,7 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
             "page.html",
             PAGE,
             [
-                "<title>Haus &amp; Garten</title>",
+                "<title>House &amp; Garten</title>",
                 '<p>Ich mag <a href="/cars?a=1&b=2">rote <b>Autos</b></a>.',
                 "&lt;script&gt;",
                 '<p class="notranslate">Dragoman stays <b>English</b>.</p>',
