@@ -292,7 +292,7 @@ def test_tags_in_plain_text_stay_in_every_protocol(
 
 
 PAGE = """<!DOCTYPE html>
-<html><head><title>House &amp; garden</title></head><body>
+<html><head><title>Dogs &amp; cats</title></head><body>
 <p>I like <a href="/cars?a=1&b=2">red <b>cars</b></a>. Write &lt;script&gt; here.</p>
 <p class="notranslate">Dragoman stays <b>English</b>.</p>
 <script>document.write("<b>I like red cars.</b>")</script>
@@ -313,7 +313,7 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
             "page.html",
             PAGE,
             [
-                "<title>House &amp; Garten</title>",
+                "<title>Hunde &amp; Katzen</title>",
                 '<p>Ich mag <a href="/cars?a=1&b=2">rote <b>Autos</b></a>.',
                 "&lt;script&gt;",
                 '<p class="notranslate">Dragoman stays <b>English</b>.</p>',

@@ -219,7 +219,7 @@ RULES: dict[str, Rule] = {
 """Rules by name."""
 
 _TURNS = (
-    # If there is no number, add another one in lower case.
+    # Most sentences have no number: the next rule takes its turn.
     *(other_number, lower_case, no_final_mark, placeholder, lower_case, copied, typographic),
     *(lower_case, no_final_mark, placeholder, lower_case, copied, emoji, no_text),
 )

@@ -181,24 +181,26 @@ def test_samples_depend_only_on_their_seed(translator: Translator) -> None:
     assert len(free) > 1
 
 
-def test_coverage_is_computed_from_attention(translator: Translator, tokenizer: Tokenizer) -> None:
-    """The test computes coverage from the weights of soft alignments, which are rounded."""
+def test_coverage_is_computed_from_attention(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test computes coverage from the weights of soft alignments."""
+    # A logarithm of a small weight needs more digits than a response has.
+    monkeypatch.setattr("dragoman_serving.scoring.alignment._DIGITS", 7)
     wanted: dict[str, Any] = {"num_return_sequences": 4, "return_alignments": "soft"}
     changed = 0
     for text in TEXTS:
         (plain,) = translate(translator, [text], **wanted)
         (found,) = translate(translator, [text], **wanted, coverage_penalty=2.0)
-        right, rounding = {}, {}
+        right = {}
         for one in (plain, *plain.others):
             assert one.assessment is not None
             weights = np.array(json.loads(str(one.assessment.alignment))["weights"])
             coverage = np.log(np.clip(weights.sum(axis=0), 1e-6, 1.0)).sum()
             right[one.text] = (one.score or 0.0) + 2.0 * coverage
-            most = len(weights) * 0.5e-4 / np.clip(weights.sum(axis=0), 1e-6, 1.0)
-            rounding[one.text] = 2.0 * most.sum()
         ranked = [one.text for one in (found, *found.others)]
         for one in (found, *found.others):
-            assert one.score == pytest.approx(right[one.text], abs=0.001 + rounding[one.text])
+            assert one.score == pytest.approx(right[one.text], abs=0.001)
         changed += ranked != [one.text for one in (plain, *plain.others)]
     assert changed
 
