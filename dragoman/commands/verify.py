@@ -35,10 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line per check; fail if one failed."""
+    from dragoman_export.checks import count_failed
     from dragoman_export.parity import verify
+    from dragoman_serving.engine.compiled.cpu import exact_int8_products
     from dragoman_training.text.parallel_text import read_directions
 
-    from dragoman.kernel.manifest import CheckedPrecision, Manifest
+    from dragoman.kernel.manifest import Manifest
 
     check_count("--sentences", arguments.sentences)
     manifest = Manifest.load(arguments.bundle)
@@ -48,14 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
         most = max(1, arguments.sentences // len(found))
         for src, tgt in found:
             texts += [(text, tgt.language) for text in src.texts[:most]]
-    failed: dict[CheckedPrecision, int] = {"fp32": 0, "int8": 0}
+    outcomes = []
     for outcome in verify(arguments.bundle, texts):
-        print(
-            f"{'ok  ' if outcome.passed else 'FAIL'}  {outcome.check}: {outcome.detail}", flush=True
-        )
-        failed[outcome.precision] += not outcome.passed
+        print(outcome, flush=True)
+        outcomes.append(outcome)
+    failed = count_failed(outcomes)
     if arguments.record:
-        manifest.record_checks(arguments.bundle, failed)
+        manifest.record_checks(arguments.bundle, failed, exact_int8_products())
     if number := sum(failed.values()):
         raise CheckFailed(f"{arguments.bundle}: {number} checks failed")
     return 0

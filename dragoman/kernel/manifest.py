@@ -28,6 +28,7 @@ FILE_NAME = "manifest.json"
 _FEWEST_CANDIDATES = 4
 MOST_LENGTH_PENALTY = 10.0
 _FAILED = "verify: failed checks in {}"
+_EXACT_INT8 = "verify: ONNX Runtime's 8-bit products exact"
 FEWEST_SENTENCE_TOKENS = 8
 
 Activation = Literal["relu", "silu", "gelu"]
@@ -305,10 +306,29 @@ class Manifest:
             recorded.write(bundle)
         return recorded
 
-    def record_checks(self, bundle: Path, failed: Mapping[CheckedPrecision, int]) -> Manifest:
-        """Record the number of failed checks for each precision; see `record`."""
+    def record_checks(
+        self, bundle: Path, failed: Mapping[CheckedPrecision, int], exact_int8: bool
+    ) -> Manifest:
+        """Record the number of failed checks for each precision, and the kind of CPU.
+
+        Args:
+            bundle: folder of the bundle.
+            failed: number of failed checks.
+            exact_int8: whether ONNX Runtime's 8-bit products are exact on the CPU of the checks;
+                elsewhere its int8 graphs cannot be checked.
+
+        Raises:
+            UsageError: the bundle cannot be written.
+        """
         counts = {_FAILED.format(precision): float(number) for precision, number in failed.items()}
-        return self.record(bundle, {"verify: failed checks": sum(counts.values()), **counts})
+        total = {"verify: failed checks": sum(counts.values()), _EXACT_INT8: float(exact_int8)}
+        return self.record(bundle, {**total, **counts})
+
+    @property
+    def checked_with_exact_int8(self) -> bool | None:
+        """The kind of CPU of the recorded checks, see `record_checks`; None: not recorded."""
+        recorded = self.measured.get(_EXACT_INT8)
+        return None if recorded is None else bool(recorded)
 
     def failed_checks(self, precision: CheckedPrecision) -> int:
         """Returns the recorded number of failed checks of a precision."""

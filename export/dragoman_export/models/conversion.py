@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_training.marian.hub import Fetched, Hub, Told
 from dragoman_training.marian.importing import FILES, import_marian
 from dragoman_training.marian.languages import Languages
 from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WEIGHTS
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import CheckedPrecision, Manifest, sha256
+from dragoman.kernel.manifest import Manifest, sha256
 from dragoman_export.bundle import export_bundle
-from dragoman_export.checks import Outcome
+from dragoman_export.checks import Outcome, count_failed
 from dragoman_export.graph_checks import digest, digest_outcome, fp32_tokens, verify_graphs
 from dragoman_export.models.model_cache import CachedModel, ModelCache, ModelRecord
 from dragoman_export.models.model_source import ModelSource
@@ -38,12 +39,14 @@ class Converter:
         told: called with the progress of downloads.
         offline: download nothing.
         languages: of the model, if its files do not state them.
+        exact: whether ONNX Runtime's 8-bit products are exact on this CPU.
     """
 
     cache: ModelCache
     told: Told
     offline: bool = False
     languages: Languages = field(default_factory=Languages)
+    exact: bool = field(default_factory=exact_int8_products)
 
     def bundle(self, source: ModelSource) -> Path:
         """The checked bundle of a source; it is made if it does not exist.
@@ -61,6 +64,8 @@ class Converter:
             found = self.cache.find(source)
             if found is None or self._is_outdated(source, found):
                 found = self._made(source)
+            else:
+                self._check_for_this_cpu(found)
         return found.bundle
 
     def add(self, source: ModelSource) -> Path:
@@ -76,7 +81,17 @@ class Converter:
             named = self.languages != Languages()
             if found is None or named or self._has_changed(source, found):
                 found = self._made(source)
+            else:
+                self._check_for_this_cpu(found)
         return found.bundle
+
+    def _check_for_this_cpu(self, model: CachedModel) -> None:
+        """Repeat the checks of a cached model if they were made on another kind of CPU."""
+        if Manifest.read(model.bundle).checked_with_exact_int8 != self.exact:
+            log.info(
+                "%s: was checked on another kind of CPU; checking it again", model.record.model
+            )
+            verify_cached(model, self.exact).log(model.record.model)
 
     def _has_changed(self, source: ModelSource, found: CachedModel) -> bool:
         if source.kind != "hub":
@@ -121,7 +136,7 @@ class Converter:
                 name = source.name if source.kind == "hub" else None
                 import_marian(folder, checkpoint, self.languages, name)
             manifest = export_bundle(checkpoint, bundle, "fp16")
-            report = check(bundle)
+            report = check(bundle, self.exact)
             report.record(manifest, bundle)
             report.log(str(source))
             record = ModelRecord(
@@ -142,40 +157,40 @@ class Report:
     Attributes:
         reference: what it was compared with.
         fp32_tokens: digest of what its graphs translate in fp32.
+        exact: whether ONNX Runtime's 8-bit products were exact.
     """
 
     outcomes: tuple[Outcome, ...]
     reference: str
     fp32_tokens: str
+    exact: bool
 
     @property
     def failures(self) -> list[Outcome]:
         """The checks that failed."""
-        return [outcome for outcome in self.outcomes if not outcome.passed]
+        return [outcome for outcome in self.outcomes if outcome.failed]
 
     def record(self, manifest: Manifest, bundle: Path) -> None:
         """Write the outcome into the bundle's manifest; loading uses it to choose precisions."""
-        failed: dict[CheckedPrecision, int] = {"fp32": 0, "int8": 0}
-        for outcome in self.failures:
-            failed[outcome.precision] += 1
-        manifest.record_checks(bundle, failed)
+        manifest.record_checks(bundle, count_failed(self.outcomes), self.exact)
 
     def log(self, name: str) -> None:
         """Log the outcome."""
         for outcome in self.failures:
             log.warning("%s: check failed: %s: %s", name, outcome.check, outcome.detail)
-        passed = len(self.outcomes) - len(self.failures)
+        passed = [outcome.passed for outcome in self.outcomes if outcome.passed is not None]
         log.info(
             "%s: %d of %d checks passed, against %s",
-            *(name, passed, len(self.outcomes), self.reference),
+            *(name, sum(passed), len(passed), self.reference),
         )
 
 
-def check(bundle: Path, recorded: str | None = None) -> Report:
+def check(bundle: Path, exact: bool, recorded: str | None = None) -> Report:
     """Compare a bundle with PyTorch if it is installed, else its graphs with each other.
 
     Args:
         bundle: folder of the bundle.
+        exact: whether ONNX Runtime's 8-bit products are exact on this CPU.
         recorded: earlier digest of what its graphs translate in fp32, if known.
 
     Raises:
@@ -189,24 +204,24 @@ def check(bundle: Path, recorded: str | None = None) -> Report:
     sources = [ids for ids in sources if len(ids) <= most]
     tokens = fp32_tokens(bundle, manifest, sources)
     if find_spec("torch") is None:
-        outcomes, reference = verify_graphs(bundle, manifest, sources, tokens), GRAPHS
+        outcomes, reference = verify_graphs(bundle, manifest, sources, tokens, exact), GRAPHS
     else:
         from dragoman_export.parity import verify
 
-        outcomes, reference = verify(bundle, texts[:_WITH_PYTORCH]), PYTORCH
+        outcomes, reference = verify(bundle, texts[:_WITH_PYTORCH], exact), PYTORCH
     found = list(outcomes)
     if recorded is not None:
         found.append(digest_outcome(tokens, recorded))
-    return Report(tuple(found), reference, digest(tokens))
+    return Report(tuple(found), reference, digest(tokens), exact)
 
 
-def verify_cached(model: CachedModel) -> Report:
-    """Check a cached model again, and record the outcome.
+def verify_cached(model: CachedModel, exact: bool) -> Report:
+    """Check a cached model again, and record the outcome; see `check`.
 
     Raises:
         UsageError: it is damaged.
     """
-    report = check(model.bundle, model.record.fp32_tokens)
+    report = check(model.bundle, exact, model.record.fp32_tokens)
     report.record(Manifest.read(model.bundle), model.bundle)  # `check` has checked its files
     return report
 

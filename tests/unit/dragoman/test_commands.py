@@ -14,6 +14,7 @@ import dragoman_client
 import pytest
 from dragoman_client import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
+from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_serving.launch import launcher, stop_signals
 
 from dragoman.cli import COMMANDS, GROUPS, main
@@ -126,14 +127,19 @@ def test_an_unwritable_result_of_evaluate_is_reported_in_one_line(
 
 
 def test_verify_prints_each_check_and_passes(
-    text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+    text: Path, random_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["verify", str(random_bundle), "--data-dir", str(text), "--test", "held"]
+    bundle = shutil.copytree(random_bundle, tmp_path / "bundle")
+    words = ["verify", str(bundle), "--data-dir", str(text), "--test", "held"]
     assert main([*words, "--record"]) == 0
-    assert Manifest.load(random_bundle).measured["verify: failed checks"] == 0.0
+    recorded = Manifest.load(bundle)
+    assert recorded.measured["verify: failed checks"] == 0.0
+    assert recorded.checked_with_exact_int8 == exact_int8_products()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 32
-    assert all(line.startswith("ok ") for line in lines)
+    skipped = [line for line in lines if not line.startswith("ok ")]
+    assert len(skipped) == (0 if exact_int8_products() else 4)
+    assert all(line.startswith("skip") and "not comparable on this CPU" in line for line in skipped)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def has_instruction_set(name: str, cpuinfo: Path = _CPUINFO) -> bool:
 def exact_int8_products(cpuinfo: Path = _CPUINFO) -> bool:
     """Whether ONNX Runtime's 8-bit products are exact on this CPU.
 
-    Without such instructions, it sums pairs of products in 16 bits on x86, where they saturate.
+    Without such instructions, it sums pairs of products in 16 bits on x86, where they saturate. The
+    compiled library's products are exact on every CPU.
 
     Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
     """

@@ -21,6 +21,7 @@ from dragoman_export.models.conversion import GRAPHS, PYTORCH, Converter, check
 from dragoman_export.models.model_cache import CachedModel, ModelCache
 from dragoman_export.models.model_source import find_sources, one_source
 from dragoman_serving.engine.settings import EngineSettings
+from dragoman_serving.models.loading import choose_layout
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_training.marian.languages import Languages
@@ -33,6 +34,7 @@ from dragoman.kernel.manifest import Manifest, digests
 from studies.made_up_text import write_sentences
 from tests.marian_hub import COMMIT, MODEL, WEIGHTS, MarianHub
 from tests.marian_models import MarianModel, write_marian
+from tests.saturation import saturate
 
 KEY = MODEL.replace("/", "--")
 
@@ -291,12 +293,18 @@ def test_languages_may_be_given(original: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("graph", "precisions"),
-    [("encoder_int8", {"int8"}), ("decoder_int8", {"int8"}), ("score", {"fp32"})],
+    ("graph", "exact", "precisions"),
+    [
+        ("encoder_int8", True, {"int8"}),
+        ("decoder_int8", True, {"int8"}),
+        ("decoder_int8", False, set()),
+        ("score", False, {"fp32"}),
+    ],
 )
 @pytest.mark.parametrize("reference", [PYTORCH, GRAPHS])
 def test_a_wrong_graph_fails_the_check_of_its_precision(
     graph: str,
+    exact: bool,
     precisions: set[str],
     reference: str,
     cache: ModelCache,
@@ -305,9 +313,39 @@ def test_a_wrong_graph_fails_the_check_of_its_precision(
     if reference == GRAPHS:
         monkeypatch.setattr(conversion, "find_spec", lambda name: None)
     spoil(the_one(cache).bundle, graph)
-    report = check(the_one(cache).bundle)
+    report = check(the_one(cache).bundle, exact)
     assert report.reference == reference
     assert {outcome.precision for outcome in report.failures} == precisions
+
+
+@pytest.mark.parametrize("reference", [PYTORCH, GRAPHS])
+def test_a_cached_models_checks_are_repeated_on_another_kind_of_cpu(
+    reference: str,
+    cache: ModelCache,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where ONNX Runtime's products saturate, the compiled library still serves int8."""
+    if reference == GRAPHS:
+        monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    caplog.set_level("INFO")
+    (source,) = find_sources(MODEL)
+    saturate(the_one(cache).bundle)
+    checked_exact = Manifest.load(the_one(cache).bundle).checked_with_exact_int8
+    assert checked_exact is not None
+    for exact in (not checked_exact, checked_exact, False):
+        on_cpu = replace(converter(cache, offline=True), exact=exact)
+        caplog.clear()
+        bundle = on_cpu.bundle(source)
+        repeated = "was checked on another kind of CPU; checking it again" in caplog.text
+        manifest = Manifest.load(bundle)
+        assert repeated == (exact != checked_exact)
+        assert manifest.checked_with_exact_int8 == exact
+        if repeated:
+            assert (manifest.failed_checks("int8") > 0) == exact
+            assert manifest.failed_checks("fp32") == 0
+        checked_exact = exact
+    assert choose_layout(EngineSettings(), bundle, manifest).precision == "int8"
 
 
 def test_verification_detects_graphs_with_other_translations(
