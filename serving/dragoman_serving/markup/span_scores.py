@@ -1,6 +1,6 @@
 """Scores of the spans and gaps of a translation at which a code may be placed.
 
-A score is linear in a few features; `studies/markup_weights.py` fits the weights. Spans are of
+A score is linear in a few features; `lab/markup/weights.py` fits the weights. Spans are of
 units: `[b, e]` are the first and the last unit of a span, both included, and gap `k` lies before
 unit `k`.
 """
