@@ -1,21 +1,17 @@
 """Draws the figures of docs/attention.md, each with one `dragoman attention` command.
 
-Run from the project's folder:
-
-    python -m lab.attention.figures
-
 The same model on the same kind of machine gives the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from dragoman.cli import main as dragoman
-from lab.console import progress
+from lab.measurement import BUNDLE, option, program, progress
 
-SHIPPED = Path("model_repository/translate/1/bundle")
 _ANIMAL = "The animal didn't cross the street because it was too tired."
 _TIER = "Das Tier überquerte die Straße nicht, weil es zu müde war."
 _MAKE = "They make the lives of many people difficult."
@@ -61,12 +57,13 @@ FIGURES: dict[str, tuple[str, ...]] = {
 """Arguments of the command for each file, without the model and the file."""
 
 
-def main() -> None:
+@program(
+    BUNDLE,
+    option("--out", type=Path, default=Path("docs/images"), help="folder (default: docs/images)"),
+    measures=False,
+)
+def main(arguments: argparse.Namespace) -> None:
     """Draw all of them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bundle", type=Path, default=SHIPPED)
-    parser.add_argument("--out", type=Path, default=Path("docs/images"), help="folder")
-    arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     with progress(len(FIGURES)) as advance:
         for name, words in FIGURES.items():
@@ -77,4 +74,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,5 @@
 """What a model's attention heads do: by position on real text, by meaning in made-up sentences.
 
-Run from the project's folder:
-
-    python -m lab.attention.heads --data-dir CORPORA
-
 For each head, the first tables show the average distribution of its attention over the sentences of
 a held-out text, in every direction of the model. The last table shows for each probe
 (`lab/attention/head_probes.py`) which encoder head is best at attending to the right word rather
@@ -14,7 +10,7 @@ one of two dozen heads does well on a few sentences by luck.
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,10 +24,18 @@ from dragoman_training.text.parallel_text import read_directions
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from lab.attention.head_probes import Case, Probe, probes
-from lab.console import Advance, positive, progress
+from lab.measurement import (
+    BUNDLE,
+    DATA_DIR,
+    Advance,
+    Results,
+    number,
+    option,
+    program,
+    progress,
+)
 from lab.report import markdown_table
 
-SHIPPED = Path("model_repository/translate/1/bundle")
 _WORDS_FROM = 1
 """Index of the first word; the source's first token is the tag."""
 Floats = npt.NDArray[np.float64]
@@ -78,19 +82,15 @@ class Looker:
         ]
 
 
-def main() -> None:
+@program(
+    DATA_DIR,
+    BUNDLE,
+    option("--text", default="tatoeba-en-de/valid"),
+    number("--sentences", 500, "a direction"),
+)
+def main(arguments: argparse.Namespace) -> Results:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--bundle", type=Path, default=SHIPPED)
-    parser.add_argument("--text", default="tatoeba-en-de/valid")
-    parser.add_argument("--sentences", type=positive, default=500, help="a direction")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
-    try:
-        looker = Looker(arguments.bundle)
-    except UsageError as error:
-        parser.error(str(error))
+    looker = Looker(arguments.bundle)
     known = looker.manifest.all_directions
     directions = read_directions(arguments.data_dir / arguments.text, known, arguments.sentences)
     pairs = [
@@ -104,10 +104,8 @@ def main() -> None:
     for one in habits:
         print(markdown_table([one.kind, *one.shares], rows_of(one)), end="\n\n")
     print(markdown_table(list(FINDING_COLUMNS), [finding.row for finding in found]))
-    if arguments.json:
-        told = {one.kind: {n: v.tolist() for n, v in one.shares.items()} for one in habits}
-        told["probes"] = {one.name: asdict(one) for one in found}
-        arguments.json.write_text(json.dumps(told, indent=1))
+    shares = {one.kind: {n: v.tolist() for n, v in one.shares.items()} for one in habits}
+    return {"heads": shares, "probes": {one.name: asdict(one) for one in found}}
 
 
 def measure(
@@ -295,4 +293,4 @@ def _places(looker: Looker, case: Case, word: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,26 +1,22 @@
 """The cost of each option for each row and step, in the compiled code.
 
-Run from the project's folder on an otherwise idle machine:
-
-    python -m lab.engine.constraints [--rounds N] [--json FILE]
-
 It measures the shipped model on real sentences, and the base size with random weights and sources,
 on one core with 32 rows. All translations have the same number of tokens, since the end symbol is
 not in the vocabulary. So a search has the same number of rows and steps with an option and without,
-which `lab.engine.options` does not guarantee. The time is from the first step to the last
-result. Rounds alternate between a search with an option and the plain search of the same width; the
-result is the speed relative to the plain search.
+which `lab.engine.options` does not guarantee. The time is from the first step to the last result.
+Rounds alternate between a search with an option and the plain search of the same width; the result
+is the speed relative to the plain search.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +31,10 @@ from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.request.suppression import suppressed_words
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
-from lab.conditions import close
-from lab.console import positive, progress
+from lab.measurement import SHIPPED, Results, alternate, number, program, progress, ratios
 from lab.peers.base_model import BASE, write_random_bundle
-from lab.report import markdown_table, spread
+from lab.report import markdown_table, search_name, spread
 
-SHIPPED = Path("model_repository/translate/1/bundle")
 SENTENCES = Path("tests/digests/sentences.txt")
 ROWS = 32
 SHIPPED_TOKENS, BASE_TOKENS = 12, 32
@@ -58,6 +52,15 @@ class Case:
     constraints: Constraints | None = None
     token_scores: bool = False
     alignment: bool = False
+
+    @property
+    def options(self) -> SearchOptions:
+        """The search's options."""
+        return SearchOptions(
+            *(self.width, 0.6, 1, self.constraints),
+            token_scores=self.token_scores,
+            alignment=self.alignment,
+        )
 
 
 def cases(vocabulary: Sequence[str]) -> list[Case]:
@@ -85,43 +88,48 @@ def cases(vocabulary: Sequence[str]) -> list[Case]:
     }
     scored = Constraints(scored=True)
     return [
-        *(Case(name, 4, one) for name, one in {**both, **beam}.items()),
+        *(Case(name, 4, constraints) for name, constraints in {**both, **beam}.items()),
         Case("token scores", 4, token_scores=True),
         Case("alignment", 4, alignment=True),
-        *(Case(name, 1, one) for name, one in both.items()),
-        *(Case(name, 1, Constraints(sampling=one)) for name, one in sampling.items()),
+        *(Case(name, 1, constraints) for name, constraints in both.items()),
+        *(Case(name, 1, Constraints(sampling=options)) for name, options in sampling.items()),
         Case("token scores", 1, scored, token_scores=True),
         Case("alignment", 1, alignment=True),
     ]
 
 
-class _Bench:
+class Bench:
+    """A model on one core, whose translations all have the same number of tokens."""
+
     def __init__(self, bundle: Path, sources: Sequence[Sequence[int]], tokens: int) -> None:
+        """Load a bundle.
+
+        Args:
+            bundle: its folder.
+            sources: token ids of the sentences.
+            tokens: number of tokens of each translation.
+        """
         manifest = Manifest.load(bundle)
         if manifest.alignment is None:
             manifest = replace(manifest, alignment=_HEADS)
-        self.vocab_size = manifest.dimensions.vocab_size
+        self.manifest, self.sources, self._tokens = manifest, sources, tokens
         self._network = NativeNetwork(bundle, manifest)
         self._never = replace(manifest.special_ids, end=-1)
-        self._sources, self._tokens = sources, tokens
 
-    def run_s(self, case: Case) -> float:
-        options = SearchOptions(
-            *(case.width, 0.6, 1, case.constraints),
-            token_scores=case.token_scores,
-            alignment=case.alignment,
-        )
-        sources = self._sources[: ROWS // case.width]
+    def run_s(self, options: SearchOptions, sentences: int, first: int = 0) -> tuple[float, float]:
+        """Seconds to translate this many sentences at once: of all steps, and with the encoder."""
+        sources = self.sources[first : first + sentences]
         jobs = [Job(Sentence(tuple(src_ids), self._tokens, options)) for src_ids in sources]
-        decoding = self._network.begin(case.width, self._never, len(jobs))
+        begin_s = time.perf_counter()
+        decoding = self._network.begin(options.beam_width, self._never, len(jobs))
         batch = Batch(decoding, Statistics(), PaceMeter(1))
         batch.join(jobs, alone=False)
-        begin_s = time.perf_counter()
+        joined_s = time.perf_counter()
         while batch.jobs:
             batch.step(alone=False)
-        elapsed_s = time.perf_counter() - begin_s
+        end_s = time.perf_counter()
         assert all(len(job.future.result().ids) == self._tokens for job in jobs)
-        return elapsed_s
+        return end_s - joined_s, end_s - begin_s
 
 
 def real_sources() -> list[list[int]]:
@@ -132,56 +140,48 @@ def real_sources() -> list[list[int]]:
     return [ids for ids in sources if abs(len(ids) - SHIPPED_TOKENS) <= 2][:ROWS]
 
 
-def random_sources(vocab_size: int) -> list[list[int]]:
+def any_sources(vocab_size: int) -> list[list[int]]:
     """Any tokens."""
-    found: list[list[int]] = (
-        np.random.default_rng(0).integers(20, vocab_size, (ROWS, BASE_TOKENS)).tolist()
-    )
-    return found
+    ids = np.random.default_rng(0).integers(20, vocab_size, (ROWS, BASE_TOKENS))
+    return [row.tolist() for row in ids]
 
 
-def main() -> None:
+@program(number("--rounds", 9))
+def main(arguments: argparse.Namespace) -> Results:
     """Measure and print."""
-    load_1min = os.getloadavg()[0]
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=positive, default=9)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
     vocabulary = Manifest.load(SHIPPED).open_tokenizer(SHIPPED).target.vocabulary
-    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    results: dict[tuple[str, int], dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder, progress(2 * len(cases(vocabulary))) as advance:
         base = write_random_bundle(Path(folder))
         benches = {
-            "shipped": _Bench(SHIPPED, real_sources(), SHIPPED_TOKENS),
-            "base": _Bench(base, random_sources(BASE.vocab_size), BASE_TOKENS),
+            "shipped": Bench(SHIPPED, real_sources(), SHIPPED_TOKENS),
+            "base": Bench(base, any_sources(BASE.vocab_size), BASE_TOKENS),
         }
         for model, bench in benches.items():
-            of_size = (*vocabulary, *[""] * bench.vocab_size)[: bench.vocab_size]
-            for case in cases(of_size):
-                plain = Case("plain", case.width)
-                bench.run_s(plain), bench.run_s(case)  # warm up, so that memory is allocated
-                pairs = [(bench.run_s(plain), bench.run_s(case)) for _ in range(arguments.rounds)]
-                ratios = [plain_s / case_s for plain_s, case_s in pairs]
-                found.setdefault((case.name, case.width), {})[model] = ratios
+            vocab_size = bench.manifest.dimensions.vocab_size
+            for case in cases((*vocabulary, *[""] * vocab_size)[:vocab_size]):
+                both = {"plain": Case("plain", case.width), "option": case}
+                runs = {
+                    name: partial(bench.run_s, each.options, ROWS // each.width)
+                    for name, each in both.items()
+                }
+                taken = alternate(runs, arguments.rounds, warm_up=1)
+                plain, option = ([steps_s for steps_s, _ in taken[name]] for name in both)
+                results.setdefault((case.name, case.width), {})[model] = ratios(plain, option)
                 advance(case.name)
     rows = [
-        (name, "greedy" if width == 1 else f"beam {width}", *map(spread, by_model.values()))
-        for (name, width), by_model in found.items()
+        (name, search_name(width), *map(spread, by_model.values()))
+        for (name, width), by_model in results.items()
     ]
     print(f"{choose_instruction_set()}, speed over that of the plain search:\n")
     print(markdown_table(("option", "beside", "shipped", "base"), rows))
-    results = [
-        {"option": name, "beam_width": width, "ratios": by_model}
-        for (name, width), by_model in found.items()
-    ]
-    close(
-        "lab.engine.constraints",
-        sys.argv[1:],
-        load_1min,
-        {"results": results},
-        arguments.json,
-    )
+    return {
+        "results": [
+            {"option": name, "beam_width": width, "ratios": by_model}
+            for (name, width), by_model in results.items()
+        ]
+    }
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,5 @@
 """Where the time of one decoder step goes, and how far it is from the machine's limits.
 
-Run from the project's folder on an otherwise idle machine:
-
-    python -m lab.engine.step
-
 It measures the base size with random weights and the shipped model, with the native runtime, on one
 core: the time of each kind of work in the compiled code, Python's share in the engine, and the same
 step on ONNX Runtime, in int8 too. The limits are measured in the same run: memory bandwidth by
@@ -13,7 +9,7 @@ reading a large array, 8-bit arithmetic by one large product in ONNX Runtime.
 from __future__ import annotations
 
 import argparse
-import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,10 +34,10 @@ from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from onnx import TensorProto, helper, numpy_helper
 
 from dragoman.kernel.manifest import Dimensions, Manifest
+from lab.measurement import BUNDLE, Results, program, seconds
 from lab.peers.base_model import write_random_bundle
 from lab.report import markdown_table
 
-SHIPPED = Path("model_repository/translate/1/bundle")
 SRC_TOKENS, POSITION = 32, 16
 _RUNS = 60
 _ORDER = (*SECTIONS[:-1], "rest")
@@ -102,12 +98,7 @@ class _StepBench:
 
 
 def _mean_step_ms(batch: Batch) -> float:
-    taken_s = []
-    for _ in range(_RUNS):
-        begin = time.perf_counter()
-        batch.step(alone=False)
-        taken_s.append(time.perf_counter() - begin)
-    return 1e3 * statistics.fmean(taken_s)
+    return 1e3 / _RUNS * sum(seconds(lambda: batch.step(alone=False)) for _ in range(_RUNS))
 
 
 def step_weights(sizes: Dimensions) -> int:
@@ -151,12 +142,7 @@ def int8_gmac_per_s() -> float:
 
 
 def _fastest_s(run: Callable[[], object], times: int = 20) -> float:
-    taken = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - begin)
-    return min(taken)
+    return min(seconds(run) for _ in range(times))
 
 
 def report(name: str, bench: _StepBench, rows: int, limits: tuple[float, float]) -> list[str]:
@@ -173,11 +159,9 @@ def report(name: str, bench: _StepBench, rows: int, limits: tuple[float, float])
     ]
 
 
-def main() -> None:
+@program(BUNDLE)
+def main(arguments: argparse.Namespace) -> Results:
     """Print the limits and a table."""
-    parser = argparse.ArgumentParser(prog="python -m lab.engine.step", description=__doc__)
-    parser.add_argument("--bundle", type=Path, default=SHIPPED, help=f"default: {SHIPPED}")
-    arguments = parser.parse_args()
     limits = memory_gb_per_s(), int8_gmac_per_s()
     print(f"One core: {limits[0]:.1f} GB/s from memory, {limits[1]:.0f} 8-bit GMAC/s.\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +177,8 @@ def main() -> None:
     limits_head = ("limit ms", "compiled over limit", "on ONNX Runtime ms")
     head = ["model", "rows", "step ms", *_ORDER, "Python", *limits_head]
     print(markdown_table(head, lines))
+    return {"limits": limits, "rows": [dict(zip(head, line, strict=True)) for line in lines]}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

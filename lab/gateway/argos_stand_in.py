@@ -1,14 +1,11 @@
 """A replacement for Argos Translate in LibreTranslate's server.
 
 The server is a separate, unmodified program in its own environment. It imports Argos Translate; a
-`sitecustomize.py` makes it import this module instead. Environment variables select one of three
+`sitecustomize.py` makes it import this module instead. Environment variables select one of two
 ways to translate:
 
 - As Argos Translate does: CTranslate2 in this process, one text at a time.
 - By our engine: a request to Triton over HTTP, in the requesting thread.
-- By one of `made_up_translators`.
-
-HTML is parsed by Argos Translate's own module `tags` and by argos-translate-files.
 """
 
 from __future__ import annotations
@@ -30,8 +27,6 @@ MODEL, TOKENIZER = "DRAGOMAN_BENCHMARK_CTRANSLATE2", "DRAGOMAN_BENCHMARK_TOKENIZ
 """Environment variables with a model's folder and its vocabulary's file."""
 LENGTH_PENALTY = "DRAGOMAN_BENCHMARK_LENGTH_PENALTY"
 """Environment variable with the length penalty of CTranslate2's search."""
-MADE_UP = "DRAGOMAN_BENCHMARK_MADE_UP"
-"""Environment variable with the name of a translator of `made_up_translators`."""
 _END = "</s>"
 _PATH = "/v2/models/translate/generate"
 _NAMES = {"en": "English", "de": "German", "fr": "French"}
@@ -58,17 +53,8 @@ class Translation:
 
     def translate(self, text: str) -> str:
         """A translation."""
-        if MADE_UP in os.environ:
-            return _made_up(text)
         translate = _by_ctranslate2 if MODEL in os.environ else _by_triton
         return translate(text, self._src, self._tgt)
-
-
-def _made_up(text: str) -> str:
-    # The module is beside this file; our packages are not importable in the other server's process.
-    from made_up_translators import TRANSLATORS  # type: ignore[import-not-found]
-
-    return str(TRANSLATORS[os.environ[MADE_UP]](text))
 
 
 def _by_triton(text: str, src: str, tgt: str) -> str:

@@ -1,125 +1,115 @@
 """The gateway compared with LibreTranslate's own server, over the same engine.
 
-LibreTranslate's server runs as a separate program, from its own environment. Run from the project's
-folder on an otherwise idle machine:
-
-    python -m lab.gateway.libretranslate --environment FOLDER --texts FILE
-
-LibreTranslate is installed in FOLDER unless it is there. Its translator is `argos_stand_in`. It
-either translates as Argos Translate does (CTranslate2, the weights of the shipped model in int8,
-one text at a time), or asks the same Triton as the gateway. The cache is off on both sides.
+LibreTranslate's server runs as a separate program, from its own environment. It is installed in the
+folder `--environment` unless it is there. Its translator is `argos_stand_in`. It either translates
+as Argos Translate does (CTranslate2, the weights of the shipped model in int8, one text at a time),
+or asks the same Triton as the gateway. The cache is off on both sides.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import statistics
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dragoman_load_test.texts import read_texts
-
 from dragoman.kernel.manifest import Manifest
-from lab.conditions import close
-from lab.console import positive, progress
 from lab.gateway import argos_stand_in
 from lab.gateway.libretranslate_server import libretranslate, make_environment
-from lab.gateway.raw_http import Run, post, run_load
-from lab.gateway.running import REPOSITORY, running
-from lab.peers.ctranslate2_model import convert
+from lab.gateway.raw_http import Run, distinct_texts, post, rotated, run_load
+from lab.measurement import (
+    SHIPPED,
+    TEXTS,
+    Results,
+    alternate,
+    number,
+    option,
+    positive,
+    program,
+    progress,
+    ratios,
+)
+from lab.peers.processes import converted
 from lab.report import markdown_table, spread
+from lab.servers import running
 
-_MODULE = "lab.gateway.libretranslate"
-_WARM_UP_S = 0.7
-_BUNDLE = REPOSITORY / "translate" / "1" / "bundle"
+_GATEWAY = "the gateway"
 
 
 def measure(
-    urls: Sequence[str], texts: Sequence[str], clients: int, seconds: float, rounds: int
-) -> list[list[Run]]:
+    urls: dict[str, str], texts: Sequence[str], clients: int, seconds: float, rounds: int
+) -> dict[str, list[Run]]:
     """Runs of each server; in each round, the servers ran one after the other."""
-    found: list[list[Run]] = [[] for _ in urls]
-    for number in range(rounds):
-        begin = number * len(texts) // rounds
-        of_round = [*texts[begin:], *texts[:begin]]
-        for runs, url in zip(found, urls, strict=True):
-            requests = [
-                post(f"{url}/translate", {"q": text, "source": "en", "target": "de"})
-                for text in of_round
-            ]
-            runs.append(run_load(url, requests, clients, _WARM_UP_S, seconds))
-    return found
+    results: dict[str, list[Run]] = {name: [] for name in urls}
+    for turn in range(rounds):
+        of_round = rotated(texts, turn, rounds)
+        runs = {}
+        for name, url in urls.items():
+            bodies = ({"q": text, "source": "en", "target": "de"} for text in of_round)
+            requests = [post(f"{url}/translate", body) for body in bodies]
+            runs[name] = partial(run_load, url, requests, clients, seconds)
+        for name, (run,) in alternate(runs, 1).items():
+            results[name].append(run)
+    return results
 
 
-def main() -> None:
+@program(
+    option("--environment", type=Path, required=True, help="of LibreTranslate"),
+    TEXTS,
+    option("--isa", help="instruction set of CTranslate2, such as AVX512"),
+    option("--threads", type=positive, nargs="+", default=[4, 32]),
+    option("--clients", type=positive, nargs="+", default=[1, 8, 32, 128]),
+    number("--rounds", 3),
+    number("--seconds", 3, "of each run"),
+)
+def main(arguments: argparse.Namespace) -> Results:
     """Print the table."""
-    load_1min = os.getloadavg()[0]
-    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
-    parser.add_argument("--environment", type=Path, required=True, help="of LibreTranslate")
-    parser.add_argument("--texts", type=Path, required=True, help="one text per line; may be .gz")
-    parser.add_argument("--isa", help="instruction set of CTranslate2, such as AVX512")
-    parser.add_argument("--threads", type=positive, nargs="+", default=[4, 32])
-    parser.add_argument("--clients", type=positive, nargs="+", default=[1, 8, 32, 128])
-    parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
-    parser.add_argument("--seconds", type=positive, default=3, help="of each run (default: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
-    arguments = parser.parse_args()
     make_environment(arguments.environment)
-    texts = list(dict.fromkeys(one for one in read_texts(arguments.texts) if len(one) < 300))
+    texts = distinct_texts(arguments.texts)
     lines, results = [], []
     with contextlib.ExitStack() as stack:
         servers = stack.enter_context(running())
-        model = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "model"
-        convert(_BUNDLE, model)
         translators = {
             "CTranslate2": {
-                argos_stand_in.MODEL: str(model),
-                argos_stand_in.TOKENIZER: str(_BUNDLE / "tokenizer.model"),
-                argos_stand_in.LENGTH_PENALTY: str(Manifest.read(_BUNDLE).limits.length_penalty),
+                argos_stand_in.MODEL: str(stack.enter_context(converted(SHIPPED))),
+                argos_stand_in.TOKENIZER: str(SHIPPED.resolve() / "tokenizer.model"),
+                argos_stand_in.LENGTH_PENALTY: str(Manifest.read(SHIPPED).limits.length_penalty),
                 # By default it chooses AVX2 on some CPUs where this is faster.
                 **({"CT2_FORCE_CPU_ISA": arguments.isa} if arguments.isa else {}),
             },
             "our engine": {argos_stand_in.TRITON: urlsplit(servers.triton).netloc},
         }
-        names = ["the gateway"]
-        urls = [servers.gateway]
+        urls = {_GATEWAY: servers.gateway}
         for name, variables in translators.items():
             for threads in arguments.threads:
-                names.append(f"LibreTranslate over {name}, {threads} threads")
                 other = libretranslate(arguments.environment, threads, variables)
-                urls.append(stack.enter_context(other))
+                title = f"LibreTranslate over {name}, {threads} threads"
+                urls[title] = stack.enter_context(other)
         advance = stack.enter_context(progress(len(arguments.clients)))
         for clients in arguments.clients:
-            found = measure(urls, texts, clients, arguments.seconds, arguments.rounds)
-            for name, runs in zip(names, found, strict=True):
-                ratios = [
-                    ours.requests_per_s / theirs.requests_per_s
-                    for ours, theirs in zip(found[0], runs, strict=True)
+            measured = measure(urls, texts, clients, arguments.seconds, arguments.rounds)
+            speeds = {name: [run.requests_per_s for run in runs] for name, runs in measured.items()}
+            for name, runs in measured.items():
+                ratio = spread(ratios(speeds[_GATEWAY], speeds[name])) if name != _GATEWAY else ""
+                figures = (f"{statistics.median(speeds[name]):.0f}", ratio)
+                times = [
+                    statistics.median(getattr(run, of_run) for run in runs)
+                    for of_run in ("p50_ms", "p99_ms")
                 ]
-                lines.append(
-                    [
-                        name,
-                        str(clients),
-                        f"{statistics.median(run.requests_per_s for run in runs):.0f}",
-                        "" if runs is found[0] else spread(ratios),
-                        f"{statistics.median(run.p50_ms for run in runs):.1f}",
-                        f"{statistics.median(run.p99_ms for run in runs):.1f}",
-                    ]
-                )
+                lines.append([name, str(clients), *figures, *(f"{one_ms:.1f}" for one_ms in times)])
                 results.append(
                     {"server": name, "clients": clients, "runs": [asdict(run) for run in runs]}
                 )
             advance(f"{clients} clients")
     head = ["server", "clients", "requests/s", "the gateway over it", "p50 ms", "p99 ms"]
     print(markdown_table(head, lines))
-    close(_MODULE, sys.argv[1:], load_1min, {"runs": results}, arguments.json)
+    return {"runs": results}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -20,7 +20,7 @@ from pathlib import Path
 from dragoman_serving.launch.ports import free_ports
 
 from dragoman.kernel.errors import DragomanError
-from lab.gateway import argos_stand_in, made_up_translators
+from lab.gateway import argos_stand_in
 
 VERSION = "1.9.6"
 _ALONE = (
@@ -72,8 +72,7 @@ def libretranslate(folder: Path, threads: int, variables: Mapping[str, str]) -> 
     """
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory() as home, (Path(home) / "log").open("wb") as log:
-        for module in (argos_stand_in, made_up_translators):
-            shutil.copy(str(module.__file__), home)
+        shutil.copy(str(argos_stand_in.__file__), home)
         (Path(home) / "sitecustomize.py").write_text("import argos_stand_in\n")
         program = (folder / "bin" / "libretranslate").absolute()
         process = subprocess.Popen(

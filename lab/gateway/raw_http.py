@@ -10,12 +10,17 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import uvloop
+from dragoman_load_test.texts import read_texts
 
-from dragoman.kernel.errors import CheckFailed
+from dragoman.kernel.errors import CheckFailed, UsageError
+
+_WARM_UP_S = 0.7
+_MOST_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
@@ -46,27 +51,41 @@ def post(url: str, body: Any) -> bytes:
     return head.encode() + content
 
 
-def run_load(
-    url: str, requests: Sequence[bytes], clients: int, warm_up_s: float, duration_s: float
-) -> Run:
+def distinct_texts(path: Path) -> list[str]:
+    """The short lines of a file, each once.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        texts = read_texts(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return list(dict.fromkeys(text for text in texts if len(text) < _MOST_CHARACTERS))
+
+
+def rotated(texts: Sequence[str], turn: int, rounds: int) -> list[str]:
+    """All texts, from another one on in each round."""
+    begin = turn * len(texts) // rounds
+    return [*texts[begin:], *texts[:begin]]
+
+
+def run_load(url: str, requests: Sequence[bytes], clients: int, duration_s: float) -> Run:
     """Put a server under load.
 
     Args:
         url: its host and port are connected to.
         requests: sent in order, and again from the first after the last.
         clients: connections, each of which sends its next request after a response.
-        warm_up_s: time before the measured window.
         duration_s: length of the measured window.
 
     Raises:
         CheckFailed: a request was not answered with 200.
     """
-    return uvloop.run(_run(url, requests, clients, warm_up_s, duration_s))
+    return uvloop.run(_run(url, requests, clients, duration_s))
 
 
-async def _run(
-    url: str, requests: Sequence[bytes], clients: int, warm_up_s: float, duration_s: float
-) -> Run:
+async def _run(url: str, requests: Sequence[bytes], clients: int, duration_s: float) -> Run:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 80
     loop = asyncio.get_running_loop()
@@ -74,7 +93,7 @@ async def _run(
     opened = [
         await loop.create_connection(lambda: _Client(shared), host, port) for _ in range(clients)
     ]
-    await asyncio.wait([shared.failed], timeout=warm_up_s)
+    await asyncio.wait([shared.failed], timeout=_WARM_UP_S)
     begin_s = time.perf_counter()
     shared.begin_s = begin_s
     await asyncio.wait([shared.failed], timeout=duration_s)

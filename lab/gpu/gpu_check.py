@@ -37,9 +37,10 @@ from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest
-from lab.engine.step import SHIPPED, step_weights
+from lab.engine.step import step_weights
 from lab.gpu.gpu_contenders import LENGTH_PENALTY, NAMES, Contender, Decode, contenders
 from lab.gpu.gpu_report import Report, Speed, TokenCheck, in_markdown
+from lab.measurement import SHIPPED
 from lab.peers.base_model import (
     BASE,
     SOURCE_TOKENS,

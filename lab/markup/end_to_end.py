@@ -1,9 +1,5 @@
 """Sentences with tags, translated as documents by a server: how well the tags are placed.
 
-Run from the project's folder:
-
-    python -m lab.markup.end_to_end --corpora CORPORA [--json FILE]
-
 CORPORA and the test sets are those of `lab.markup.placement`: lines with the same tags as
 their references, of which at least one needs an alignment. Each line is an XML document. The client
 reads it, a server of the shipped model translates its texts and places their codes, and the client
@@ -14,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, TypeVar
 from xml.sax.saxutils import escape
 
@@ -27,15 +21,13 @@ from dragoman_client import Translation, Translator
 from dragoman_client.document_translation import read_text
 from dragoman_client.markup.xml_reader import XmlReader
 
-from lab.conditions import close
-from lab.console import progress
-from lab.gateway.running import serve
-from lab.markup.placement import SETS
+from lab.markup.placement import CORPORA, PART, SETS
 from lab.markup.tag_quality import TagQuality, bleu, tag_quality
 from lab.markup.tagged_pairs import TaggedLine, TaggedPair, read_tagged_pairs, tagged_line
+from lab.measurement import Results, program, progress
 from lab.report import markdown_table, percent
+from lab.servers import serve
 
-_MODULE = "lab.markup.end_to_end"
 _BATCH = 64
 """Texts in a request."""
 _TIMEOUT_S = 300.0
@@ -133,14 +125,9 @@ def row(name: str, found: TagQuality, uncertain: float, plain: float) -> list[st
     ]
 
 
-def main() -> None:
+@program(CORPORA, PART)
+def main(arguments: argparse.Namespace) -> Results:
     """Measure and print."""
-    load_1min = os.getloadavg()[0]
-    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
-    parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--part", choices=sorted(SETS), default="test")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
-    arguments = parser.parse_args()
     rows, results = [], []
     sets = [
         (name.format(f"en-{language}"), language)
@@ -161,8 +148,8 @@ def main() -> None:
             results.append({"set": name, **asdict(found), **figures})
             advance(name)
     print(markdown_table(TABLE, rows))
-    close(_MODULE, sys.argv[1:], load_1min, {"results": results}, arguments.json)
+    return {"results": results}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,5 @@
 """Speed of translating pages as HTML, compared with their texts without markup.
 
-Run from the project's folder on an otherwise idle machine:
-
-    python -m lab.markup.pages PAGE.html ... [--json FILE]
-
 The pages are in English. The client reads each, a server of the shipped model translates its texts
 and places their codes, and the client writes it; then the same texts are sent in the same requests
 without markup. In further cases, some of the texts are sent with markup and without. The two ways
@@ -17,10 +13,10 @@ import argparse
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +26,11 @@ from dragoman_options.markup import Code, Markup, PlacedCodes
 from dragoman_serving.launch.processes import children
 
 from dragoman.kernel.sentences import split_sentences
-from lab.conditions import close
-from lab.console import positive, progress
-from lab.gateway.running import serve
+from lab.measurement import Results, number, option, program, progress, ratios, seconds
 from lab.processor_time import cpu_s
 from lab.report import markdown_table, spread
+from lab.servers import serve
 
-_MODULE = "lab.markup.pages"
 _REQUESTS_AT_ONCE = 2
 _TIMEOUT_S = 300.0
 _OPTIONS: Any = {"source_language": "en", "target_language": "de", "beam_width": 4}
@@ -57,26 +51,6 @@ class Work:
 
     requests: Requests
     with_markup: Callable[[Translator], None]
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Seconds of each round and CPU seconds, with markup and without."""
-
-    marked_s: list[float] = field(default_factory=list)
-    plain_s: list[float] = field(default_factory=list)
-    marked_cpu_s: list[float] = field(default_factory=list)
-    plain_cpu_s: list[float] = field(default_factory=list)
-
-    @property
-    def ratios(self) -> list[float]:
-        """The speed with markup over that without, for each round."""
-        return [b / a for a, b in zip(self.marked_s, self.plain_s, strict=True)]
-
-    @property
-    def cpu_ratios(self) -> list[float]:
-        """The same in CPU time."""
-        return [b / a for a, b in zip(self.marked_cpu_s, self.plain_cpu_s, strict=True)]
 
 
 def page_requests(page: Path) -> Requests:
@@ -113,20 +87,23 @@ def cases(pages: Sequence[Path]) -> dict[str, list[Work]]:
     }
 
 
+Taken = tuple[list[float], list[float], list[float], list[float]]
+"""For each round: seconds with markup and without, and CPU seconds of client and server."""
+
+
 def measure(translator: Translator, works: Sequence[Work], rounds: int) -> Taken:
-    """Translate everything with markup and without, in turns."""
-    taken = Taken()
-    for _ in range(rounds):
+    """Translate everything with markup and without, in turns, after a warm-up."""
+    taken: Taken = ([], [], [], [])
+    for turn in range(1 + rounds):
         sums = [0.0] * 4
         for work in works:
-            for way, run in enumerate((work.with_markup, _without_markup(work.requests))):
-                begin_s, begin_cpu_s = time.perf_counter(), _cpu_s()
-                run(translator)
-                sums[way] += time.perf_counter() - begin_s
-                sums[2 + way] += _cpu_s() - begin_cpu_s
-        lists = taken.marked_s, taken.plain_s, taken.marked_cpu_s, taken.plain_cpu_s
-        for one, seconds in zip(lists, sums, strict=True):
-            one.append(seconds)
+            for index, run in enumerate((work.with_markup, _without_markup(work.requests))):
+                begin_cpu_s = _cpu_s()
+                sums[index] += seconds(partial(run, translator))
+                sums[2 + index] += _cpu_s() - begin_cpu_s
+        if turn:
+            for of_kind, taken_s in zip(taken, sums, strict=True):
+                of_kind.append(taken_s)
     return taken
 
 
@@ -185,14 +162,9 @@ def _write(page: Path, translate: Any, *, concurrency: int) -> None:
             pass
 
 
-def main() -> None:
+@program(option("pages", type=Path, nargs="+", metavar="PAGE"), number("--rounds", 5))
+def main(arguments: argparse.Namespace) -> Results:
     """Measure and print."""
-    load_1min = os.getloadavg()[0]
-    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
-    parser.add_argument("pages", type=Path, nargs="+", metavar="PAGE")
-    parser.add_argument("--rounds", type=positive, default=5, help="default: 5")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results there")
-    arguments = parser.parse_args()
     measured = cases(arguments.pages)
     rows, results = [], []
     with (
@@ -203,16 +175,17 @@ def main() -> None:
         for name, works in measured.items():
             texts = [text for work in works for texts, _ in work.requests for text in texts]
             sentences = sum(bool(one) for text in texts for one, _ in split_sentences(text, "en"))
-            measure(translator, works, 1)
-            taken = measure(translator, works, arguments.rounds)
-            speed = sentences / statistics.median(taken.marked_s)
-            sizes = str(len(texts)), str(sentences), f"{speed:.0f}"
-            rows.append([name, *sizes, spread(taken.ratios), spread(taken.cpu_ratios)])
-            results.append({"case": name, "sentences": sentences, **asdict(taken)})
+            marked, plain, marked_cpu, plain_cpu = measure(translator, works, arguments.rounds)
+            sizes = str(len(texts)), str(sentences), f"{sentences / statistics.median(marked):.0f}"
+            speeds = ratios(plain, marked), ratios(plain_cpu, marked_cpu)
+            rows.append([name, *sizes, *map(spread, speeds)])
+            results.append(
+                {"case": name, "sentences": sentences, "ratios": speeds[0], "cpu": speeds[1]}
+            )
             advance(name)
     print(markdown_table(_HEAD, rows))
-    close(_MODULE, sys.argv[1:], load_1min, {"results": results}, arguments.json)
+    return {"results": results}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

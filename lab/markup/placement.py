@@ -1,37 +1,29 @@
 """Tags placed in reference translations: how many are where the reference has them.
 
-Run from the project's folder:
-
-    python -m lab.markup.placement --corpora CORPORA [--part dev] [--json FILE]
-
 CORPORA contains the folders markup-amazon-en-de and -fr and markup-php-en-de and -fr. Tags are
 removed from sources and references, and placed in the references again by the model's soft
 alignments of the two. Only codes that need an alignment count; white space is ignored. Codes that
-are alike are compared in their order in the reference, which does not tell which is which. The
-baselines place each code independently.
+are alike are compared in their order in the reference, which does not tell which is which.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from dragoman_options.markup import Span
 from dragoman_serving.markup.evidence import Evidence
 from dragoman_serving.markup.placement import place
 
-from lab.conditions import close
-from lab.markup.baselines import best_span, best_span_of_both, by_position, min_max
 from lab.markup.soft_alignments import SoftAligner
 from lab.markup.tagged_pairs import TaggedPair, read_tagged_pairs
+from lab.measurement import BUNDLE, Results, option, program, seconds
 from lab.report import markdown_table
 
-SHIPPED = Path("model_repository/translate/1/bundle")
 SETS = {
     "test": ("amazon {}/test-glossary", "amazon {}/test-eurlex", "php {}/test"),
     "dev": ("amazon {}/dev-glossary", "amazon {}/dev-eurlex", "php {}/valid"),
@@ -51,10 +43,6 @@ def _one_direction(pair: TaggedPair, evidence: Evidence) -> Sequence[Span]:
 
 
 METHODS: dict[str, Placing] = {
-    "by position": by_position,
-    "min-max of hard links": min_max,
-    "best span, one direction": best_span,
-    "best span, both directions": best_span_of_both,
     "Dragoman, one direction": _one_direction,
     "Dragoman": _by_dragoman,
 }
@@ -119,48 +107,33 @@ def read_sets(
             yield filled, list(aligner.align(pairs, language))
 
 
-def milliseconds(aligned: Aligned) -> float:
-    """Mean time to place the codes of one sentence."""
-    begin_s = time.perf_counter()
-    for pair, evidence in aligned:
-        _by_dragoman(pair, evidence)
-    return 1000 * (time.perf_counter() - begin_s) / len(aligned)
+CORPORA = option("--corpora", type=Path, required=True, help="folder of the sets with tags")
+PART = option("--part", choices=sorted(SETS), default="test")
 
 
-def main() -> None:
+@program(CORPORA, PART, BUNDLE)
+def main(arguments: argparse.Namespace) -> Results:
     """Measure and print."""
-    load_1min = os.getloadavg()[0]
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--part", choices=sorted(SETS), default="test")
-    parser.add_argument("--bundle", type=Path, default=SHIPPED)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
     rows, results = [], []
     aligner = SoftAligner(arguments.bundle)
     for name, aligned in read_sets(arguments.corpora, aligner, SETS[arguments.part]):
         counts = {method: count(aligned, placing) for method, placing in METHODS.items()}
-        taken_ms = milliseconds(aligned)
+        taken_s = sum(seconds(partial(_by_dragoman, *both)) for both in aligned)
+        taken_ms = 1000 * taken_s / len(aligned)
         sizes = len(aligned), counts["Dragoman"].tags
         rows.append([name, *map(str, (*sizes, *counts.values())), f"{taken_ms:.2f}"])
         results.append(
             {
                 "set": name,
                 "lines": len(aligned),
-                "methods": {method: asdict(one) for method, one in counts.items()},
+                "methods": {method: asdict(of_method) for method, of_method in counts.items()},
                 "ms_per_sentence": taken_ms,
             }
         )
     print("Percent of tags at the right character / of pairs of tags with both ends right:\n")
     print(markdown_table(["set", "lines", "tags", *METHODS, "ms"], rows))
-    close(
-        "lab.markup.placement",
-        sys.argv[1:],
-        load_1min,
-        {"results": results},
-        arguments.json,
-    )
+    return {"results": results}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Inputs and outputs of the compared translators."""
+"""What all comparisons share: the languages, and the length penalties."""
 
 from __future__ import annotations
 
@@ -20,22 +20,3 @@ class LengthPenalties:
 
     ours: float = 1.5
     peer: float = 1.2
-
-
-@dataclass(frozen=True)
-class Output:
-    """A translation; `tokens` without the end symbol; `cut` if it reached the token limit."""
-
-    text: str
-    tokens: int
-    cut: bool
-    ids: tuple[int, ...] | None = None
-    """Token ids, if the contender reports them."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """The translations of some texts and the seconds they took, tokenization included."""
-
-    elapsed_s: float
-    outputs: tuple[Output, ...]

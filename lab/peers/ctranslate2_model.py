@@ -1,7 +1,5 @@
 """Converts a checkpoint to a model folder of CTranslate2.
 
-Run as `python -m lab.peers.ctranslate2_model CHECKPOINT --out DIR`.
-
 Source: https://opennmt.net/CTranslate2/conversion.html
 """
 
@@ -26,9 +24,10 @@ from dragoman_training.network.transformer import (
 from dragoman_training.run import checkpoint, checkpoint_folder
 from torch import nn
 
-from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.errors import UsageError
 from dragoman.kernel.positions import sinusoidal_positions
 from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
+from lab.measurement import option, program
 
 POSITIONS = 1024
 """Rows of the position table; no bundle allows longer sentences."""
@@ -143,18 +142,14 @@ def _array(tensor: Any) -> Floats:
     return np.ascontiguousarray(tensor.detach().float().numpy())
 
 
-def main() -> int:
+@program(
+    option("checkpoint", type=Path, help="folder of a checkpoint or a bundle"),
+    option("--out", type=Path, required=True, help="folder to create"),
+    measures=False,
+)
+def main(arguments: argparse.Namespace) -> None:
     """Convert the checkpoint on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m lab.peers.ctranslate2_model")
-    parser.add_argument("checkpoint", type=Path, help="folder of a checkpoint or a bundle")
-    parser.add_argument("--out", type=Path, required=True, help="folder to create")
-    arguments = parser.parse_args()
-    try:
-        convert(arguments.checkpoint, arguments.out)
-    except DragomanError as error:
-        print(f"ctranslate2_model: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    convert(arguments.checkpoint, arguments.out)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from dragoman_options.table import TRANSLATE
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from lab.measurement import PROJECT
+
 MAX_BATCH_SIZE = 64
-_PROJECT = Path(__file__).resolve().parents[2]
 _MODEL_PY = '''"""Triton's entry to CTranslate2."""
 
 import sys
@@ -85,7 +86,7 @@ def write_repository(folder: Path, setting: Setting, model: Path, bundle: Path) 
     version = folder / TRANSLATE / "1"
     version.mkdir(parents=True)
     (version / "bundle").symlink_to(bundle.resolve(), target_is_directory=True)
-    (version / "model.py").write_text(_MODEL_PY.format(project=str(_PROJECT)), encoding="utf-8")
+    (version / "model.py").write_text(_MODEL_PY.format(project=str(PROJECT)), encoding="utf-8")
     config = text_format.MessageToString(build_config(setting, model.resolve()))
     (folder / TRANSLATE / "config.pbtxt").write_text(config, encoding="utf-8")
 

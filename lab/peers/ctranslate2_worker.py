@@ -62,9 +62,8 @@ class PieceTranslator:
             length_penalty=search.length_penalty,
             max_decoding_length=max_tokens,
             min_decoding_length=max_tokens if self._endless else 1,
-            # With the end symbol in the hypothesis, CTranslate2 counts it in the length penalty, as
-            # we
-            # do, and a translation without an end symbol was cut.
+            # Then CTranslate2 counts the end symbol in the length penalty, as we do, and a
+            # translation without one was cut.
             return_end_token=True,
             max_batch_size=max_batch_size,
             batch_type=batch_type,

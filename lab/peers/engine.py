@@ -1,10 +1,5 @@
 """Speed of our in-process engine compared with CTranslate2 with the same weights, on the CPU.
 
-Run from the project's folder on an otherwise idle machine:
-
-    python -m lab.peers.engine --data-dir CORPORA [--isa avx2|avxvnni|avx512vnni]
-        [--sentences N] [--rounds N] [--skip-base] [--json FILE]
-
 Neither uses a server. Each runs in its own process, since CTranslate2 runs at half its speed beside
 ONNX Runtime. Both get one batch at a time and wait for all of it. There are two models:
 
@@ -32,10 +27,10 @@ The two differ in more than speed:
   limit.
 
 Both sides are restricted to one instruction set: `--isa`, or the one that our library chooses here.
-All processes inherit the environment variables for it (`lab.peers.instruction_sets`). Our
-processes report what they use; for CTranslate2, a process that translates one token logs what
-CTranslate2 and its matrix library use. If one of them uses another instruction set, nothing is
-measured. Our fp32 (`--fp32`) runs on ONNX Runtime, which chooses its own instructions.
+All processes inherit the environment variables for it (`lab.peers.instruction_sets`). Our processes
+report what they use; for CTranslate2, a process that translates one token logs what CTranslate2 and
+its matrix library use. If one of them uses another instruction set, nothing is measured. Our fp32
+(`--fp32`) runs on ONNX Runtime, which chooses its own instructions.
 
 CTranslate2 chooses its matrix library by the CPU: oneMKL on Intel's, else oneDNN, unless
 CT2_USE_MKL is set. The JSON records all these variables, and what was reported.
@@ -44,181 +39,168 @@ CT2_USE_MKL is set. The JSON records all these variables, and what was reported.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-from collections.abc import Sequence
+import tempfile
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
-from lab.conditions import conditions
-from lab.console import positive, progress
+from lab.measurement import BUNDLE, DATA_DIR, Results, number, option, program, progress
 from lab.peers import same_translations
-from lab.peers.base_model import SOURCE_TOKENS, TARGET_TOKENS
-from lab.peers.contenders import LENGTH_PENALTY, LengthPenalties
-from lab.peers.engine_part import (
-    Models,
-    Part,
-    Plan,
-    converted,
-    measure_base,
-    measure_shipped,
-    start_peer,
+from lab.peers.base_model import (
+    SOURCE_TOKENS,
+    TARGET_TOKENS,
+    random_sources,
+    write_random_bundle,
 )
-from lab.peers.engine_race import PeerProcess
-from lab.peers.engine_report import engine_table, memory_table, text_table
+from lab.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE, LengthPenalties
+from lab.peers.engine_race import (
+    Workload,
+    check_lengths,
+    memory_table,
+    race_all,
+    text_table,
+    token_table,
+)
 from lab.peers.instruction_sets import (
     INSTRUCTION_SETS,
-    InstructionSet,
-    PeerReport,
+    check_ours,
     check_peer,
     hold,
     probe_peer,
 )
-from lab.peers.processes import ComputeType, EngineProcess, Precision, Threads
+from lab.peers.processes import (
+    ComputeType,
+    PeerSetting,
+    Precision,
+    Threads,
+    converted,
+    start_engine,
+    start_peer,
+)
 from lab.peers.test_set import TestSet, read_test_set
+from lab.peers.worker_protocol import BatchSearch, Texts
 
-BUNDLE = Path("model_repository/translate/1/bundle")
 TEST = "tatoeba-en-de/test"
+CASES = ((1, 1), (1, 8), (1, 32), (1, 64), (4, 1), (4, 8), (4, 32), (4, 64))
+"""Beam width and batch size."""
+_LEAST_SENTENCES = 12
 _PRECISIONS: tuple[tuple[Precision, ComputeType], ...] = (("fp32", "float32"), ("int8", "int8"))
 """Our names, and CTranslate2's."""
 
 
+def base_workloads() -> list[Workload]:
+    """Two batches for each case, and some more sentences if batches are small."""
+    workloads = []
+    for width, size in CASES:
+        inputs = random_sources(max(2 * size, _LEAST_SENTENCES))
+        search = BatchSearch(width, size, LENGTH_PENALTY)
+        source_tokens = len(inputs) * (SOURCE_TOKENS - 1)
+        workloads.append(Workload("base", inputs, search, source_tokens, LENGTH_PENALTY))
+    return workloads
+
+
+def shipped_workloads(test: TestSet, penalties: LengthPenalties) -> list[Workload]:
+    """All sentences of a test set, in every case."""
+    inputs = Texts(test.texts, TARGET_LANGUAGE)
+    searches = [BatchSearch(width, size, penalties.ours) for width, size in CASES]
+    return [
+        Workload("shipped", inputs, search, test.source_tokens, penalties.peer)
+        for search in searches
+    ]
+
+
 def compare(
-    test: TestSet, models: Models, manifest: Manifest, penalties: LengthPenalties
+    test: TestSet, bundle: Path, model: Path, manifest: Manifest, penalties: LengthPenalties
 ) -> list[same_translations.Likeness]:
     """Get the same translations in all precisions of both.
 
     Raises:
         DragomanError: a contender ended.
     """
-    asker = same_translations.Asker(test, models.bundle, manifest)
-    found = {}
+    asker = same_translations.Asker(test, bundle, manifest)
+    translations = {}
     with progress(2 * len(_PRECISIONS)) as advance:
         for ours, theirs in _PRECISIONS:
-            with EngineProcess(models.bundle, ours, "ids") as process:
-                found[f"Dragoman {ours}"] = asker.ask(process, penalties.ours)
+            with start_engine(bundle, ours, "ids") as process:
+                translations[f"Dragoman {ours}"] = asker.ask(process, penalties.ours)
             advance(f"same translations: Dragoman {ours}")
-            with start_peer(models, PeerProcess(theirs, Threads(1, 1))) as process:
-                found[f"CTranslate2 {theirs}"] = asker.ask(process, penalties.peer)
+            with start_peer(model, bundle, PeerSetting(theirs, Threads(1, 1))) as process:
+                translations[f"CTranslate2 {theirs}"] = asker.ask(process, penalties.peer)
             advance(f"same translations: CTranslate2 {theirs}")
-    return same_translations.compare(found, test.references)
+    return same_translations.compare(translations, test.references)
 
 
-def probe(models: Models, wanted: InstructionSet) -> dict[ComputeType, PeerReport]:
-    """What CTranslate2 uses in each of its precisions; it must be what is wanted.
-
-    Raises:
-        DragomanError: it is something else, or CTranslate2 failed.
-    """
-    reports = {}
-    for _, compute_type in _PRECISIONS:
-        reports[compute_type] = probe_peer(models.converted, compute_type)
-        check_peer(compute_type, reports[compute_type], wanted)
-        print(f"{wanted}, CTranslate2's {compute_type}: {reports[compute_type]}", flush=True)
-    return reports
-
-
-def run(arguments: argparse.Namespace, words: Sequence[str]) -> None:
-    """Compare, measure and report.
-
-    Raises:
-        DragomanError: something cannot be read or started, a side cannot be restricted to the
-            instruction set, or the translations differ.
-    """
-    load_1min = os.getloadavg()[0]
+@program(
+    DATA_DIR,
+    BUNDLE,
+    number("--sentences", 256),
+    option(
+        "--length-penalty",
+        type=float,
+        default=LengthPenalties.ours,
+        help=f"ours with the shipped model (default: {LengthPenalties.ours}, by validation data)",
+    ),
+    option(
+        "--peer-length-penalty",
+        type=float,
+        default=LengthPenalties.peer,
+        help=f"CTranslate2's (default: {LengthPenalties.peer}, by validation data)",
+    ),
+    option(
+        "--isa",
+        choices=INSTRUCTION_SETS,
+        help="instruction set of both sides (default: what our library chooses here)",
+    ),
+    number("--rounds", 3),
+    option("--fp32", action="store_true", help="measure our fp32 as well as int8"),
+    option("--skip-base", action="store_true", help="only the shipped model"),
+)
+def main(arguments: argparse.Namespace) -> Results:
+    """Compare, measure and report."""
     instruction_set = hold(arguments.isa)
-    manifest = Manifest.load(arguments.bundle)
-    test = read_test_set(arguments.data_dir, TEST, arguments.sentences, arguments.bundle, manifest)
+    bundle, manifest = arguments.bundle, Manifest.load(arguments.bundle)
+    test = read_test_set(arguments.data_dir, TEST, arguments.sentences, bundle, manifest)
     precisions: list[Precision] = ["int8", "fp32"] if arguments.fp32 else ["int8"]
-    plan = Plan(precisions, arguments.rounds, instruction_set)
     penalties = LengthPenalties(arguments.length_penalty, arguments.peer_length_penalty)
-    with converted(arguments.bundle, endless=False) as models:
-        reports = probe(models, instruction_set)
-        likenesses = compare(test, models, manifest, penalties)
+    how = (precisions, arguments.rounds, partial(check_ours, wanted=instruction_set))
+    with converted(bundle) as model:
+        reports = {}
+        for _, compute_type in _PRECISIONS:
+            reports[compute_type] = probe_peer(model, compute_type)
+            check_peer(compute_type, reports[compute_type], instruction_set)
+            print(f"{instruction_set}, CTranslate2's {compute_type}: {reports[compute_type]}")
+        likenesses = compare(test, bundle, model, manifest, penalties)
         print(
             f"{TEST}, {len(test.texts)} sentences; length penalty {penalties.ours:g}, "
             f"CTranslate2's {penalties.peer:g}; BLEU {likenesses[0].bleu_signature}:\n"
         )
         print(same_translations.likeness_table(likenesses), flush=True)
         same_translations.check(likenesses)
-        shipped = measure_shipped(test, models, plan, penalties)
-    print(f"\nThe shipped model, the same sentences:\n\n{text_table(shipped.cases)}", flush=True)
-    base = Part([], [], {})
+        shipped = shipped_workloads(test, penalties)
+        cases, memories = race_all(shipped, bundle, model, *how)
+    print(f"\nThe shipped model, the same sentences:\n\n{text_table(cases)}", flush=True)
     if not arguments.skip_base:
-        base = measure_base(plan)
+        with tempfile.TemporaryDirectory() as folder:
+            base = write_random_bundle(Path(folder))
+            with converted(base) as model:
+                base_cases, base_memories = race_all(base_workloads(), base, model, *how)
+        check_lengths(base_cases, TARGET_TOKENS)
         print(f"\nBase size, {SOURCE_TOKENS} tokens in, {TARGET_TOKENS} out:\n")
-        print(engine_table(base.cases))
-    memories = [*shipped.memories, *base.memories]
+        print(token_table(base_cases))
+        cases, memories = cases + base_cases, memories + base_memories
     print(f"\n{memory_table(memories)}")
-    found = conditions("lab.peers.engine", words, load_1min)
-    print(f"\n{found['cpu']}, {found['cores']} cores: {found['command']}")
-    if arguments.json:
-        values: dict[str, Any] = {
-            **found,
-            "instruction_sets": {
-                "asked": instruction_set,
-                "dragoman": shipped.instruction_sets,
-                "ctranslate2": {kind: asdict(report) for kind, report in reports.items()},
-            },
-            "length_penalties": {"shipped": asdict(penalties), "base": LENGTH_PENALTY},
-            "weights_sha256": manifest.files[manifest.weights],
-            "sentences_left_out": test.left_out,
-            "likenesses": [asdict(likeness) for likeness in likenesses],
-            "cases": [case.summary() for case in (*shipped.cases, *base.cases)],
-            "memories": [asdict(memory) for memory in memories],
-        }
-        arguments.json.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the benchmark.
-
-    Args:
-        words: the command line without the module's name; None: `sys.argv`.
-
-    Returns:
-        0 done; 1 the translations or the instruction sets differ, or something failed; 2 usage.
-    """
-    words = sys.argv[1:] if words is None else words
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.peers.engine",
-        description="Speed of the in-process engine and CTranslate2 with the same weights.",
-    )
-    parser.add_argument("--data-dir", type=Path, required=True, help=f"folder with {TEST}")
-    parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
-    parser.add_argument(
-        "--sentences", type=positive, default=256, help="number of sentences (default: 256)"
-    )
-    for name, whose, default in (
-        ("--length-penalty", "ours", LengthPenalties.ours),
-        ("--peer-length-penalty", "CTranslate2's", LengthPenalties.peer),
-    ):
-        parser.add_argument(
-            name,
-            type=float,
-            default=default,
-            help=f"{whose} with the shipped model (default: {default}, from validation data)",
-        )
-    parser.add_argument(
-        "--isa",
-        choices=INSTRUCTION_SETS,
-        help="instruction set of both sides (default: what our library chooses here)",
-    )
-    parser.add_argument("--rounds", type=positive, default=3, help="default: 3")
-    parser.add_argument("--fp32", action="store_true", help="measure our fp32 as well as int8")
-    parser.add_argument("--skip-base", action="store_true", help="only the shipped model")
-    parser.add_argument("--json", type=Path, help="file for all results")
-    arguments = parser.parse_args(words)
-    try:
-        run(arguments, words)
-    except DragomanError as error:
-        print(f"lab.peers.engine: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+    return {
+        "instruction_set": instruction_set,
+        "ctranslate2": {kind: asdict(report) for kind, report in reports.items()},
+        "length_penalties": {"shipped": asdict(penalties), "base": LENGTH_PENALTY},
+        "weights_sha256": manifest.files[manifest.weights],
+        "sentences_left_out": test.left_out,
+        "likenesses": [asdict(likeness) for likeness in likenesses],
+        "cases": [case.summary() for case in cases],
+        "memories": [asdict(memory) for memory in memories],
+    }
 
 
 if __name__ == "__main__":

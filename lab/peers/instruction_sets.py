@@ -26,12 +26,21 @@ from typing import Literal, get_args
 from dragoman_serving.engine.compiled.library import choose_instruction_set
 
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
-from lab.peers.processes import PROJECT, ComputeType
+from lab.measurement import PROJECT
+from lab.peers.processes import ComputeType
 
 InstructionSet = Literal["avx2", "avxvnni", "avx512vnni"]
 """Our names of the instruction sets that both sides support."""
 INSTRUCTION_SETS: tuple[InstructionSet, ...] = get_args(InstructionSet)
 _VERBOSE = {"CT2_VERBOSE": "1", "ONEDNN_VERBOSE": "1", "MKL_VERBOSE": "1"}
+_PROBE = """import sys, ctranslate2
+model, compute_type = sys.argv[1:]
+options = {"device": "cpu", "compute_type": compute_type, "intra_threads": 1}
+translator = ctranslate2.Translator(model, **options)
+translator.translate_batch([["a"]], beam_size=1, max_decoding_length=2)
+"""
+"""Translates one token, which need not be in the vocabulary: a library logs what it uses on first
+use."""
 _SELECTED = re.compile(r"Selected ISA: (\S+)")
 _BACKEND = re.compile(r"- (?:SGEMM|GEMM_S8) backend: (\S+)")
 _LIBRARIES = {"DNNL": "oneDNN", "MKL": "oneMKL"}
@@ -135,9 +144,8 @@ def probe_peer(model: Path, compute_type: ComputeType) -> PeerReport:
     Raises:
         DragomanError: the process failed.
     """
-    command = [sys.executable, "-m", "lab.peers.ctranslate2_probe", str(model.resolve())]
     done = subprocess.run(
-        [*command, "--compute-type", compute_type],
+        [sys.executable, "-c", _PROBE, str(model.resolve()), compute_type],
         env={**os.environ, **_VERBOSE},
         cwd=PROJECT,
         capture_output=True,

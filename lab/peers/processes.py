@@ -7,19 +7,18 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from dragoman.kernel.errors import DragomanError, UsageError
-from lab.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE, Output, Run
-from lab.peers.worker_protocol import BatchSearch, Inputs, Texts, write_request
+from lab.measurement import PROJECT
+from lab.peers.worker_protocol import Answer, BatchSearch, Inputs, write_request
 
 Precision = Literal["fp32", "int8"]
 ComputeType = Literal["float32", "int8"]
-PROJECT = Path(__file__).parents[2]
-"""Working directory of the workers."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,18 @@ class Threads:
     def __str__(self) -> str:
         """Its name in the tables."""
         return f"intra {self.intra}, inter {self.inter}"
+
+
+@dataclass(frozen=True)
+class PeerSetting:
+    """The settings with which CTranslate2's process is started."""
+
+    compute_type: ComputeType
+    threads: Threads
+
+    def __str__(self) -> str:
+        """Its name in the tables."""
+        return f"{self.compute_type}, {self.threads}"
 
 
 class WorkerProcess:
@@ -63,7 +74,6 @@ class WorkerProcess:
         """Peak resident memory up to the last answer."""
         try:
             greeting = self._read()
-            self.version: str = greeting["version"]
             self.instruction_set: str | None = greeting["instruction_set"]
             """Instruction set of our compiled library; None if it is not used."""
         except BaseException:
@@ -82,20 +92,8 @@ class WorkerProcess:
         """Stop the process, which ends with its input."""
         self._process.communicate()
 
-    def translate(self, texts: Sequence[str], beam_width: int, batch_size: int) -> Run:
-        """See `Contender.translate`."""
-        search = BatchSearch(beam_width, batch_size, LENGTH_PENALTY)
-        return self.run(Texts(texts, TARGET_LANGUAGE), search)
-
-    def run(self, inputs: Inputs, search: BatchSearch) -> Run:
+    def run(self, inputs: Inputs, search: BatchSearch) -> Answer:
         """Translate sentences in order, one batch after the other.
-
-        Args:
-            inputs: what to translate.
-            search: how to search.
-
-        Returns:
-            As many outputs; with empty texts if the inputs are ids.
 
         Raises:
             DragomanError: the process ended.
@@ -104,16 +102,9 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError):  # then there is nothing to read either
             self._process.stdin.write(write_request(inputs, search) + "\n")
             self._process.stdin.flush()
-        answer = self._read()
-        self.peak_bytes = answer["peak_bytes"]
-        texts = answer["texts"] or [""] * len(inputs)
-        ids = answer["ids"] or [None] * len(inputs)
-        rows = zip(texts, answer["tokens"], answer["cut"], ids, strict=True)
-        outputs = tuple(
-            Output(text, tokens, cut, None if one is None else tuple(one))
-            for text, tokens, cut, one in rows
-        )
-        return Run(answer["elapsed_s"], outputs)
+        answer = Answer(**self._read())
+        self.peak_bytes = answer.peak_bytes
+        return answer
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -124,74 +115,66 @@ class WorkerProcess:
         return answer
 
 
-class CTranslate2Process(WorkerProcess):
-    """CTranslate2."""
-
-    def __init__(
-        self,
-        model: Path,
-        bundle: Path,
-        threads: Threads,
-        compute_type: ComputeType = "float32",
-        endless: bool = False,
-    ) -> None:
-        """Start the process and wait until it has loaded the model.
-
-        Args:
-            model: folder written by `lab.peers.ctranslate2_model`.
-            bundle: the bundle of the same weights, for its vocabulary and limits.
-            threads: CTranslate2's settings.
-            compute_type: CTranslate2's precision.
-            endless: generate up to the token limit in every translation.
-
-        Raises:
-            DragomanError: it did not start.
-        """
-        words = [
-            *("--model", str(model.resolve()), "--bundle", str(bundle.resolve())),
-            *("--intra-threads", str(threads.intra), "--inter-threads", str(threads.inter)),
-            *("--compute-type", compute_type),
-        ]
-        super().__init__("lab.peers.ctranslate2_worker", words + ["--endless"] * endless)
-
-
-class EngineProcess(WorkerProcess):
-    """Our engine, without Triton."""
-
-    def __init__(
-        self,
-        bundle: Path,
-        precision: Precision,
-        takes: Literal["texts", "ids"],
-        endless: bool = False,
-    ) -> None:
-        """Start the process and wait until it has loaded the model.
-
-        Args:
-            bundle: folder of the bundle.
-            precision: the engine's.
-            takes: the kind of inputs that it will get.
-            endless: with ids, generate up to the token limit in every translation.
-
-        Raises:
-            DragomanError: it did not start.
-        """
-        words = ["--bundle", str(bundle.resolve()), "--precision", precision, "--input", takes]
-        super().__init__("lab.peers.engine_worker", words + ["--endless"] * endless)
-
-
-def convert_for_ctranslate2(bundle: Path, model: Path) -> None:
-    """Run `lab.peers.ctranslate2_model` in its own process, to keep this one small.
+def start_peer(
+    model: Path, bundle: Path, setting: PeerSetting, endless: bool = False
+) -> WorkerProcess:
+    """CTranslate2 with one setting.
 
     Args:
-        bundle: a bundle or a checkpoint.
-        model: folder to create.
+        model: folder written by `lab.peers.ctranslate2_model`.
+        bundle: the bundle of the same weights, for its vocabulary and limits.
+        setting: how it runs.
+        endless: generate up to the token limit in every translation.
+
+    Raises:
+        DragomanError: it did not start.
+    """
+    words = peer_words(model, bundle, setting) + ["--endless"] * endless
+    return WorkerProcess("lab.peers.ctranslate2_worker", words)
+
+
+def peer_words(model: Path, bundle: Path, setting: PeerSetting) -> list[str]:
+    """The command line of a peer's worker."""
+    threads = setting.threads
+    return [
+        *("--model", str(model.resolve()), "--bundle", str(bundle.resolve())),
+        *("--intra-threads", str(threads.intra), "--inter-threads", str(threads.inter)),
+        *("--compute-type", setting.compute_type),
+    ]
+
+
+def start_engine(
+    bundle: Path, precision: Precision, takes: Literal["texts", "ids"], endless: bool = False
+) -> WorkerProcess:
+    """Our engine, without Triton.
+
+    Args:
+        bundle: folder of the bundle.
+        precision: the engine's.
+        takes: the kind of inputs that it will get.
+        endless: with ids, generate up to the token limit in every translation.
+
+    Raises:
+        DragomanError: it did not start.
+    """
+    words = ["--bundle", str(bundle.resolve()), "--precision", precision, "--input", takes]
+    return WorkerProcess("lab.peers.engine_worker", words + ["--endless"] * endless)
+
+
+@contextlib.contextmanager
+def converted(bundle: Path) -> Iterator[Path]:
+    """CTranslate2's temporary model of a bundle or checkpoint.
+
+    The conversion runs in its own process, to keep this one small.
 
     Raises:
         DragomanError: CTranslate2 is missing, or the conversion failed.
     """
     if importlib.util.find_spec("ctranslate2") is None:
         raise UsageError("ctranslate2 is not installed: pip install 'dragoman[benchmark]'")
-    command = [sys.executable, "-m", "lab.peers.ctranslate2_model", str(bundle.resolve())]
-    if subprocess.run([*command, "--out", str(model)], cwd=PROJECT).returncode:
-        raise DragomanError(f"{bundle}: could not be converted; see the message above")
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        command = [sys.executable, "-m", "lab.peers.ctranslate2_model", str(bundle.resolve())]
+        if subprocess.run([*command, "--out", str(model)], cwd=PROJECT).returncode:
+            raise DragomanError(f"{bundle}: could not be converted; see the message above")
+        yield model

@@ -14,10 +14,10 @@ from dragoman_training.run.evaluation import measure
 
 from dragoman.kernel.errors import CheckFailed
 from dragoman.kernel.manifest import Manifest
-from lab.peers.contenders import TARGET_LANGUAGE, Run
+from lab.peers.contenders import TARGET_LANGUAGE
 from lab.peers.processes import WorkerProcess
 from lab.peers.test_set import TestSet
-from lab.peers.worker_protocol import BatchSearch, TokenIds
+from lab.peers.worker_protocol import Answer, BatchSearch, TokenIds
 from lab.report import markdown_table, percent, search_name
 
 BEAM_WIDTH = 4
@@ -145,6 +145,6 @@ def likeness_table(likenesses: Sequence[Likeness]) -> str:
     return markdown_table((*header, f"BLEU against {OURS}'s"), rows)
 
 
-def _ids(run: Run) -> list[tuple[int, ...]]:
-    assert all(output.ids is not None for output in run.outputs)
-    return [output.ids for output in run.outputs if output.ids is not None]
+def _ids(answer: Answer) -> list[tuple[int, ...]]:
+    assert answer.ids is not None
+    return [tuple(ids) for ids in answer.ids]

@@ -13,14 +13,12 @@ from typing import Any
 import grpc
 from dragoman_load_test.messages import INFER, grpc_request, read_grpc_answer
 from dragoman_options.table import TRANSLATE
-from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from dragoman.kernel.errors import CheckFailed, UsageError
-from lab.load import LoadPlan, LoadResult
-from lab.load_process import LoadJob, measure
+from lab import servers
+from lab.load import LoadJob, LoadPlan, LoadResult, measure
 from lab.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
 from lab.peers.ctranslate2_repository import Setting, write_repository
 
@@ -100,8 +98,7 @@ def serve(repository: Path) -> Iterator[Endpoint]:
     Args:
         repository: a model repository with a model `translate`.
     """
-    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
-    with TritonServer(options) as server:
+    with servers.serve(repository) as server:
         address = server.grpc_url.removeprefix("grpc://")
         yield Endpoint(address, server.pid, tuple(server.model_pids))
 

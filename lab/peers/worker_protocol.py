@@ -1,4 +1,4 @@
-"""The protocol over the pipes between a benchmark and a contender in its own process.
+"""The protocol over the pipes between a measurement and a contender in its own process.
 
 A worker's first output line gives its version and the instruction set of our compiled library. Then
 each input line is a request, answered by one line; the worker ends when its input ends.
@@ -70,8 +70,17 @@ class BatchSearch:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """One run over all sentences; `cut` counts translations that reached the token limit."""
+
+    elapsed_s: float
+    output_tokens: int
+    cut: int
+
+
+@dataclass(frozen=True)
 class Answer:
-    """The translations of all sentences of a request, in order.
+    """The translations of all sentences of a request, in order, and the seconds they took.
 
     `tokens` are without the end symbol; `cut` says whether a translation reached the token limit.
     `texts` are given for requests with texts, `ids` if the contender reports them.
@@ -82,6 +91,13 @@ class Answer:
     cut: list[bool]
     texts: list[str] | None = None
     ids: list[list[int]] | None = None
+    peak_bytes: int = 0
+    """Peak resident memory of the process up to now."""
+
+    @property
+    def sample(self) -> Sample:
+        """The run without its translations."""
+        return Sample(self.elapsed_s, sum(self.tokens), sum(self.cut))
 
 
 Answerer = Callable[[Inputs, BatchSearch], Answer]
@@ -110,19 +126,16 @@ def serve(version: str, answer: Answerer, instruction_set: str | None = None) ->
     print(json.dumps({"version": version, "instruction_set": instruction_set}), flush=True)
     for line in sys.stdin:
         values = asdict(answer(*read_request(line)))
-        peak_bytes = peak_resident_bytes(_STATUS.read_text(encoding="utf-8"))
-        print(json.dumps({**values, "peak_bytes": peak_bytes}), flush=True)
+        print(json.dumps({**values, "peak_bytes": peak_resident_bytes()}), flush=True)
 
 
-def peak_resident_bytes(status: str) -> int:
-    """Peak resident memory of a process.
-
-    Args:
-        status: contents of its `/proc/PID/status`.
+def peak_resident_bytes() -> int:
+    """Peak resident memory of this process.
 
     Source: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html
     """
-    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    lines = _STATUS.read_text(encoding="utf-8").splitlines()
+    (line,) = (line for line in lines if line.startswith("VmHWM:"))
     return 1024 * int(line.split()[1])
 
 

@@ -1,9 +1,7 @@
 """Quality of the word alignments from the model's attention, compared with a statistical aligner.
 
-Run from the project's folder; PATH is `eflomal-align`, which the package eflomal installs, in a
-separate environment:
-
-    python -m lab.quality.alignment --data-dir CORPORA --eflomal PATH
+`--eflomal` is the path of `eflomal-align`, which the package eflomal installs, in a separate
+environment.
 
 The alignments are of a test set's reference translations, teacher-forced. eflomal is trained on the
 training text plus the test set, in lower case and with punctuation separated; its links are then
@@ -18,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -33,7 +32,15 @@ from dragoman_training.text.word_links import find_words, read_links
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from lab.console import positive, progress
+from lab.measurement import (
+    BUNDLE,
+    DATA_DIR,
+    Results,
+    number,
+    option,
+    program,
+    progress,
+)
 from lab.report import markdown_table
 
 _TOGETHER = 16
@@ -59,16 +66,16 @@ class Agreement:
         return cls(in_possible / total, in_sure / all_sure, error_rate)
 
 
-def main() -> None:
+@program(
+    DATA_DIR,
+    option("--eflomal", type=Path, required=True, metavar="PATH", help="the program"),
+    BUNDLE,
+    option("--test", default="tatoeba-en-de/test"),
+    option("--train", default="tatoeba-en-de/train"),
+    number("--train-pairs", 200_000),
+)
+def main(arguments: argparse.Namespace) -> Results:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--eflomal", type=Path, required=True, metavar="PATH")
-    parser.add_argument("--bundle", type=Path, default=Path("model_repository/translate/1/bundle"))
-    parser.add_argument("--test", default="tatoeba-en-de/test")
-    parser.add_argument("--train", default="tatoeba-en-de/train")
-    parser.add_argument("--train-pairs", type=positive, default=200_000)
-    arguments = parser.parse_args()
     manifest = Manifest.load(arguments.bundle)
     if manifest.alignment is None:
         raise UsageError(f"{arguments.bundle}: no heads; choose them with: dragoman align-heads")
@@ -81,7 +88,7 @@ def main() -> None:
     forward, reverse = eflomal_links(
         arguments.eflomal, [*train[: arguments.train_pairs], *pairs], len(pairs)
     )
-    rows = []
+    rows, results = [], []
     for src, tgt in directions:
         as_read = src.language == languages[0]
         both = [links if as_read else list(map(turned, links)) for links in (forward, reverse)]
@@ -90,16 +97,11 @@ def main() -> None:
         name = f"{src.language}-{tgt.language}"
         for method, found in model_links(arguments.bundle, manifest, src, tgt):
             agreement = Agreement.of(found, sure, possible)
-            rows.append(
-                [
-                    name,
-                    method,
-                    f"{agreement.precision:.1%}",
-                    f"{agreement.recall:.1%}",
-                    f"{agreement.error_rate:.3f}",
-                ]
-            )
+            shares = (f"{agreement.precision:.1%}", f"{agreement.recall:.1%}")
+            rows.append([name, method, *shares, f"{agreement.error_rate:.3f}"])
+            results.append({"direction": name, "links": method, **dataclasses.asdict(agreement)})
     print(markdown_table(["direction", "links", "precision", "recall", "error rate"], rows))
+    return {"results": results}
 
 
 def model_links(
@@ -169,4 +171,4 @@ def _of_words(pair: Sequence[str], links: Links) -> Links:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

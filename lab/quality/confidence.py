@@ -1,9 +1,5 @@
 """How well the model's confidence separates bad translations from good ones.
 
-Run from the project's folder:
-
-    python -m lab.quality.confidence --data-dir CORPORA --plot docs/confidence.svg
-
 Each direction of a test set is translated, and each translation is compared with its reference by
 chrF. The study reports Spearman's correlation of chrF with the confidence (the mean log-probability
 of a token), and for comparison with beam search's score and with the translation's length; mean
@@ -15,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +26,22 @@ from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.parallel_text import Side, read_directions
 from matplotlib.figure import Figure
 
+from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from lab.console import positive, progress
+from lab.measurement import (
+    BEAM_WIDTH,
+    BUNDLE,
+    DATA_DIR,
+    Advance,
+    Results,
+    number,
+    option,
+    program,
+    progress,
+)
 from lab.pictures import draw_svg
 from lab.report import markdown_table
 
-SHIPPED = Path("model_repository/translate/1/bundle")
 _TOGETHER = 64
 _KEPT = (1.0, 0.9, 0.8, 0.7, 0.5, 0.3)
 """Shares of the translations, most confident first, whose chrF is reported."""
@@ -61,37 +66,34 @@ class Direction:
         return np.argsort(-np.array(self.confidence), kind="stable")
 
 
-def main() -> None:
+@program(
+    DATA_DIR,
+    BUNDLE,
+    option("--test", default="tatoeba-en-de/test"),
+    number("--sentences", 1000, "a direction"),
+    BEAM_WIDTH,
+    option("--plot", type=Path, metavar="FILE", help="write a figure, as SVG"),
+)
+def main(arguments: argparse.Namespace) -> Results:
     """Print tables, and write the figure."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--bundle", type=Path, default=SHIPPED)
-    parser.add_argument("--test", default="tatoeba-en-de/test")
-    parser.add_argument("--sentences", type=positive, default=1000, help="a direction")
-    parser.add_argument("--beam-width", type=positive, default=4)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a figure, as SVG")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
     known = Manifest.load(arguments.bundle).all_directions
     directions = read_directions(arguments.data_dir / arguments.test, known, arguments.sentences)
-    number = len(directions[0][0].texts)
-    if number < _FEWEST:
-        raise SystemExit(f"{number} sentences: tenths of them need {_FEWEST} or more")
+    sentences = len(directions[0][0].texts)
+    if sentences < _FEWEST:
+        raise UsageError(f"{sentences} sentences: tenths of them need {_FEWEST} or more")
     translator = Translator(arguments.bundle)
-    with progress(len(directions) * number) as advance:
+    with progress(len(directions) * sentences) as advance:
         found = [
             measure(translator, src, tgt, arguments.beam_width, advance) for src, tgt in directions
         ]
     translator.close()
+    names = [one.name for one in found]
     print(markdown_table(["direction", "of", "correlation with chrF"], correlations(found)))
-    print()
-    print(markdown_table(["confidence", *(one.name for one in found)], by_tenths(found)))
-    print()
-    print(markdown_table(["kept", *(one.name for one in found)], by_coverage(found)))
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
+    print(f"\n{markdown_table(['confidence', *names], by_tenths(found))}")
+    print(f"\n{markdown_table(['kept', *names], by_coverage(found))}")
     if arguments.plot:
         arguments.plot.write_text(draw(found), encoding="utf-8")
+    return {"directions": [asdict(one) for one in found]}
 
 
 def measure(
@@ -99,7 +101,7 @@ def measure(
     src: Side,
     tgt: Side,
     beam_width: int,
-    advance: Any = lambda what: None,
+    advance: Advance = lambda what: None,
 ) -> Direction:
     """Translate one side and compare it with the other."""
     name = f"{src.language}-{tgt.language}"
@@ -211,8 +213,8 @@ def draw(found: Sequence[Direction]) -> str:
         left, right = figure.subplots(1, 2)
         places = np.arange(1, 11)
         width = 0.8 / len(found)
-        for number, (one, colour) in enumerate(zip(found, itertools.cycle(COLOURS), strict=False)):
-            offset = width * (number - (len(found) - 1) / 2)
+        for index, (one, colour) in enumerate(zip(found, itertools.cycle(COLOURS), strict=False)):
+            offset = width * (index - (len(found) - 1) / 2)
             left.bar(places + offset, tenths(one), width, color=colour, label=one.name)
             share = 100 * np.arange(1, len(one.chrf) + 1) / len(one.chrf)
             right.plot(share[9:], 100 - kept(one)[9:], color=colour, label=one.name)
@@ -226,4 +228,4 @@ def draw(found: Sequence[Direction]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,15 +1,10 @@
-"""Which of the most frequent everyday phrases a bundle translates correctly.
-
-Run from the project's folder:
-
-    python -m lab.quality.everyday_phrases
-"""
+"""Which of the most frequent everyday phrases a bundle translates correctly."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +13,9 @@ from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.cleaning import folded, write_pairs
 
+from lab.measurement import BUNDLE, Results, option, program
 from lab.report import markdown_table
 
-BUNDLE = Path("model_repository/translate/1/bundle")
 PHRASES = Path(__file__).with_suffix(".txt")
 LANGUAGES = ("en", "de", "fr")
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
@@ -83,18 +78,16 @@ def write_text(phrases: list[Phrase], folder: Path) -> None:
         write_pairs(folder / f"everyday-phrases-{'-'.join(languages)}/train", languages, pairs)
 
 
-def main() -> None:
-    """Print wrong translations and a table of correct ones, then the results as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m lab.quality.everyday_phrases")
-    parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
-    parser.add_argument(
-        "--write", type=Path, metavar="CORPORA", help="only write the phrases as training text"
-    )
-    arguments = parser.parse_args()
+@program(
+    BUNDLE,
+    option("--write", type=Path, metavar="CORPORA", help="only write the phrases as training text"),
+)
+def main(arguments: argparse.Namespace) -> Results:
+    """Print wrong translations and a table of correct ones."""
     phrases = read_phrases(PHRASES.read_text("utf-8").splitlines())
     if arguments.write:
         write_text(phrases, arguments.write)
-        return
+        return {}
     translator, right = Translator(arguments.bundle), dict[str, int]()
     for src, tgt in DIRECTIONS:
         wrong = wrong_translations(translator, phrases, src, tgt)
@@ -102,10 +95,10 @@ def main() -> None:
         for phrase, text in wrong:
             print(f"{src}-{tgt}: {phrase.forms[src][0]} -> {text} ({phrase.forms[tgt][0]})")
     translator.close()
-    rows = [[name, str(number), str(len(phrases))] for name, number in right.items()]
+    rows = [[name, str(count), str(len(phrases))] for name, count in right.items()]
     print(markdown_table(["direction", "right", "phrases"], rows))
-    print(json.dumps({"phrases": len(phrases), "right": right}))
+    return {"phrases": len(phrases), "right": right}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,18 +1,12 @@
-"""How often translations are visibly faulty, what a second search repairs, and its cost.
-
-Run from the project's folder:
-
-    python -m lab.quality.faulty_translations --data-dir CORPORA
-"""
+"""How often translations are visibly faulty, what a second search repairs, and its cost."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from dragoman_serving.translation.faults import fault_of, is_copy
@@ -23,9 +17,9 @@ from dragoman_training.text.parallel_text import read_pairs
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import Tokenizer
+from lab.measurement import BEAM_WIDTH, BUNDLE, DATA_DIR, Results, number, program
 from lab.report import markdown_table
 
-BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = (
     ("tatoeba-en-de/test", ("en", "de")),
     ("tatoeba-en-fr/test", ("en", "fr")),
@@ -60,14 +54,9 @@ def faults_of_references(
     return found
 
 
-def main() -> None:
-    """Print a table, then everything as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m lab.quality.faulty_translations")
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
-    parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
-    parser.add_argument("--beam-width", type=int, default=4, help="default: 4")
-    parser.add_argument("--first", type=int, default=1000, help="lines of a test set")
-    arguments = parser.parse_args()
+@program(DATA_DIR, BUNDLE, BEAM_WIDTH, number("--first", 1000, "lines of a test set"))
+def main(arguments: argparse.Namespace) -> Results:
+    """Print a table."""
     translator = Translator(arguments.bundle)
     tokenizer = translator.manifest.open_tokenizer(arguments.bundle)
     rows: list[list[str]] = []
@@ -109,9 +98,9 @@ def main() -> None:
     translator.close()
     print(markdown_table(["test", "direction", "text", *RULES, "BLEU", "chrF", "s"], rows))
     shares = (f"{rule} {of_references[rule] / number_of_references:.1%}" for rule in RULES)
-    print(f"\nof {number_of_references} references: {', '.join(shares)}\n")
-    print(json.dumps(results))
+    print(f"\nof {number_of_references} references: {', '.join(shares)}")
+    return {"results": results, "references": of_references}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,17 +1,15 @@
 """The tables of a model card: the recorded quality, and translations that were not selected.
 
-Run from the project's folder, after `dragoman evaluate BUNDLE --runtime engine --record`:
-
-    python -m lab.quality.model_card --data-dir CORPORA
-
-The translations are of lines 100, 200, ..., 1,000 of everyday sentences and of news, and of lines
-40, 80, ..., 400 of documentation. The directions take turns.
+Run it after `dragoman evaluate BUNDLE --runtime engine --record`. The translations are of lines
+100, 200, ..., 1,000 of everyday sentences and of news, and of lines 40, 80, ..., 400 of
+documentation. The directions take turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,7 +18,8 @@ from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.cleaning import without_tags
 from dragoman_training.text.parallel_text import read_lines
 
-SHIPPED = Path("model_repository/translate/1/bundle")
+from lab.measurement import BUNDLE, DATA_DIR, program
+
 BEAM_WIDTH = 4
 LANGUAGES = {"en": "English", "de": "German", "fr": "French"}
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
@@ -63,12 +62,9 @@ def examples(translator: Translator, corpora: Path, test: str, distance: int) ->
         yield f"| {source} | {found.text} | {reference} |".replace("$", r"\$")
 
 
-def main() -> None:
+@program(DATA_DIR, BUNDLE, measures=False)
+def main(arguments: argparse.Namespace) -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(prog="python -m lab.quality.model_card")
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
-    parser.add_argument("--bundle", type=Path, default=SHIPPED, help=f"default: {SHIPPED}")
-    arguments = parser.parse_args()
     translator = Translator(arguments.bundle)
     print(*quality(translator.manifest.measured), sep="\n")
     for name, (test, distance) in SETS.items():
@@ -78,4 +74,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,5 @@
 """Effect of 8-bit products, as TensorRT rounds them, on the shipped model's translations.
 
-    python -m lab.quality.quantized --data-dir CORPORA
-
 Greedy search, in every direction. ONNX Runtime runs the graphs on the CPU; it rounds as they
 specify but multiplies in fp32, so this says nothing about speed.
 """
@@ -26,11 +24,9 @@ from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import QuantizedPrecision
 from dragoman_training.text.parallel_text import Side, read_directions
 
-from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import Tokenizer
-from lab.console import positive
-from lab.engine.step import SHIPPED
+from lab.measurement import DATA_DIR, SHIPPED, Results, number, program
 from lab.report import markdown_table
 
 Graphs = Mapping[str, onnx.ModelProto]
@@ -93,34 +89,26 @@ def _ids(tokenizer: Tokenizer, text: tuple[Side, Side]) -> list[list[int]]:
     return [tokenizer.encode_source(line, target.language) for line in source.texts]
 
 
-def main() -> int:
+@program(DATA_DIR, number("--sentences", 1000, "for each direction"))
+def main(arguments: argparse.Namespace) -> Results:
     """Print a table."""
-    parser = argparse.ArgumentParser(prog="python -m lab.quality.quantized", description=__doc__)
-    parser.add_argument("--data-dir", type=Path, required=True, help=f"holds {TEST}.en")
-    parser.add_argument(
-        "--sentences", type=positive, default=1000, help="for each direction (default: 1000)"
-    )
-    arguments = parser.parse_args()
+    manifest = Manifest.load(SHIPPED)
+    directions = manifest.all_directions
+    valid = read_directions(arguments.data_dir / CALIBRATION, directions, CALIBRATION_SENTENCES)
+    graphs = read_decoding_graphs(SHIPPED, manifest)
+    changed = quantized(SHIPPED, manifest, graphs, valid)
     lines = []
-    try:
-        manifest = Manifest.load(SHIPPED)
-        directions = manifest.all_directions
-        valid = read_directions(arguments.data_dir / CALIBRATION, directions, CALIBRATION_SENTENCES)
-        graphs = read_decoding_graphs(SHIPPED, manifest)
-        changed = quantized(SHIPPED, manifest, graphs, valid)
-        for text in read_directions(arguments.data_dir / TEST, directions, arguments.sentences):
-            right = translate(SHIPPED, manifest, graphs, text)
-            direction = f"{text[0].language}-{text[1].language}"
-            lines.append([direction, "fp32", f"{bleu(right, text[1]):.2f}", ""])
-            for precision, of_precision in changed.items():
-                found = translate(SHIPPED, manifest, of_precision, text)
-                equal = f"{equal_share(found, right):.1%}"
-                lines.append([direction, precision, f"{bleu(found, text[1]):.2f}", equal])
-    except DragomanError as error:
-        print(f"quantized: {error}", file=sys.stderr)
-        return error.exit_code
-    print(markdown_table(["direction", "products", "BLEU", "texts as in fp32"], lines))
-    return 0
+    for text in read_directions(arguments.data_dir / TEST, directions, arguments.sentences):
+        right = translate(SHIPPED, manifest, graphs, text)
+        direction = f"{text[0].language}-{text[1].language}"
+        lines.append([direction, "fp32", f"{bleu(right, text[1]):.2f}", ""])
+        for precision, of_precision in changed.items():
+            found = translate(SHIPPED, manifest, of_precision, text)
+            equal = f"{equal_share(found, right):.1%}"
+            lines.append([direction, precision, f"{bleu(found, text[1]):.2f}", equal])
+    head = ["direction", "products", "BLEU", "texts as in fp32"]
+    print(markdown_table(head, lines))
+    return {"rows": [dict(zip(head, line, strict=True)) for line in lines]}
 
 
 if __name__ == "__main__":

@@ -3,18 +3,15 @@
 Each rule of `dragoman_training.text.alterations` alters those sentences of a test set that it
 applies to. Their translations are compared with those of the unaltered sentences (in capitals, or
 without the final mark, if the altered ones are), or, for text that must stay unchanged, with the
-text itself. Run from the project's folder:
-
-    python -m lab.quality.robustness --data-dir CORPORA
+text itself.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.request.placeholders import split_at_placeholders
@@ -34,9 +31,9 @@ from dragoman_training.text.alterations import (
 )
 from dragoman_training.text.parallel_text import read_directions
 
+from lab.measurement import BEAM_WIDTH, BUNDLE, DATA_DIR, Results, number, program
 from lab.report import markdown_table
 
-BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = ("tatoeba-en-de/test", "tatoeba-en-fr/test", "flores200/devtest")
 AT_ONCE = 250
 JOINED = 3
@@ -144,14 +141,9 @@ def _row(test: str, one: Result) -> list[str]:
     return [*row, str(one.looping)]
 
 
-def main() -> None:
-    """Print a table, then everything as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m lab.quality.robustness")
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
-    parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
-    parser.add_argument("--beam-width", type=int, default=4, help="default: 4")
-    parser.add_argument("--first", type=int, default=300, help="lines of a test set (default: 300)")
-    arguments = parser.parse_args()
+@program(DATA_DIR, BUNDLE, BEAM_WIDTH, number("--first", 300, "lines of a test set"))
+def main(arguments: argparse.Namespace) -> Results:
+    """Print a table."""
     translator = Translator(arguments.bundle)
     directions = translator.manifest.all_directions
     rows, results = list[list[str]](), list[dict[str, object]]()
@@ -167,8 +159,8 @@ def main() -> None:
     translator.close()
     titles = ["test", "direction", "altered", "texts", "BLEU before", "BLEU", "difference"]
     print(markdown_table([*titles, "stays", "loops"], rows))
-    print(json.dumps(results))
+    return {"results": results}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,17 +1,13 @@
 """BLEU and chrF when sentences longer than a limit are split (`max_sentence_tokens`).
 
-A model that was trained on short sentences may do better on the pieces of a long one. Run from the
-project's folder:
-
-    python -m lab.quality.sentence_limits --data-dir CORPORA
+A model that was trained on short sentences may do better on the pieces of a long one.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
@@ -21,9 +17,9 @@ from dragoman_training.text.parallel_text import read_pairs
 from dragoman.kernel.cutting import cut_sentence
 from dragoman.kernel.sentences import split_sentences
 from dragoman.kernel.text import Tokenizer
+from lab.measurement import BEAM_WIDTH, BUNDLE, DATA_DIR, Results, option, program
 from lab.report import markdown_table
 
-BUNDLE = Path("model_repository/translate/1/bundle")
 TESTS = ("newstest/newstest2013.en-de",)
 LIMITS = (30, 40, 60, 80)
 
@@ -69,16 +65,16 @@ def translate(
     return joined, len(pieces)
 
 
-def main() -> None:
-    """Print a table for each test set and direction, then everything as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m lab.quality.sentence_limits")
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the test sets")
-    parser.add_argument("--bundle", type=Path, default=BUNDLE, help=f"default: {BUNDLE}")
-    parser.add_argument("--test", action="append", help=f"default: {', '.join(TESTS)}")
-    parser.add_argument("--limit", action="append", type=int, help=f"default: {LIMITS}")
-    parser.add_argument("--beam-width", type=int, default=4, help="default: 4")
-    parser.add_argument("--first", type=int, help="only the first lines of a test set")
-    arguments = parser.parse_args()
+@program(
+    DATA_DIR,
+    BUNDLE,
+    option("--test", action="append", help=f"default: {', '.join(TESTS)}"),
+    option("--limit", action="append", type=int, help=f"default: {LIMITS}"),
+    BEAM_WIDTH,
+    option("--first", type=int, help="only the first lines of a test set"),
+)
+def main(arguments: argparse.Namespace) -> Results:
+    """Print a table for each test set and direction."""
     translator = Translator(arguments.bundle)
     tokenizer = translator.manifest.open_tokenizer(arguments.bundle)
     results = []
@@ -102,8 +98,8 @@ def main() -> None:
             print(f"\n{test}, {src} to {tgt}, {len(texts)} lines, beam {arguments.beam_width}\n")
             print(markdown_table(["cut", "BLEU", "chrF", "pieces"], rows), flush=True)
     translator.close()
-    print(json.dumps(results))
+    return {"results": results}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Records a server's responses for every kind of option, to compare two versions byte by byte.
 
-Run from the project's folder, once for each version, while `dragoman serve` runs:
+Run it once for each version, while `dragoman serve` runs:
 
     python -m lab.served.answers --data-dir CORPORA --url grpc://localhost:8001 --out FILE
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,6 +22,8 @@ from pathlib import Path
 
 from dragoman_client import InvalidRequest, Translation, Translator
 from dragoman_options.arguments import OptionArguments
+
+from lab.measurement import DATA_DIR, number, option, program
 
 _FILES = (
     "flores200/devtest.en.gz",
@@ -101,14 +104,15 @@ def _told(one: Translation) -> str:
     return repr(replace(one, elapsed_s=0.0, alternatives=alternatives))
 
 
-def main() -> None:
+@program(
+    DATA_DIR,
+    option("--url", required=True, help="of the server, such as grpc://localhost:8001"),
+    number("--sentences", 2000),
+    option("--out", type=Path, required=True, help="file for the responses"),
+    measures=False,
+)
+def main(arguments: argparse.Namespace) -> None:
     """Record."""
-    parser = argparse.ArgumentParser(prog="python -m lab.served.answers")
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--url", required=True)
-    parser.add_argument("--sentences", type=int, default=2000)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
     texts = read_texts(arguments.data_dir, arguments.sentences)
     with (
         Translator(arguments.url, timeout_s=600) as translator,
@@ -119,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

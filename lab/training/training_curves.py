@@ -1,6 +1,6 @@
 """Draws the curves of training runs: losses, and BLEU if the run measured it.
 
-Run from the project's folder; each chart is written beside its log:
+Each chart is written beside its log:
 
     python -m lab.training.training_curves docs/training-runs/*.jsonl
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,8 @@ from dragoman_load_test.plots import COLOURS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.errors import UsageError
+from lab.measurement import option, program
 from lab.pictures import draw_svg
 
 _SHOWN_FROM = 0.1
@@ -99,20 +101,13 @@ def _fill_losses(axes: Axes, losses: dict[str, Curve]) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
 
 
-def main() -> int:
+@program(option("log", type=Path, nargs="+", help="as `dragoman train` writes it"), measures=False)
+def main(arguments: argparse.Namespace) -> None:
     """Draw a chart for each log."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.training.training_curves", description=__doc__
-    )
-    parser.add_argument("log", type=Path, nargs="+", help="as `dragoman train` writes it")
-    try:
-        for log in parser.parse_args().log:
-            log.with_suffix(".svg").write_text(draw(read_curves(log)), encoding="utf-8")
-            print(log.with_suffix(".svg"))
-    except DragomanError as error:
-        parser.error(str(error))
-    return 0
+    for log in arguments.log:
+        log.with_suffix(".svg").write_text(draw(read_curves(log)), encoding="utf-8")
+        print(log.with_suffix(".svg"))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,14 +1,10 @@
-"""Time of one training step on this machine, on random ids, in bf16 or, if that is slow, fp32.
-
-Run from the project's folder on an otherwise idle machine:
-
-    python -m lab.training.training_step [--preset small] [--guided]
-"""
+"""Time of one training step on this machine, on random ids, in bf16 or, if that is slow, fp32."""
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 
 import torch
@@ -19,19 +15,19 @@ from dragoman_training.network.transformer import Transformer
 from dragoman_training.steps.guided_alignment import GuidedAlignment
 from dragoman_training.steps.loss import projected_cross_entropy
 
+from lab.measurement import Results, option, program
+
 SENTENCES, LENGTH = 230, 9
 
 
-def main() -> None:
-    """Print the median of ten steps."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lab.training.training_step", description=__doc__
-    )
-    parser.add_argument("--preset", choices=PRESETS, default="small")
-    parser.add_argument(
+@program(
+    option("--preset", choices=PRESETS, default="small"),
+    option(
         "--guided", action="store_true", help="guide a head, each target token linked to a source"
-    )
-    arguments = parser.parse_args()
+    ),
+)
+def main(arguments: argparse.Namespace) -> Results:
+    """Print the median of ten steps."""
     preset = arguments.preset
     dtype = lower_dtype("auto", torch.device("cpu"))
     config = resolve(None, [f"model.preset={preset}", "model.norm=pre"]).model
@@ -60,7 +56,8 @@ def main() -> None:
     print(f"{parameters / 1e6:.1f} M parameters, {ids.numel()} target tokens a step:")
     speed = f"{median_s * 1000:.0f} ms a step, {ids.numel() / median_s:.0f} target tokens/s"
     print(f"{speed}, {dtype or torch.float32}")
+    return {"parameters": parameters, "tgt_tokens": ids.numel(), "step_s": elapsed_s[3:]}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,11 +9,10 @@ from dragoman_training.marian.importing import import_marian
 from dragoman_training.oracle.search import greedy_search
 from dragoman_training.run import checkpoint
 
-from lab.peers.imported import OURS, PLAIN, SMALL, ImportedCase
+from lab.peers.imported import OURS, PLAIN, SMALL, Case
 from lab.peers.imported_model import write_random_model
 from lab.peers.imported_worker import Transformers
-from lab.peers.worker_protocol import BatchSearch
-from lab.report import Sample
+from lab.peers.worker_protocol import BatchSearch, Sample
 
 TOKENS = 6
 
@@ -59,7 +58,7 @@ def test_ratios_are_of_the_same_round() -> None:
         return tuple(Sample(one, 64, 2) for one in seconds)
 
     timed = {OURS: samples(1.0, 2.0), "peer": samples(3.0, 4.0), PLAIN: samples(10.0, 40.0)}
-    case = ImportedCase(4, 2, 2, "peer", timed)
+    case = Case(4, 2, 2, "peer", timed)
     assert case.ratios("peer") == [3.0, 2.0]
     assert case.cells() == [
         *("beam 4", "2", "43", "2.50 (2.00..3.00)", "15.00 (10.00..20.00)", "peer")

@@ -10,10 +10,9 @@ from dragoman_serving.engine.compiled.library import choose_instruction_set
 from dragoman_training.network.architecture import ModelConfig
 
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
-from lab.conditions import conditions
+from lab.measurement import conditions
 from lab.peers import engine, instruction_sets
 from lab.peers.base_model import write_random_bundle
-from lab.peers.engine_part import converted
 from lab.peers.instruction_sets import (
     INSTRUCTION_SETS,
     InstructionSet,
@@ -25,7 +24,7 @@ from lab.peers.instruction_sets import (
     probe_peer,
     read_report,
 )
-from lab.peers.processes import EngineProcess
+from lab.peers.processes import converted, start_engine
 
 SMALL = ModelConfig(
     vocab_size=1000,
@@ -173,13 +172,13 @@ def test_both_sides_use_the_instruction_set_of_the_environment(
         monkeypatch.setenv(name, value)
     bundle = write_random_bundle(tmp_path, SMALL)
     with (
-        EngineProcess(bundle, "int8", "ids") as ours,
-        EngineProcess(bundle, "fp32", "texts") as exact,
-        converted(bundle, endless=False) as models,
+        start_engine(bundle, "int8", "ids") as ours,
+        start_engine(bundle, "fp32", "texts") as exact,
+        converted(bundle) as model,
     ):
         check_ours(ours.instruction_set, wanted)
         assert exact.instruction_set is None
-        check_peer("int8", probe_peer(models.converted, "int8"), wanted)
-        check_peer("float32", probe_peer(models.converted, "float32"), wanted)
+        check_peer("int8", probe_peer(model, "int8"), wanted)
+        check_peer("float32", probe_peer(model, "float32"), wanted)
     with pytest.raises(DragomanError, match=r"^CTranslate2 in int8 does not translate: "):
         probe_peer(tmp_path / "missing", "int8")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.text.alterations import RULES, Example
-from dragoman_training.text.parallel_text import read_pairs
 
 from lab.quality.everyday_phrases import (
     LANGUAGES,
     PHRASES,
     expanded,
     read_phrases,
-    write_text,
     wrong_translations,
 )
-from lab.quality.robustness import Bench, cases
+from lab.quality.robustness import Bench
 
 
 def test_a_form_expands_to_all_its_alternatives() -> None:
@@ -47,12 +43,6 @@ def test_every_phrase_is_complete_and_unique() -> None:
             assert usual[0].isupper(), usual
             assert usual[-1] in ".!?", usual
             assert not set(usual) & set("()|/"), usual
-
-
-def test_phrases_are_written_as_text_to_train_on(tmp_path: Path) -> None:
-    write_text(read_phrases(["Yes. | Ja. / Doch. | Oui."]), tmp_path)
-    assert read_pairs(tmp_path / "everyday-phrases-en-de/train", ("en", "de")) == [("Yes.", "Ja.")]
-    assert read_pairs(tmp_path / "everyday-phrases-en-fr/train", ("en", "fr")) == [("Yes.", "Oui.")]
 
 
 def translating(monkeypatch: pytest.MonkeyPatch, table: dict[str, str]) -> Translator:
@@ -86,10 +76,3 @@ def test_altered_texts_are_compared_with_the_unaltered_ones(
         assert results[name].bleu < 50.0, name  # only the unaltered texts are translated
     assert (results["joined"].texts, results["emoji"].texts) == (2, 6)
     assert results["copied"].exact == results["no_text"].exact == 6
-
-
-def test_joined_texts_are_complete_groups() -> None:
-    examples = [Example(f"{n}.", f"{n}!", "en", "de") for n in range(8)]
-    *_, joined = cases(examples)
-    assert list(joined.texts) == ["0. 1. 2.", "3. 4. 5."]
-    assert list(joined.references) == ["0! 1! 2!", "3! 4! 5!"]

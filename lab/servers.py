@@ -1,4 +1,4 @@
-"""Starts Triton with the shipped model, and gateways in front of it, for a benchmark."""
+"""Starts Triton with the shipped model, and gateways in front of it, for a measurement."""
 
 from __future__ import annotations
 
@@ -16,15 +16,12 @@ from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.tracing import TraceOptions
-
-REPOSITORY = Path(__file__).parents[2] / "model_repository"
+from lab.measurement import PROJECT
 
 
-def serve(tracing: TraceOptions | None = None) -> TritonServer:
-    """Triton with the shipped model on free ports; a context."""
-    options = ServeOptions(REPOSITORY, http_port=0, grpc_port=0, metrics_port=0, tracing=tracing)
-    return TritonServer(options)
+def serve(repository: Path = PROJECT / "model_repository") -> TritonServer:
+    """Triton on free ports, with the shipped model by default; a context."""
+    return TritonServer(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0))
 
 
 @dataclass(frozen=True)
@@ -42,14 +39,6 @@ class Running:
     caching: str
 
 
-@dataclass(frozen=True)
-class RunningGateway:
-    """A gateway's URL and process id."""
-
-    url: str
-    pid: int
-
-
 @contextlib.contextmanager
 def running() -> Iterator[Running]:
     """Start all of them on free ports, and stop them at the end."""
@@ -58,12 +47,12 @@ def running() -> Iterator[Running]:
         run_gateway(server, "--cache-bytes=0") as plain,
         run_gateway(server) as caching,
     ):
-        yield Running(server.http_url, plain.url, caching.url)
+        yield Running(server.http_url, plain, caching)
 
 
 @contextlib.contextmanager
-def run_gateway(server: TritonServer, *words: str) -> Iterator[RunningGateway]:
-    """A gateway on a free port, with further options."""
+def run_gateway(server: TritonServer, *words: str) -> Iterator[str]:
+    """The URL of a gateway on a free port, with further options."""
     command = [sys.executable, "-m", "dragoman", "gateway", "--port=0"]
     command += [f"--triton={server.grpc_url}", f"--triton-http={server.http_url}", *words]
     with tempfile.TemporaryDirectory() as folder:
@@ -73,11 +62,10 @@ def run_gateway(server: TritonServer, *words: str) -> Iterator[RunningGateway]:
         assert process.stderr is not None
         try:
             line = process.stderr.readline()
-            found = re.match(r"ready: (\S+)", line)
-            if not found:
+            ready = re.match(r"ready: (\S+)", line)
+            if not ready:
                 raise DragomanError(f"the gateway did not start: {line.strip()}")
-            url = found[1].replace("localhost", "127.0.0.1")
-            yield RunningGateway(url, process.pid)
+            yield ready[1].replace("localhost", "127.0.0.1")
         finally:
             process.terminate()
             process.wait(60)
