@@ -40,20 +40,8 @@ CASES = ((1, 1), (1, 32), (4, 1), (4, 32))
 """Beam width and batch size."""
 
 
-@dataclass(frozen=True)
-class Direction:
-    """A direction of a test set."""
-
-    source: Side
-    target: Side
-
-    def __str__(self) -> str:
-        """Its name in the tables."""
-        return f"{self.source.language}-{self.target.language}"
-
-    def texts(self, sentences: int | None = None) -> Texts:
-        """The first sentences to translate, or all."""
-        return Texts(self.source.texts[:sentences], self.target.language)
+Direction = tuple[Side, Side]
+"""The two sides of a test set."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +61,12 @@ def qualities_of(
 ) -> list[tuple[str, int, list[Quality]]]:
     """Quality of both models on all sentences, by direction and beam width."""
     results = []
-    for direction in directions:
+    for src, tgt in directions:
+        texts = Texts(src.texts, tgt.language)
         for width in (1, 4):
-            answers = (model.translate(direction.texts(), width, 64) for model in models)
-            both = [measure(answer.texts or [], direction.target.texts) for answer in answers]
-            results.append((str(direction), width, both))
+            answers = (model.translate(texts, width, 64) for model in models)
+            both = [measure(answer.texts or [], tgt.texts) for answer in answers]
+            results.append((f"{src.language}-{tgt.language}", width, both))
     return results
 
 
@@ -103,8 +92,9 @@ def speeds_of(
     """Seconds of both models in alternating rounds, by direction and case."""
     results = []
     with progress(len(CASES) * len(directions)) as advance:
-        for direction in directions:
-            texts = direction.texts(sentences)
+        for src, tgt in directions:
+            name = f"{src.language}-{tgt.language}"
+            texts = Texts(src.texts[:sentences], tgt.language)
             for width, size in CASES:
                 runs = {
                     index: partial(model.translate, texts, width, size)
@@ -112,8 +102,8 @@ def speeds_of(
                 }
                 answers = alternate(runs, rounds, pause_s=PAUSE_S)
                 both = [[answer.elapsed_s for answer in answers[index]] for index in runs]
-                results.append((str(direction), width, size, len(texts), both))
-                advance(str(direction))
+                results.append((name, width, size, len(texts), both))
+                advance(name)
     return results
 
 
@@ -137,10 +127,7 @@ def speed_table(speeds: Sequence[Speed]) -> str:
 def main(arguments: argparse.Namespace) -> Results:
     """Measure both and print."""
     shipped, student = map(Manifest.load, (SHIPPED, arguments.student))
-    directions = [
-        Direction(*sides)
-        for sides in read_directions(arguments.data_dir / TEST, student.all_directions)
-    ]
+    directions = read_directions(arguments.data_dir / TEST, student.all_directions)
     with (
         start_engine(SHIPPED, arguments.precision, "texts") as large,
         start_engine(arguments.student, arguments.precision, "texts") as small,

@@ -6,9 +6,10 @@ The generator shares the cores with the servers, so its cost is the same for all
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -114,7 +115,7 @@ class _Shared:
     """State shared by all clients."""
 
     def __init__(self, requests: Sequence[bytes], failed: asyncio.Future[str]) -> None:
-        self.requests = _endless(requests)
+        self.requests = itertools.cycle(requests)
         self.failed = failed
         self.begin_s = float("inf")
         self.is_over = False
@@ -168,8 +169,3 @@ def _is_complete(received: bytes) -> bool:
     if found:
         return len(body) >= int(length.partition(b"\r\n")[0])
     return b"chunked" in head and body.endswith(b"0\r\n\r\n")
-
-
-def _endless(requests: Sequence[bytes]) -> Iterator[bytes]:
-    while True:
-        yield from requests

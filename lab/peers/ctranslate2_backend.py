@@ -18,6 +18,8 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.text import END_ID, language_tag
+from lab.peers.ctranslate2_worker import PieceTranslator
+from lab.peers.worker_protocol import BatchSearch
 
 
 @dataclass(frozen=True)
@@ -45,28 +47,22 @@ class TranslateModel:
         bundle = Path(arguments["model_repository"]) / arguments["model_version"] / "bundle"
         manifest = Manifest.load(bundle)
         self._limits = manifest.limits
-        self._inter_threads = int(parameters["inter_threads"])
         self._pieces = sentencepiece.SentencePieceProcessor(
             model_file=str(bundle / manifest.tokenizer)
         )
         self._end = self._pieces.IdToPiece(END_ID)
-        self._translator = ctranslate2.Translator(
+        inter_threads = int(parameters["inter_threads"])
+        translator = ctranslate2.Translator(
             parameters["model"],
             device="cpu",
             compute_type=parameters["compute_type"],
-            inter_threads=self._inter_threads,
+            inter_threads=inter_threads,
             intra_threads=int(parameters["intra_threads"]),
         )
+        self._translator = PieceTranslator(translator, inter_threads, endless=False)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer a batch.
-
-        Args:
-            requests: of one text each.
-
-        Returns:
-            The responses, in the same order.
-        """
+        """Answer a batch of requests of one text each, in order."""
         groups: dict[Options, list[int]] = {}
         for index, request in enumerate(requests):
             groups.setdefault(_read_options(request), []).append(index)
@@ -80,19 +76,11 @@ class TranslateModel:
     def _translate(self, texts: Sequence[str], options: Options) -> list[list[str]]:
         """The tokens of each text's translation, in one call."""
         tag = language_tag(options.target_language)
-        src = [[tag, *self._pieces.EncodeAsPieces(text), self._end] for text in texts]
-        results = self._translator.translate_batch(
-            src,
-            beam_size=options.beam_width,
-            length_penalty=options.length_penalty,
-            # A call has one limit: that of its longest sentence.
-            max_decoding_length=max(self._limits.target_tokens(len(tokens)) for tokens in src),
-            # It counts in the length that scores are divided by, as in Dragoman.
-            return_end_token=True,
-            # Threads run in parallel on the sub-batches of a call.
-            max_batch_size=-(-len(src) // self._inter_threads) if self._inter_threads > 1 else 0,
-        )
-        return [result.hypotheses[0] for result in results]
+        sources = [[tag, *self._pieces.EncodeAsPieces(text), self._end] for text in texts]
+        # A call has one limit: that of its longest sentence.
+        max_tokens = max(self._limits.target_tokens(len(source)) for source in sources)
+        search = BatchSearch(options.beam_width, len(texts), options.length_penalty)
+        return self._translator.translate(sources, max_tokens, search)
 
     def _response(self, tokens: list[str]) -> Any:
         text = self._pieces.DecodePieces(tokens).encode("utf-8")

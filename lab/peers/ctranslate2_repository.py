@@ -75,13 +75,7 @@ def write_repository(folder: Path, setting: Setting, model: Path, bundle: Path) 
     """Write a model repository.
 
     Its model has the same name and tensors as ours, as far as a plain request needs them, so that
-    the same launcher and the same client work with it.
-
-    Args:
-        folder: where to; created here.
-        setting: how it runs.
-        model: folder written by `lab.peers.ctranslate2_model`.
-        bundle: the bundle of the same weights, for its vocabulary and limits.
+    the same launcher and the same client work with it. Vocabulary and limits are the bundle's.
     """
     version = folder / TRANSLATE / "1"
     version.mkdir(parents=True)
@@ -92,12 +86,7 @@ def write_repository(folder: Path, setting: Setting, model: Path, bundle: Path) 
 
 
 def build_config(setting: Setting, model: Path) -> Any:
-    """Triton's `ModelConfig` for a setting.
-
-    Args:
-        setting: how it runs.
-        model: folder written by `lab.peers.ctranslate2_model`.
-    """
+    """Triton's `ModelConfig` for a setting, and a model of `lab.peers.ctranslate2_model`."""
     kinds = model_config_pb2
     config = kinds.ModelConfig(name=TRANSLATE, backend="python", max_batch_size=MAX_BATCH_SIZE)
     config.input.add(name="text_input", data_type=kinds.TYPE_STRING, dims=[1])

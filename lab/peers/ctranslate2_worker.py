@@ -10,7 +10,6 @@ costs nothing here.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +25,6 @@ from lab.peers.worker_protocol import (
     BatchSearch,
     Inputs,
     Texts,
-    TokenIds,
     in_batches,
     serve,
 )
@@ -40,16 +38,11 @@ class PieceTranslator:
     def __init__(
         self, translator: ctranslate2.Translator, inter_threads: int, endless: bool
     ) -> None:
-        """Use a loaded model.
+        """Use a model that translates this many batches in parallel.
 
-        Args:
-            translator: the model.
-            inter_threads: number of batches that it translates in parallel.
-            endless: generate up to the limit in every translation, ignoring the end symbol.
+        If `endless`, it generates up to the limit in every translation.
         """
-        self._translator = translator
-        self._inter_threads = inter_threads
-        self._endless = endless
+        self._translator, self._inter_threads, self._endless = translator, inter_threads, endless
 
     def translate(
         self, sources: Sequence[Tokens], max_tokens: int, search: BatchSearch
@@ -74,15 +67,9 @@ class PieceTranslator:
 def batch_parts(
     sources: Sequence[Tokens], inter_threads: int, batching: Batching
 ) -> tuple[int, Batching]:
-    """The size of a call's sub-batches, which run on several threads.
+    """The size of a call's sub-batches, which run on several threads, and what it counts.
 
-    Args:
-        sources: the batch.
-        inter_threads: number of threads for sub-batches.
-        batching: what the size counts.
-
-    Returns:
-        `max_batch_size` and `batch_type` of CTranslate2; size 0 keeps the batch whole.
+    They are `max_batch_size` and `batch_type` of CTranslate2; size 0 keeps the batch whole.
     """
     if inter_threads == 1:
         return 0, "examples"
@@ -94,13 +81,7 @@ class Worker:
     """CTranslate2 with the vocabulary and the limits of a bundle."""
 
     def __init__(self, translator: PieceTranslator, tokenizer: Path, limits: Limits) -> None:
-        """Combine them.
-
-        Args:
-            translator: CTranslate2 with a model.
-            tokenizer: the SentencePiece model.
-            limits: those of the bundle.
-        """
+        """Combine a model with a SentencePiece model and a bundle's limits."""
         self._translator = translator
         self._limits = limits
         self._pieces = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
@@ -108,54 +89,48 @@ class Worker:
 
     def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
         """Translate, and report the time."""
+        translated: list[list[str]] = []
+        texts: list[str] | None = None
         if isinstance(inputs, Texts):
-            return self._answer_texts(inputs, search)
-        return self._answer_ids(inputs, search)
-
-    def _answer_texts(self, inputs: Texts, search: BatchSearch) -> Answer:
-        found: list[list[str]] = []
-        texts = []
-        begin = time.perf_counter()
-        tag = language_tag(inputs.target_language)
-        for batch in in_batches(inputs.texts, search.batch_size):
-            sources = [[tag, *self._pieces.EncodeAsPieces(text), self._end] for text in batch]
-            # A call has one limit: that of its longest sentence.
-            max_tokens = max(self._limits.target_tokens(len(source)) for source in sources)
-            translations = self._translator.translate(sources, max_tokens, search)
-            texts += [self._pieces.DecodePieces(tokens) for tokens in translations]
-            found += translations
-        return self._answer(time.perf_counter() - begin, found, texts)
-
-    def _answer_ids(self, inputs: TokenIds, search: BatchSearch) -> Answer:
-        sources = [[self._pieces.IdToPiece(index) for index in ids] for ids in inputs.sources]
-        limited = list(zip(sources, inputs.max_tokens, strict=True))
-        found: list[list[str]] = []
-        begin = time.perf_counter()
-        for batch in in_batches(limited, search.batch_size):
-            max_tokens = max(limit for _, limit in batch)
-            found += self._translator.translate([src for src, _ in batch], max_tokens, search)
-        return self._answer(time.perf_counter() - begin, found, None)
-
-    def _answer(self, elapsed_s: float, found: Sequence[Tokens], texts: list[str] | None) -> Answer:
+            texts = []
+            begin = time.perf_counter()
+            tag = language_tag(inputs.target_language)
+            for batch in in_batches(inputs.texts, search.batch_size):
+                sources = [[tag, *self._pieces.EncodeAsPieces(text), self._end] for text in batch]
+                # A call has one limit: that of its longest sentence.
+                max_tokens = max(self._limits.target_tokens(len(source)) for source in sources)
+                of_batch = self._translator.translate(sources, max_tokens, search)
+                texts += [self._pieces.DecodePieces(tokens) for tokens in of_batch]
+                translated += of_batch
+        else:
+            sources = [[self._pieces.IdToPiece(index) for index in ids] for ids in inputs.sources]
+            limited = list(zip(sources, inputs.max_tokens, strict=True))
+            begin = time.perf_counter()
+            for pairs in in_batches(limited, search.batch_size):
+                max_tokens = max(limit for _, limit in pairs)
+                of_pairs = [source for source, _ in pairs]
+                translated += self._translator.translate(of_pairs, max_tokens, search)
+        elapsed_s = time.perf_counter() - begin
         ids = [
             [self._pieces.PieceToId(token) for token in tokens if token != self._end]
-            for tokens in found
+            for tokens in translated
         ]
-        cut = [self._end not in tokens for tokens in found]
-        return Answer(elapsed_s, [len(one) for one in ids], cut, texts, ids)
+        cut = [self._end not in tokens for tokens in translated]
+        return Answer(elapsed_s, [len(of_output) for of_output in ids], cut, texts, ids)
 
 
-def main() -> int:
-    """Answer requests until the input ends."""
-    parser = argparse.ArgumentParser(prog="python -m lab.peers.ctranslate2_worker")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `lab.peers.processes.peer_words`."""
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--bundle", type=Path, required=True)
-    parser.add_argument("--compute-type", default="float32")
+    parser.add_argument("--compute-type", required=True)
     parser.add_argument("--intra-threads", type=int, required=True)
     parser.add_argument("--inter-threads", type=int, required=True)
     parser.add_argument("--endless", action="store_true")
-    arguments = parser.parse_args()
-    manifest = Manifest.load(arguments.bundle)
+
+
+def open_translator(arguments: argparse.Namespace) -> PieceTranslator:
+    """CTranslate2's model with the options of the command line."""
     translator = ctranslate2.Translator(
         str(arguments.model),
         device="cpu",
@@ -163,11 +138,19 @@ def main() -> int:
         intra_threads=arguments.intra_threads,
         inter_threads=arguments.inter_threads,
     )
-    pieces = PieceTranslator(translator, arguments.inter_threads, arguments.endless)
-    worker = Worker(pieces, arguments.bundle / manifest.tokenizer, manifest.limits)
+    return PieceTranslator(translator, arguments.inter_threads, arguments.endless)
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    parser = argparse.ArgumentParser(prog="python -m lab.peers.ctranslate2_worker")
+    add_options(parser)
+    arguments = parser.parse_args()
+    manifest = Manifest.load(arguments.bundle)
+    tokenizer = arguments.bundle / manifest.tokenizer
+    worker = Worker(open_translator(arguments), tokenizer, manifest.limits)
     serve(ctranslate2.__version__, worker.answer)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

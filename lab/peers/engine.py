@@ -119,15 +119,19 @@ def compare(
     Raises:
         DragomanError: a contender ended.
     """
-    asker = same_translations.Asker(test, bundle, manifest)
+    tokenizer = manifest.open_tokenizer(bundle)
+    inputs = same_translations.encoded(test, tokenizer, manifest.limits)
+    translate = same_translations.translate
     translations = {}
     with progress(2 * len(_PRECISIONS)) as advance:
         for ours, theirs in _PRECISIONS:
             with start_engine(bundle, ours, "ids") as process:
-                translations[f"Dragoman {ours}"] = asker.ask(process, penalties.ours)
+                found = translate(process, inputs, tokenizer, penalties.ours)
+                translations[f"Dragoman {ours}"] = found
             advance(f"same translations: Dragoman {ours}")
             with start_peer(model, bundle, PeerSetting(theirs, Threads(1, 1))) as process:
-                translations[f"CTranslate2 {theirs}"] = asker.ask(process, penalties.peer)
+                found = translate(process, inputs, tokenizer, penalties.peer)
+                translations[f"CTranslate2 {theirs}"] = found
             advance(f"same translations: CTranslate2 {theirs}")
     return same_translations.compare(translations, test.references)
 
@@ -199,7 +203,7 @@ def main(arguments: argparse.Namespace) -> Results:
         "sentences_left_out": test.left_out,
         "likenesses": [asdict(likeness) for likeness in likenesses],
         "cases": [case.summary() for case in cases],
-        "memories": [asdict(memory) for memory in memories],
+        "memories": memories,
     }
 
 

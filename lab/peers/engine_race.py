@@ -121,15 +121,8 @@ def race(
 ) -> tuple[list[Case], PeerSetting]:
     """Find CTranslate2's best setting for a workload, then compare with it.
 
-    Args:
-        workload: what to translate.
-        ours: our engine, by precision.
-        peers: CTranslate2, by its setting.
-        rounds: in each round, every contender runs once.
-        advance: called after each run.
-
     Returns:
-        A case for each of our precisions, and CTranslate2's setting.
+        A case for each precision of our engine, and CTranslate2's setting.
     """
     best = best_setting(workload, peers, advance)
     runs: dict[Precision | Best, Callable[[], Answer]] = {
@@ -183,14 +176,8 @@ def peer_run(
     return partial(peers[best.process].run, inputs, search)
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Peak resident memory of a contender's process while it ran all workloads of a model."""
-
-    model: str
-    contender: str
-    setting: str
-    peak_bytes: int
+Memory = tuple[str, str, str, int]
+"""The model, the contender, its setting, and the peak resident bytes of its process."""
 
 
 def race_all(
@@ -209,10 +196,10 @@ def race_all(
         model: the same for CTranslate2.
         precisions: of our engine; each is a contender.
         rounds: in each round, every contender runs once.
-        check_ours: called with the instruction set of our int8.
+        check_ours: called with the instruction set of our int8; raises if it is another one.
 
     Raises:
-        DragomanError: a contender ended, or the check failed.
+        DragomanError: a contender ended.
     """
     endless = not isinstance(workloads[0].inputs, Texts)
     with contextlib.ExitStack() as held, progress(len(workloads)) as advance:
@@ -238,7 +225,7 @@ def race_all(
         named = [("Dragoman", str(precision), process) for precision, process in ours.items()]
         named += [("CTranslate2", str(setting), peers[setting]) for setting in chosen]
         memories = [
-            Memory(workloads[0].model, contender, setting, process.peak_bytes)
+            (workloads[0].model, contender, setting, process.peak_bytes)
             for contender, setting, process in named
         ]
     return cases, memories
@@ -291,9 +278,7 @@ def text_table(cases: Sequence[Case]) -> str:
 def memory_table(memories: Sequence[Memory]) -> str:
     """Memory of each contender."""
     header = ("model", "contender", "setting", "peak resident MiB")
-    rows = [
-        (one.model, one.contender, one.setting, f"{one.peak_bytes / _MIB:.0f}") for one in memories
-    ]
+    rows = [(*names, f"{peak_bytes / _MIB:.0f}") for *names, peak_bytes in memories]
     return markdown_table(header, rows)
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from dragoman_options.arguments import OptionArguments
@@ -41,56 +42,42 @@ _NO_ID = -1
 """An end symbol that the model never generates."""
 
 
-class TextAnswerer:
-    """The engine with the tokenizer."""
-
-    def __init__(self, translator: Translator) -> None:
-        """Use a loaded bundle."""
-        self._translator = translator
-
-    def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
-        """Translate texts, and report the time."""
-        assert isinstance(inputs, Texts)
-        options = OptionArguments(
-            target_language=inputs.target_language,
-            beam_width=search.beam_width,
-            length_penalty=search.length_penalty,
-            split_sentences=False,  # as for the peer
-            repair=False,
-        )
-        found: list[Translation] = []
-        begin = time.perf_counter()
-        for batch in in_batches(inputs.texts, search.batch_size):
-            found += self._translator.translate(batch, options)
-        elapsed_s = time.perf_counter() - begin
-        tokens = [translation.output_tokens for translation in found]
-        cut = [not translation.complete for translation in found]
-        return Answer(elapsed_s, tokens, cut, texts=[translation.text for translation in found])
+def translate_texts(translator: Translator, inputs: Inputs, search: BatchSearch) -> Answer:
+    """Translate with the tokenizer."""
+    assert isinstance(inputs, Texts)
+    options = OptionArguments(
+        target_language=inputs.target_language,
+        beam_width=search.beam_width,
+        length_penalty=search.length_penalty,
+        split_sentences=False,  # as for the peer
+        repair=False,
+    )
+    outputs: list[Translation] = []
+    begin = time.perf_counter()
+    for batch in in_batches(inputs.texts, search.batch_size):
+        outputs += translator.translate(batch, options)
+    elapsed_s = time.perf_counter() - begin
+    tokens = [output.output_tokens for output in outputs]
+    cut = [not output.complete for output in outputs]
+    return Answer(elapsed_s, tokens, cut, texts=[output.text for output in outputs])
 
 
-class IdAnswerer:
-    """The engine alone."""
-
-    def __init__(self, engine: Engine) -> None:
-        """Use a running engine."""
-        self._engine = engine
-
-    def answer(self, inputs: Inputs, search: BatchSearch) -> Answer:
-        """Translate ids, and report the time."""
-        assert isinstance(inputs, TokenIds)
-        options = SearchOptions(search.beam_width, search.length_penalty)
-        sentences = [
-            Sentence(tuple(ids), max_tokens, options)
-            for ids, max_tokens in zip(inputs.sources, inputs.max_tokens, strict=True)
-        ]
-        found: list[Hypothesis] = []
-        begin = time.perf_counter()
-        for batch in in_batches(sentences, search.batch_size):
-            found += [future.result() for future in self._engine.submit(batch)]
-        elapsed_s = time.perf_counter() - begin
-        ids = [list(hypothesis.ids) for hypothesis in found]
-        cut = [not hypothesis.complete for hypothesis in found]
-        return Answer(elapsed_s, [len(one) for one in ids], cut, ids=ids)
+def translate_ids(engine: Engine, inputs: Inputs, search: BatchSearch) -> Answer:
+    """Translate with the engine alone."""
+    assert isinstance(inputs, TokenIds)
+    options = SearchOptions(search.beam_width, search.length_penalty)
+    sentences = [
+        Sentence(tuple(ids), max_tokens, options)
+        for ids, max_tokens in zip(inputs.sources, inputs.max_tokens, strict=True)
+    ]
+    outputs: list[Hypothesis] = []
+    begin = time.perf_counter()
+    for batch in in_batches(sentences, search.batch_size):
+        outputs += [future.result() for future in engine.submit(batch)]
+    elapsed_s = time.perf_counter() - begin
+    ids = [list(output.ids) for output in outputs]
+    cut = [not output.complete for output in outputs]
+    return Answer(elapsed_s, [len(of_output) for of_output in ids], cut, ids=ids)
 
 
 @contextlib.contextmanager
@@ -100,16 +87,16 @@ def opened(arguments: argparse.Namespace) -> Iterator[tuple[Answerer, str | None
     Raises:
         DragomanError: the bundle cannot be loaded.
     """
-    settings = EngineSettings(precision=arguments.precision, runtime=arguments.runtime)
+    settings = EngineSettings(precision=arguments.precision)
     if arguments.input == "texts":
         with contextlib.closing(Translator(arguments.bundle, settings)) as translator:
-            yield TextAnswerer(translator).answer, translator.layout.instruction_set
+            yield partial(translate_texts, translator), translator.layout.instruction_set
         return
     manifest = Manifest.load(arguments.bundle)
     ids = replace(manifest.special_ids, end=_NO_ID) if arguments.endless else None
-    found = open_engine(arguments.bundle, manifest, settings, ids)
-    with contextlib.closing(found.engine) as engine:
-        yield IdAnswerer(engine).answer, found.layout.instruction_set
+    loaded = open_engine(arguments.bundle, manifest, settings, ids)
+    with contextlib.closing(loaded.engine) as engine:
+        yield partial(translate_ids, engine), loaded.layout.instruction_set
 
 
 def main() -> int:
@@ -117,12 +104,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.peers.engine_worker")
     parser.add_argument("--bundle", type=Path, required=True)
     parser.add_argument("--precision", choices=("fp32", "int8"), required=True)
-    parser.add_argument("--runtime", choices=("auto", "onnxruntime", "native"), default="auto")
     parser.add_argument("--input", choices=("texts", "ids"), required=True)
     parser.add_argument("--endless", action="store_true", help="only for ids: never end early")
     arguments = parser.parse_args()
-    if arguments.endless and arguments.input != "ids":
-        parser.error("--endless needs --input ids")
     try:
         with opened(arguments) as (answer, instruction_set):
             gc.collect()  # as in the served model

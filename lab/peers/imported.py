@@ -116,7 +116,7 @@ def measure(sizes: Sizes, cases: Sequence[tuple[int, int]], rounds: int) -> Iter
         cores = len(usable_processors())
 
         def start(peer: str, source: Path, setting: PeerSetting) -> Worker:
-            words = ["--peer", peer, *peer_words(source, bundle, setting)]
+            words = ["--peer", peer, *peer_words(source, bundle, setting, True)]
             return held.enter_context(WorkerProcess("lab.peers.imported_worker", words))
 
         peers = {setting: start("ctranslate2", model, setting) for setting in peer_settings(cores)}

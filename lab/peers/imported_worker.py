@@ -9,31 +9,14 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dragoman.kernel.manifest import Manifest
-from lab.peers.worker_protocol import (
-    Answer,
-    BatchSearch,
-    Inputs,
-    TokenIds,
-    in_batches,
-    serve,
-)
-
-
-class Peer(Protocol):
-    """Translates batches of subword tokens, each up to the token limit."""
-
-    def translate(
-        self, sources: Sequence[Sequence[str]], max_tokens: int, search: BatchSearch
-    ) -> list[list[str]]:
-        """The subword tokens of each translation."""
-        ...
+from lab.peers.ctranslate2_worker import add_options, open_translator
+from lab.peers.worker_protocol import Answer, BatchSearch, Inputs, TokenIds, in_batches, serve
 
 
 class Transformers:
@@ -53,9 +36,9 @@ class Transformers:
     def translate(
         self, sources: Sequence[Sequence[str]], max_tokens: int, search: BatchSearch
     ) -> list[list[str]]:
-        """See `Peer`; all sources have the same length."""
+        """Translate a batch up to the token limit; all sources have the same length."""
         input_ids = self._torch.tensor([[self._ids[piece] for piece in one] for one in sources])
-        found = self._model.generate(
+        outputs = self._model.generate(
             input_ids=input_ids,
             attention_mask=self._torch.ones_like(input_ids),
             num_beams=search.beam_width,
@@ -64,59 +47,37 @@ class Transformers:
             max_new_tokens=max_tokens,
             min_new_tokens=max_tokens,
         )
-        return [[self._names[token] for token in row] for row in found[:, 1:].tolist()]
+        return [[self._names[token] for token in row] for row in outputs[:, 1:].tolist()]
 
 
-def _ctranslate2(arguments: argparse.Namespace) -> Peer:
-    import ctranslate2
-
-    from lab.peers.ctranslate2_worker import PieceTranslator
-
-    translator = ctranslate2.Translator(
-        str(arguments.model),
-        device="cpu",
-        compute_type=arguments.compute_type,
-        intra_threads=arguments.intra_threads,
-        inter_threads=arguments.inter_threads,
-    )
-    return PieceTranslator(translator, arguments.inter_threads, endless=True)
-
-
-def main() -> int:
+def main() -> None:
     """Answer requests until the input ends."""
     parser = argparse.ArgumentParser(prog="python -m lab.peers.imported_worker")
     parser.add_argument("--peer", choices=("transformers", "ctranslate2"), required=True)
-    parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--bundle", type=Path, required=True)
-    parser.add_argument("--compute-type", default="float32")
-    parser.add_argument("--intra-threads", type=int, default=1)
-    parser.add_argument("--inter-threads", type=int, default=1)
+    add_options(parser)
     arguments = parser.parse_args()
     tokenizer = Manifest.load(arguments.bundle).open_tokenizer(arguments.bundle)
     names = [tokenizer.piece(token) for token in range(tokenizer.vocab_size)]
     ids = {name: token for token, name in enumerate(names)}
-    peer: Peer
     if arguments.peer == "transformers":
-        peer = Transformers(arguments.model, arguments.intra_threads)
+        translate = Transformers(arguments.model, arguments.intra_threads).translate
     else:
-        peer = _ctranslate2(arguments)
+        translate = open_translator(arguments).translate
 
     def answer(inputs: Inputs, search: BatchSearch) -> Answer:
         assert isinstance(inputs, TokenIds)
         sources = [[names[token] for token in source] for source in inputs.sources]
-        found: list[list[str]] = []
+        translated: list[list[str]] = []
         begin = time.perf_counter()
         for batch in in_batches(sources, search.batch_size):
-            found += peer.translate(batch, inputs.max_tokens[0], search)
+            translated += translate(batch, inputs.max_tokens[0], search)
         elapsed_s = time.perf_counter() - begin
-        translated = [[ids[piece] for piece in pieces] for pieces in found]
-        return Answer(
-            elapsed_s, [len(one) for one in translated], [True] * len(found), ids=translated
-        )
+        of_ours = [[ids[piece] for piece in pieces] for pieces in translated]
+        lengths = [len(of_output) for of_output in of_ours]
+        return Answer(elapsed_s, lengths, [True] * len(lengths), ids=of_ours)
 
     serve(importlib.metadata.version(arguments.peer), answer)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -101,11 +101,7 @@ _NAMES = {
 def hold(asked: InstructionSet | None) -> InstructionSet:
     """Restrict all processes that are started from now on to one instruction set.
 
-    Args:
-        asked: the instruction set; None: the one that our library chooses here.
-
-    Returns:
-        The instruction set.
+    It is the one asked for, or else the one that our library chooses here.
 
     Raises:
         UsageError: this CPU lacks it, our library was not compiled for it, or the peer cannot be
@@ -137,10 +133,6 @@ def environment(instruction_set: InstructionSet) -> dict[str, str]:
 def probe_peer(model: Path, compute_type: ComputeType) -> PeerReport:
     """What CTranslate2 uses in a process that inherits this one's environment.
 
-    Args:
-        model: folder written by `lab.peers.ctranslate2_model`.
-        compute_type: CTranslate2's precision.
-
     Raises:
         DragomanError: the process failed.
     """
@@ -158,11 +150,7 @@ def probe_peer(model: Path, compute_type: ComputeType) -> PeerReport:
 
 
 def read_report(log: str) -> PeerReport:
-    """Parse what CTranslate2 and its libraries logged.
-
-    Args:
-        log: of a process that translated, with `CT2_VERBOSE`, `ONEDNN_VERBOSE` and `MKL_VERBOSE`.
-    """
+    """Parse the log of a process that translated in the environment of `probe_peer`."""
     libraries = [_LIBRARIES.get(name, name) for name in dict.fromkeys(_BACKEND.findall(log))]
     return PeerReport(
         _first(_SELECTED, log),

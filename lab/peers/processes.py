@@ -118,41 +118,33 @@ class WorkerProcess:
 def start_peer(
     model: Path, bundle: Path, setting: PeerSetting, endless: bool = False
 ) -> WorkerProcess:
-    """CTranslate2 with one setting.
+    """CTranslate2 with a model of `lab.peers.ctranslate2_model`, and the bundle of its weights.
 
-    Args:
-        model: folder written by `lab.peers.ctranslate2_model`.
-        bundle: the bundle of the same weights, for its vocabulary and limits.
-        setting: how it runs.
-        endless: generate up to the token limit in every translation.
+    If `endless`, it generates up to the token limit in every translation.
 
     Raises:
         DragomanError: it did not start.
     """
-    words = peer_words(model, bundle, setting) + ["--endless"] * endless
+    words = peer_words(model, bundle, setting, endless)
     return WorkerProcess("lab.peers.ctranslate2_worker", words)
 
 
-def peer_words(model: Path, bundle: Path, setting: PeerSetting) -> list[str]:
+def peer_words(model: Path, bundle: Path, setting: PeerSetting, endless: bool) -> list[str]:
     """The command line of a peer's worker."""
     threads = setting.threads
     return [
         *("--model", str(model.resolve()), "--bundle", str(bundle.resolve())),
         *("--intra-threads", str(threads.intra), "--inter-threads", str(threads.inter)),
-        *("--compute-type", setting.compute_type),
+        *("--compute-type", setting.compute_type, *["--endless"] * endless),
     ]
 
 
 def start_engine(
     bundle: Path, precision: Precision, takes: Literal["texts", "ids"], endless: bool = False
 ) -> WorkerProcess:
-    """Our engine, without Triton.
+    """Our engine, without Triton, for one kind of inputs.
 
-    Args:
-        bundle: folder of the bundle.
-        precision: the engine's.
-        takes: the kind of inputs that it will get.
-        endless: with ids, generate up to the token limit in every translation.
+    If `endless`, it generates up to the token limit in every translation of ids.
 
     Raises:
         DragomanError: it did not start.

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from dragoman_training.run.evaluation import measure
 
 from dragoman.kernel.errors import CheckFailed
-from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.manifest import Limits
+from dragoman.kernel.text import Tokenizer
 from lab.peers.contenders import TARGET_LANGUAGE
 from lab.peers.processes import WorkerProcess
 from lab.peers.test_set import TestSet
-from lab.peers.worker_protocol import Answer, BatchSearch, TokenIds
+from lab.peers.worker_protocol import BatchSearch, TokenIds
 from lab.report import markdown_table, percent, search_name
 
 BEAM_WIDTH = 4
@@ -56,29 +56,21 @@ class Likeness:
     bleu_signature: str
 
 
-class Asker:
-    """Gets a test set's translations from contenders, as token ids."""
+def encoded(test: TestSet, tokenizer: Tokenizer, limits: Limits) -> TokenIds:
+    """The sentences of a test set as token ids, each with its limit."""
+    sources = [tokenizer.encode_source(text, TARGET_LANGUAGE) for text in test.texts]
+    return TokenIds(sources, [limits.target_tokens(len(source)) for source in sources])
 
-    def __init__(self, test: TestSet, bundle: Path, manifest: Manifest) -> None:
-        """Encode a test set.
 
-        Args:
-            test: what to translate.
-            bundle: for its vocabulary.
-            manifest: of the bundle.
-        """
-        self._tokenizer = manifest.open_tokenizer(bundle)
-        sources = [self._tokenizer.encode_source(text, TARGET_LANGUAGE) for text in test.texts]
-        limits = [manifest.limits.target_tokens(len(source)) for source in sources]
-        self._inputs = TokenIds(sources, limits)
-
-    def ask(self, process: WorkerProcess, length_penalty: float) -> Found:
-        """Both searches' translations by one contender."""
-        greedy, beam = (
-            _ids(process.run(self._inputs, BatchSearch(width, 1, length_penalty)))
-            for width in (1, BEAM_WIDTH)
-        )
-        return Found(greedy, beam, [self._tokenizer.target.decode(ids) for ids in beam])
+def translate(
+    process: WorkerProcess, inputs: TokenIds, tokenizer: Tokenizer, length_penalty: float
+) -> Found:
+    """Both searches' translations by one contender."""
+    answers = [
+        process.run(inputs, BatchSearch(width, 1, length_penalty)) for width in (1, BEAM_WIDTH)
+    ]
+    greedy, beam = ([tuple(ids) for ids in answer.ids or ()] for answer in answers)
+    return Found(greedy, beam, [tokenizer.target.decode(ids) for ids in beam])
 
 
 def compare(found: Mapping[str, Found], references: Sequence[str]) -> list[Likeness]:
@@ -143,8 +135,3 @@ def likeness_table(likenesses: Sequence[Likeness]) -> str:
         for one in likenesses
     ]
     return markdown_table((*header, f"BLEU against {OURS}'s"), rows)
-
-
-def _ids(answer: Answer) -> list[tuple[int, ...]]:
-    assert answer.ids is not None
-    return [tuple(ids) for ids in answer.ids]

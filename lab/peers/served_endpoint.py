@@ -16,7 +16,7 @@ from dragoman_options.table import TRANSLATE
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from dragoman.kernel.errors import CheckFailed, UsageError
+from dragoman.kernel.errors import CheckFailed
 from lab import servers
 from lab.load import LoadJob, LoadPlan, LoadResult, measure
 from lab.peers.contenders import LENGTH_PENALTY, TARGET_LANGUAGE
@@ -57,15 +57,7 @@ class Endpoint:
         others: Sequence[Endpoint] = (),
         more: Mapping[str, Any] | None = None,
     ) -> LoadResult:
-        """Put it under load.
-
-        Args:
-            texts: each request sends one.
-            beam_width: 1 for greedy search.
-            plan: how much load.
-            others: servers that should be idle meanwhile.
-            more: further options of every request, for this contender only.
-        """
+        """Put it under load; `others` should be idle meanwhile, `more` are further options."""
         idle = [pid for other in others for pid in (other.server_pid, *other.engine_pids)]
         watched = {SERVER: [self.server_pid], ENGINE: self.engine_pids, IDLE: idle}
         options = {**_options(beam_width), **(more or {})}
@@ -93,11 +85,7 @@ class Endpoint:
 
 @contextlib.contextmanager
 def serve(repository: Path) -> Iterator[Endpoint]:
-    """Start a server on free ports and stop it at the end.
-
-    Args:
-        repository: a model repository with a model `translate`.
-    """
+    """Start a server of the model `translate` on free ports, and stop it at the end."""
     with servers.serve(repository) as server:
         address = server.grpc_url.removeprefix("grpc://")
         yield Endpoint(address, server.pid, tuple(server.model_pids))
@@ -138,24 +126,9 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def with_precision(repository: Path, precision: str, folder: Path) -> Path:
-    """A repository with the same model, configured for a precision.
-
-    Args:
-        repository: a model repository with our model.
-        precision: of its engine.
-        folder: where to; created here.
-
-    Returns:
-        The folder.
-
-    Raises:
-        UsageError: there is no such model.
-    """
+    """Write a repository with the same model, configured for a precision, into a folder."""
     source = repository.resolve() / TRANSLATE
-    try:
-        text = (source / _CONFIG).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{source / _CONFIG}: cannot be read: {error.strerror}") from error
+    text = (source / _CONFIG).read_text(encoding="utf-8")
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
     config.parameters["precision"].string_value = precision
     model = folder / TRANSLATE

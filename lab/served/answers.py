@@ -11,25 +11,20 @@ identically if their files are equal (`cmp`).
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from dragoman_client import InvalidRequest, Translation, Translator
 from dragoman_options.arguments import OptionArguments
+from dragoman_training.text.parallel_text import read_lines
 
 from lab.measurement import DATA_DIR, number, option, program
 
-_FILES = (
-    "flores200/devtest.en.gz",
-    "newstest/newstest2014.en-de.en.gz",
-    "tatoeba-en-de/test.en.gz",
-)
+_FILES = (*("flores200/devtest", "newstest/newstest2014.en-de", "tatoeba-en-de/test"),)
 _BATCH = 50
 _GREEDY: OptionArguments = {"target_language": "de", "beam_width": 1}
 _BEAM: OptionArguments = {"target_language": "de", "beam_width": 4}
@@ -65,10 +60,7 @@ CASES: dict[str, OptionArguments] = {
 def read_texts(data_dir: Path, count: int) -> list[str]:
     """The first lines of each file in turn, `count` in total."""
     share = -(-count // len(_FILES))
-    texts: list[str] = []
-    for name in _FILES:
-        with gzip.open(data_dir / name, "rt", encoding="utf-8") as file:
-            texts += [line.strip() for line in islice(file, share)]
+    texts = [line.strip() for name in _FILES for line in read_lines(data_dir / name, "en")[:share]]
     return texts[:count]
 
 

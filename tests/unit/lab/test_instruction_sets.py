@@ -11,7 +11,7 @@ from dragoman_training.network.architecture import ModelConfig
 
 from dragoman.kernel.errors import CheckFailed, DragomanError, UsageError
 from lab.measurement import conditions
-from lab.peers import engine, instruction_sets
+from lab.peers import instruction_sets
 from lab.peers.base_model import write_random_bundle
 from lab.peers.instruction_sets import (
     INSTRUCTION_SETS,
@@ -64,7 +64,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, found: str | None) -> None:
     )
 
 
-def test_our_librarys_instruction_set_is_used_by_all(
+def test_our_librarys_or_the_requested_instruction_set_is_used_by_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     choose(monkeypatch, "avxvnni")
@@ -72,12 +72,6 @@ def test_our_librarys_instruction_set_is_used_by_all(
     assert os.environ == {"PATH": "/bin", **environment("avxvnni")}
     recorded = conditions("lab.peers.engine", [], 0.0)["environment"]
     assert recorded == environment("avxvnni")
-
-
-def test_the_requested_instruction_set_is_used_by_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    choose(monkeypatch, "avx512vnni")
     assert hold("avx2") == "avx2"
     assert {os.environ[name] for name in environment("avx2")} == {"avx2", "AVX2"}
 
@@ -89,14 +83,6 @@ def test_an_instruction_set_that_the_peer_lacks_is_refused(
     choose(monkeypatch, chosen)
     with pytest.raises(UsageError, match=f"our library uses {named} here.*give --isa one of avx2"):
         hold(None)
-
-
-def test_all_variables_are_set_for_every_instruction_set() -> None:
-    assert [tuple(environment(name).values()) for name in INSTRUCTION_SETS] == [
-        ("avx2", "AVX2", "AVX2", "AVX2"),
-        ("avxvnni", "AVX2", "AVX2_VNNI", "AVX2_E1"),
-        ("avx512vnni", "AVX512", "AVX512_CORE_VNNI", "AVX512_E1"),
-    ]
 
 
 def test_reports_of_the_libraries_in_use_are_read() -> None:
@@ -144,20 +130,6 @@ def test_our_process_must_use_the_requested_instruction_set() -> None:
         check_ours("avx512vnni", "avx2")
     with pytest.raises(CheckFailed, match="our engine uses no compiled code instead of avx2"):
         check_ours(None, "avx2")
-
-
-def test_a_missing_instruction_set_is_reported_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def refuse() -> str | None:
-        raise UsageError("DRAGOMAN_ISA is avxvnni, which this CPU lacks; it can use avx2, c")
-
-    monkeypatch.setattr(os, "environ", {})
-    monkeypatch.setattr(instruction_sets, "choose_instruction_set", refuse)
-    assert engine.main(["--data-dir", str(tmp_path), "--isa", "avxvnni"]) == 2
-    assert capsys.readouterr().err == (
-        "lab.peers.engine: DRAGOMAN_ISA is avxvnni, which this CPU lacks; it can use avx2, c\n"
-    )
 
 
 def test_both_sides_use_the_instruction_set_of_the_environment(

@@ -122,13 +122,6 @@ def test_errors_are_counted_by_message_and_not_as_sentences() -> None:
     assert result.sentences <= triton.texts["good"]
 
 
-def test_an_unavailable_server_is_an_error_without_waiting() -> None:
-    result = run_load("127.0.0.1:1", ["a"])
-    assert result.sentences == 0
-    assert all(message.startswith("ServerUnavailable") for message in result.errors)
-    assert result.errors
-
-
 def test_a_job_watches_processes() -> None:
     triton = FakeTriton(lambda text, _: answer(text, tokens=1))
     with triton.serving() as address:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -78,8 +79,7 @@ def test_our_repository_is_served_in_another_precision(tmp_path: Path) -> None:
 class FakeTranslator:
     """Returns the source without its tag, and records its calls."""
 
-    def __init__(self, *_: object, **options: Any) -> None:
-        self.options = options
+    def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
 
     def translate_batch(self, src: list[list[str]], **options: Any) -> list[Any]:
@@ -117,9 +117,11 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     )
     monkeypatch.setitem(sys.modules, utils.__name__, utils)
     module = importlib.import_module(BACKEND)
-    monkeypatch.setattr(module.ctranslate2, "Translator", FakeTranslator)
+    translator = FakeTranslator()
+    monkeypatch.setattr(module.ctranslate2, "Translator", lambda *_, **options: translator)
     manifest = SimpleNamespace(limits=Limits(), tokenizer="tokenizer.model")
     monkeypatch.setattr(module.Manifest, "load", lambda _: manifest)
+    monkeypatch.setattr(module, "calls", translator.calls, raising=False)
     yield module
     sys.modules.pop(BACKEND)
 
@@ -143,7 +145,7 @@ def test_a_batch_is_one_call_with_one_limit(backend: Any) -> None:
     texts = ["Good morning.", "I would like a cup of coffee."]
     responses = model.execute([request(text, beam_width=1) for text in texts])
     assert [one["text_output"].decode() for one in responses] == texts
-    (call,) = model._translator.calls
+    (call,) = backend.calls
     longest = max(int(one["output_tokens"]) for one in responses) + 2  # the tag and the end
     assert call == {
         "tags": {"<2de>"},
@@ -151,8 +153,10 @@ def test_a_batch_is_one_call_with_one_limit(backend: Any) -> None:
         "beam_size": 1,
         "length_penalty": 0.6,
         "max_decoding_length": Limits().target_tokens(longest),
+        "min_decoding_length": 1,
         "return_end_token": True,
         "max_batch_size": 0,
+        "batch_type": "examples",
     }
 
 
@@ -165,10 +169,23 @@ def test_different_options_are_separate_calls_and_answers_keep_their_order(
     pairs = zip(texts, tags, strict=True)
     responses = model.execute([request(text, target_language=tag) for text, tag in pairs])
     assert [one["text_output"].decode() for one in responses] == texts
-    calls = [
-        (call["tags"], call["size"], call["max_batch_size"]) for call in model._translator.calls
-    ]
+    calls = [(call["tags"], call["size"], call["max_batch_size"]) for call in backend.calls]
     assert calls == [({"<2de>"}, 3, 2), ({"<2en>"}, 2, 1)]
+
+
+def test_ctranslate2_does_not_share_its_process_with_onnx_runtime() -> None:
+    pytest.importorskip("ctranslate2")
+    code = (
+        "import sys, types\n"
+        "name = 'triton_python_backend_utils'\n"
+        "sys.modules[name] = types.ModuleType(name)\n"
+        f"import {BACKEND}, lab.peers.ctranslate2_worker\n"
+        "print('onnxruntime' in sys.modules, 'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    assert done.stdout.split() == ["False", "False"]
 
 
 def result(
