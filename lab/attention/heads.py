@@ -43,12 +43,8 @@ Head = tuple[int, int]
 """Layer and head, from 0."""
 
 
-@dataclass(frozen=True)
-class Habits:
-    """Distribution of each head's attention: arrays [L, H] by their name."""
-
-    kind: str
-    shares: dict[str, Floats]
+Habits = dict[str, Floats]
+"""Distribution of each head's attention: arrays [L, H] by their name."""
 
 
 class Looker:
@@ -101,24 +97,18 @@ def main(arguments: argparse.Namespace) -> Results:
     with progress(len(pairs)) as advance:
         habits = measure(looker, pairs, advance)
     found = [examine(looker, probe) for probe in probes()]
-    for one in habits:
-        print(markdown_table([one.kind, *one.shares], rows_of(one)), end="\n\n")
-    print(markdown_table(list(FINDING_COLUMNS), [finding.row for finding in found]))
-    shares = {one.kind: {n: v.tolist() for n, v in one.shares.items()} for one in habits}
-    return {"heads": shares, "probes": {one.name: asdict(one) for one in found}}
+    for kind, shares in habits.items():
+        print(markdown_table([kind, *shares], rows_of(shares)), end="\n\n")
+    print(markdown_table(FINDING_COLUMNS, [finding.row for finding in found]))
+    heads = {kind: {n: v.tolist() for n, v in of_kind.items()} for kind, of_kind in habits.items()}
+    return {"heads": heads, "probes": {one.name: asdict(one) for one in found}}
 
 
 def measure(
     looker: Looker, pairs: Sequence[tuple[str, str, str]], advance: Advance
-) -> list[Habits]:
-    """Average attention of each head.
-
-    Args:
-        looker: of the model.
-        pairs: a text, its target language, and its translation.
-        advance: called after each pair.
-    """
-    sums: dict[str, dict[str, Floats]] = {"encoder": {}, "decoder": {}, "cross": {}}
+) -> dict[str, Habits]:
+    """Average attention of each head, over texts with their target language and translation."""
+    sums: dict[str, Habits] = {"encoder": {}, "decoder": {}, "cross": {}}
     measures = (("encoder", encoder_habits), ("decoder", decoder_habits), ("cross", cross_habits))
     for text, language, target in pairs:
         seen = looker.look(text, language, target)
@@ -126,7 +116,7 @@ def measure(
             for name, value in habits(weights).items():
                 sums[kind][name] = sums[kind].get(name, 0.0) + value / len(pairs)
         advance("sentences")
-    return [Habits(kind, shares) for kind, shares in sums.items()]
+    return sums
 
 
 def encoder_habits(weights: Floats) -> dict[str, Floats]:
@@ -280,9 +270,9 @@ def distance(looker: Looker, case: Case) -> int:
 
 def rows_of(habits: Habits) -> list[list[str]]:
     """A row for each head."""
-    layers, heads = next(iter(habits.shares.values())).shape
+    layers, heads = next(iter(habits.values())).shape
     return [
-        [f"{layer}.{head}", *(f"{values[layer, head]:.2f}" for values in habits.shares.values())]
+        [f"{layer}.{head}", *(f"{values[layer, head]:.2f}" for values in habits.values())]
         for layer in range(layers)
         for head in range(heads)
     ]

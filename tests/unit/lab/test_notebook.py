@@ -1,4 +1,4 @@
-"""The page of conclusions: its length, and the titles that code cites."""
+"""The page of conclusions, the titles that code cites, and the programs that pages name."""
 
 from __future__ import annotations
 
@@ -49,6 +49,18 @@ def test_code_cites_the_page_by_titles_that_it_has() -> None:
     for file in files:
         text = (REPOSITORY / file).read_text(encoding="utf-8")
         assert set(cited(text)) <= titles(), file
+
+
+def test_pages_name_programs_that_exist() -> None:
+    command = re.compile(r"(?:python -m |`)(lab(?:\.\w+)+)")
+    named = {
+        (page.name, module)
+        for page in (*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "Makefile")
+        for module in command.findall(page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    for page, module in named:
+        assert (REPOSITORY / f"{module.replace('.', '/')}.py").is_file(), (page, module)
 
 
 def test_the_page_stays_short() -> None:
