@@ -55,7 +55,7 @@ campaign: $(DEV)/.done  ## Run the whole campaign (40 minutes); ARGS="--seed 2 -
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
 gpu-check: $(GPU)/.done  ## Run tests and measure speed on a machine with an NVIDIA GPU; ARGS="--data-dir ..."
-	$(GPU)/bin/python -m benchmarks.gpu.gpu_check $(ARGS)
+	$(GPU)/bin/python -m lab.gpu.gpu_check $(ARGS)
 
 zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test the result
 	trap '$(DEV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .' EXIT; \
@@ -92,7 +92,7 @@ docs: $(DEV)/.done  ## Build the documentation as a site in build/site; fails on
 	@echo "open build/site/index.html, or for the search: python -m http.server --directory build/site"
 
 attention-figures: $(DEV)/.done  ## Redraw the pictures of docs/attention.md
-	$(DEV)/bin/python -m studies.attention_figures $(ARGS)
+	$(DEV)/bin/python -m lab.attention.figures $(ARGS)
 
 clean:  ## Remove the virtual environments and compiled files
 	rm -rf $(SERVE) $(TRAIN) $(DEV) $(GPU) $(BUILD) build dist serving/dragoman_serving/relay/*.so \

@@ -204,7 +204,8 @@ def _bound_kernel_caches() -> None:
     """Limit PyTorch's caches of CPU kernels.
 
     Each batch has a shape of its own. Kernels that are cached for shapes which do not recur take
-    gigabytes, and time (docs/lab-notebook.md). PyTorch reads both variables when it is loaded.
+    gigabytes, and time (docs/lab-notebook.md, "Attention and kernels on a CPU"). PyTorch reads both
+    variables when it is loaded.
     """
     for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")

@@ -32,7 +32,7 @@ _SURE_FROM_CHARACTERS = 32
 _DOUBT_OF_SHORT = 4.0
 """A text is refused if another language is more probable than the best known one by this log ratio.
 The threshold falls linearly to 0 for a text of `_SURE_FROM_CHARACTERS`. Chosen with
-`python -m studies.language_detection`."""
+`studies/language_detection.py` of commit b01e75af."""
 _LABEL = "__label__"
 _LEAST = 1e-9
 """Smallest probability, to avoid a division by 0."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.markup.end_to_end import root_of, translate_lines
-from benchmarks.markup.tag_quality import tag_quality
-from benchmarks.markup.tagged_pairs import read_tagged_pairs
+from lab.markup.end_to_end import root_of, translate_lines
+from lab.markup.tag_quality import tag_quality
+from lab.markup.tagged_pairs import read_tagged_pairs
 from tests.conftest import CORPORA
 from tests.integration.conftest import Served
 

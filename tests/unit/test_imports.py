@@ -19,7 +19,7 @@ ROOTS = ("client/src", "export", "gateway", "serving", "training", ".")
 """Folders that contain the packages."""
 PACKAGES = (
     *("dragoman", "dragoman_client", "dragoman_export", "dragoman_gateway", "dragoman_load_test"),
-    *("dragoman_options", "dragoman_serving", "dragoman_training", "benchmarks", "studies"),
+    *("dragoman_options", "dragoman_serving", "dragoman_training", "lab"),
 )
 EVERYTHING = "everything"
 
@@ -106,8 +106,8 @@ def _full(name: str, of: str, rows: dict[str, list[str]]) -> str:
 
 def test_the_table_has_every_package_once_and_no_other() -> None:
     holding = {package_of(name) for name, path in modules().items() if _is_code(path)}
-    apart = {name for name in holding if name.partition(".")[0] not in ("benchmarks", "studies")}
-    assert apart | {"benchmarks", "studies"} == set(table())
+    apart = {name for name in holding if name.partition(".")[0] != "lab"}
+    assert apart | {"lab"} == set(table())
 
 
 def _is_code(path: Path) -> bool:

@@ -41,9 +41,9 @@ class BatchLimits:
 class Tuning:
     """Tuning parameters chosen by measurements; other machines may need other values.
 
-    docs/lab-notebook.md has the measurements: [P] "the engine in a process of its own",
-    [S] "threads and sessions", [T] "turns between requests, and overload", [M] "memory after a
-    burst", [R] "what a served request takes". [-]: not measured. docs/deployment.md has a table.
+    The measurements are in docs/lab-notebook.md: [P] "The engine in a process of its own",
+    [S] "Threads and sessions", [T] "Turns between requests, and overload", [M] "Memory after a
+    burst", [R] "What a served request takes". [-]: not measured. docs/deployment.md has a table.
 
     Raises:
         UsageError: a number is too small, or not finite.

@@ -1,8 +1,8 @@
 """Scores of the spans and gaps of a translation at which a code may be placed.
 
-A score is linear in a few features; `studies/markup_weights.py` fits the weights. Spans are of
-units: `[b, e]` are the first and the last unit of a span, both included, and gap `k` lies before
-unit `k`.
+A score is linear in a few features; `studies/markup_weights.py` of commit b01e75af fitted the
+weights. Spans are of units: `[b, e]` are the first and the last unit of a span, both included, and
+gap `k` lies before unit `k`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, keep_mask: Tensor) -> T
     """Scaled dot-product attention, written out: softmax(Q K^T / sqrt(D)) V.
 
     A test compares it with PyTorch's fused kernel, which replaces it on a GPU. On a CPU in bf16
-    this form trains fourteen times faster than the fused kernel (docs/lab-notebook.md).
+    this form trains fourteen times faster than the fused kernel (docs/lab-notebook.md, "Attention
+    and kernels on a CPU").
 
     Args:
         query: [B, H, T, D].

@@ -31,7 +31,7 @@ from dragoman.cli import main
 from dragoman.commands.hub_models import hub_progress
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest, digests
-from studies.made_up_text import write_sentences
+from tests.made_up_text import write_sentences
 from tests.marian_hub import COMMIT, MODEL, WEIGHTS, MarianHub
 from tests.marian_models import MarianModel, write_marian
 from tests.saturation import saturate

@@ -21,10 +21,10 @@ from dragoman_export.tensorrt.quantized_products import Products
 from dragoman_serving.engine.runtimes.tensorrt_library import TensorRT, load
 from dragoman_serving.engine.settings import FloatPrecision, Precision, QuantizedPrecision
 
-from benchmarks.peers.base_model import write_random_bundle
 from dragoman.cli import main
 from dragoman.kernel.manifest import Manifest, TensorEntry, sha256
 from dragoman.kernel.tensors import cache_tensors, plain_name, plan_name
+from lab.peers.base_model import write_random_bundle
 from tests.conftest import REPOSITORY
 
 pytest.importorskip("tensorrt_rtx")

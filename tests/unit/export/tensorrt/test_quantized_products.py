@@ -16,7 +16,7 @@ from dragoman_training.text.parallel_text import read_directions
 from onnx import TensorProto, helper, numpy_helper
 
 from dragoman.kernel.manifest import Manifest
-from studies.quantized import CALIBRATION, TEST, bleu, equal_share, quantized, translate
+from lab.quality.quantized import CALIBRATION, TEST, bleu, equal_share, quantized, translate
 from tests.conftest import CORPORA, REPOSITORY
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"

@@ -19,7 +19,7 @@ from dragoman_training.run.evaluation import measure
 from dragoman_training.text.parallel_text import read_lines, read_pairs
 
 from dragoman.cli import main
-from studies.made_up_text import KITCHEN, LANGUAGES, WORKSHOP, Domain, write_sentences
+from tests.made_up_text import KITCHEN, LANGUAGES, WORKSHOP, Domain, write_sentences
 from tests.marian_models import MarianModel, sentences, write_marian
 
 TEXT = (KITCHEN.sentences(300, seed=1), WORKSHOP.sentences(300, seed=2))

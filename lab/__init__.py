@@ -1,0 +1,1 @@
+"""Measurements; nothing of the project may import from here."""

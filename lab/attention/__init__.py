@@ -1,0 +1,1 @@
+"""What the attention heads do, and the figures of docs/attention.md."""

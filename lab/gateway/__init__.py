@@ -1,0 +1,1 @@
+"""The gateway's speed: its overhead over Triton."""

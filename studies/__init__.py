@@ -1,1 +1,0 @@
-"""Questions that were answered once; docs/ has the answers."""

@@ -1,0 +1,57 @@
+"""The GPU check where there is no GPU: what it leaves out, and what it keeps of a broken run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from dragoman_training.oracle.search import greedy_search
+from dragoman_training.run import checkpoint
+
+from lab.gpu import gpu_check
+from lab.gpu.gpu_contenders import NAMES, contenders
+from lab.gpu.gpu_report import Report
+from lab.peers.worker_protocol import TokenIds
+
+
+def test_a_failed_test_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "test_wrong.py").write_text("def test_it():\n    assert 1 == 2\n")
+    report = Report({})
+    gpu_check.run_tests(report, str(tmp_path))
+    assert "1 failed" in report.tests
+    assert report.failures == [f"tests: {report.tests}"]
+
+
+def test_ctrl_c_keeps_the_measurements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu_check, "measure_speed", measure)
+    (tmp_path / "tatoeba-en-de").mkdir()
+    for name in ("test", "valid"):
+        (tmp_path / f"tatoeba-en-de/{name}.en").write_text("Good morning.\nThank you.\n")
+        (tmp_path / f"tatoeba-en-de/{name}.de").write_text("Guten Morgen.\nDanke.\n")
+    words = ["--data-dir", str(tmp_path), "--sentences", "2", "--device", "cpu"]
+    for name in NAMES[1:]:
+        words += ["--leave-out", name]
+    monkeypatch.setattr(sys, "argv", ["gpu_check", *words])
+    assert gpu_check.main() == 1
+    printed, errors = capsys.readouterr()
+    assert re.search(r"PyTorch eager fp32 +\| greedy +\| +100.0%", printed)
+    assert "Not run: TensorRT: left out." in printed
+    assert errors == "FAIL  stopped before the end\n"
+
+
+def test_the_batched_greedy_search_is_the_oracles(random_bundle: Path) -> None:
+    found, missing = contenders(random_bundle, "cpu", 8, [], NAMES[1:])
+    assert missing == dict.fromkeys(NAMES[1:], "left out")
+    assert {contender.name for contender in found} == {"PyTorch eager"}
+    inputs = TokenIds([[5, 6, 7, 2], [9, 2], [5, 11, 12, 13, 14, 2]], [9, 1, 12])
+    right = greedy_search(checkpoint.load(random_bundle).model, inputs.sources, inputs.max_tokens)
+    (fp32,) = (contender for contender in found if contender.precision == "fp32")
+    with fp32.begin() as decode:
+        assert decode(inputs, 1) == [hypothesis.ids for hypothesis in right]

@@ -1,0 +1,64 @@
+"""The curves of training runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lab.training.training_curves import curves, draw, main, read_curves
+from tests.conftest import REPOSITORY
+
+RUNS = REPOSITORY / "docs" / "training-runs"
+
+
+def row(kind: str, millions: float, loss: float, **more: object) -> dict[str, object]:
+    return {"kind": kind, "tgt_tokens": int(millions * 1e6), "loss": loss, **more}
+
+
+def test_each_metric_has_its_curve() -> None:
+    found = curves(
+        [
+            row("train", 1, 5.0),
+            row("valid", 2, 4.0, corpora={"a": 3.5, "b": 4.5}, bleu=10.0),
+            row("train", 3, 3.0),
+        ]
+    )
+    assert {name: (one.tokens, one.values) for name, one in found.items()} == {
+        "training": ([1.0, 3.0], [5.0, 3.0]),
+        "a": ([2.0], [3.5]),
+        "b": ([2.0], [4.5]),
+        "BLEU": ([2.0], [10.0]),
+    }
+    assert "validation" in curves([row("valid", 1, 2.0)])
+
+
+def test_every_documented_run_has_its_picture() -> None:
+    page = (RUNS / "README.md").read_text(encoding="utf-8")
+    logs = sorted(RUNS.glob("*.jsonl"))
+    assert logs
+    for log in logs:
+        assert f"({log.name})" in page
+        assert f"({log.stem}.svg)" in page
+        # Fonts and the last digits may differ; the content of the chart may not.
+        assert texts_of(draw(read_curves(log))) == texts_of(log.with_suffix(".svg").read_text())
+
+
+def texts_of(svg: str) -> list[str]:
+    return [one.text or "" for one in ElementTree.fromstring(svg).iter() if one.tag[-5:] == "}text"]
+
+
+def test_pictures_are_written_beside_their_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    rows = [row("train", 1, 5.0), row("valid", 1, 4.0), row("train", 2, 3.0)]
+    log.write_text("".join(f"{json.dumps(one)}\n" for one in rows))
+    assert main([str(log)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'log.svg'}\n"
+    assert "validation" in texts_of((tmp_path / "log.svg").read_text())
+    log.write_text(json.dumps({"kind": "train", "loss": 1}))
+    assert main([str(log)]) == 2
+    assert f"{log}: is not a log of a training run" in capsys.readouterr().err
