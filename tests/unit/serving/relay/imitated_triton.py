@@ -1,4 +1,4 @@
-"""Triton around the relay's C code: `triton.c` beside this, driven from Python."""
+"""Triton around the relay's C code: `tests/relay/imitation.c`, driven from Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: tuple[type, ...] = (str, int, bool, float)
 
 
 class Tensor(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -33,28 +33,31 @@ class Tensor(ctypes.Structure):
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("bytes", ctypes.c_uint64),
         ("data", ctypes.c_void_p),
+        ("memory", ctypes.c_int),
     )
 
 
 class Parameter(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (("name", ctypes.c_char_p), ("type", ctypes.c_int), ("value", ctypes.c_void_p))
 
 
 class Error(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.c`."""
 
     _fields_ = (("code", ctypes.c_int), ("message", ctypes.c_char_p))
 
 
 class Model(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (("state", ctypes.c_void_p), ("config", ctypes.c_char_p))
 
 
 class _Request(ctypes.Structure):
+    """See `tests/relay/imitation.h`."""
+
     _fields_ = (
         ("timeout_us", ctypes.c_uint64),
         ("parameter_count", ctypes.c_uint32),
@@ -65,6 +68,7 @@ class _Request(ctypes.Structure):
         ("outputs", ctypes.POINTER(ctypes.c_char_p)),
         ("trace", ctypes.c_char_p),
         ("id", ctypes.c_char_p),
+        ("lacks_tracing", ctypes.c_bool),
         ("cancelled", ctypes.c_bool),
         ("released", ctypes.c_int),
     )
@@ -224,8 +228,8 @@ def compile_library(path: Path) -> None:
     """Compile the relay with the imitation around it."""
     flags = ["-std=gnu11", "-shared", "-fPIC", INCLUDE, "-Wl,-Bsymbolic", "-pthread"]
     flags.append("-Wl,--wrap=realloc")
-    imitation = Path(__file__).with_name("triton.c"), REPOSITORY / "tests/relay/triton_constants.c"
-    subprocess.run(["cc", *flags, *imitation, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
+    imitation = REPOSITORY / "tests/relay/imitation.c"
+    subprocess.run(["cc", *flags, imitation, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
 
 
 def _read(tensor: Tensor) -> frames.Tensor:
