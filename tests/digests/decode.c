@@ -41,8 +41,13 @@ static const void *map(const char *path, int64_t *bytes)
         perror(path);
         exit(2);
     }
+    const void *const memory = mmap(NULL, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (memory == MAP_FAILED) {
+        perror(path);
+        exit(2);
+    }
     *bytes = status.st_size;
-    return mmap(NULL, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    return memory;
 }
 
 static void *zeros(int64_t count, int64_t size)

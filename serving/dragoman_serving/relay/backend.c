@@ -275,6 +275,8 @@ static TRITONSERVER_Error *start(Relay *relay, TRITONBACKEND_Model *model)
     const char *name;
     TRY(TRITONBACKEND_ModelName(model, &name));
     relay->name = strdup(name);
+    if (relay->name == NULL)
+        return unavailable("no memory");
     TRY(reach_engine(relay));
     TRY(introduce(relay, model));
     int failed = pthread_create(&relay->reader, NULL, read_answers, relay);
@@ -321,10 +323,10 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
     if (relay == NULL)
         return unavailable("no memory");
     relay->socket = -1;
-    pthread_mutex_init(&relay->writing, NULL);
-    pthread_mutex_init(&relay->answering, NULL);
-    pthread_mutex_init(&relay->in_flight.lock, NULL);
-    TRITONSERVER_Error *error = start(relay, model);
+    const int failed = pthread_mutex_init(&relay->writing, NULL) |
+                       pthread_mutex_init(&relay->answering, NULL) |
+                       pthread_mutex_init(&relay->in_flight.lock, NULL);
+    TRITONSERVER_Error *error = failed ? unavailable("no memory") : start(relay, model);
     if (error == NULL)
         error = TRITONBACKEND_ModelSetState(model, relay);
     if (error != NULL)

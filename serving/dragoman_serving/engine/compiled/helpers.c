@@ -81,8 +81,8 @@ int64_t dragoman_helpers_bytes(void) { return sizeof(Helpers); }
 /* Start threads, at most MOST_HELPERS, which run until the process ends. The memory is zeroed. */
 void dragoman_start_helpers(Helpers *helpers, int64_t count)
 {
-    pthread_mutex_init(&helpers->mutex, NULL);
-    pthread_cond_init(&helpers->called, NULL);
+    if (pthread_mutex_init(&helpers->mutex, NULL) || pthread_cond_init(&helpers->called, NULL))
+        return;
     count = count < MOST_HELPERS ? count : MOST_HELPERS;
     while (helpers->count < count &&
            !pthread_create(&helpers->threads[helpers->count], NULL, help, helpers)) {
