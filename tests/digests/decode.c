@@ -14,7 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels.h"
+#include "clock.h"
+#include "decoding.h"
+#include "model.h"
+#include "searches.h"
 
 enum { MOST_SENTENCES = 16, CAPACITY = 512 };
 

@@ -2,7 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "attention.h"
+#include "rows.h"
 #include "vec.h"
 
 static const float SMALLEST = 1e-30f; /* prevents division by zero */
@@ -39,7 +40,7 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
         v_store_first(weights + begin, length - begin, sums);
         most = v_max(most, sums); /* lanes after the end repeat the last token */
     }
-    const float share = 1.0f / exponentials(weights, length, v_largest(most));
+    const float factor = 1.0f / exponentials(weights, length, v_largest(most));
     for (int64_t begin = 0; begin < head_size; begin += 64) {
         const int64_t vectors = head_size - begin < 64 ? (head_size - begin) / 16 : 4;
         Vec even[4], odd[4]; /* two sums each, since an addition waits for the previous one */
@@ -59,7 +60,7 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
                 even[v] = v_fma(v_set(weights[token]),
                                 v_load(values + token * stride + begin + 16 * v), even[v]);
         for (int64_t v = 0; v < vectors; v++)
-            v_store(result + begin + 16 * v, v_mul(v_add(even[v], odd[v]), v_set(share)));
+            v_store(result + begin + 16 * v, v_mul(v_add(even[v], odd[v]), v_set(factor)));
     }
 }
 
@@ -162,13 +163,13 @@ INLINE float score_keys(const Codes *query, const uint8_t *keys, int64_t ahead, 
     return v_largest(most);
 }
 
-/* Add attention weights, multiplied by `share`, to the sums of other heads. */
-INLINE void add_share(const float *weights, int64_t length, float share, float *sums)
+/* Add attention weights, multiplied by a factor, to the sums of other heads. */
+INLINE void add_weighted(const float *weights, int64_t length, float factor, float *sums)
 {
     for (int64_t i = 0; i < length; i += 16) {
         const Vec sum = v_load_first(sums + i, length - i, 0.0f);
         const Vec weight = v_load_first(weights + i, length - i, 0.0f);
-        v_store_first(sums + i, length - i, v_fma(weight, v_set(share), sum));
+        v_store_first(sums + i, length - i, v_fma(weight, v_set(factor), sum));
     }
 }
 
@@ -204,9 +205,9 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
     Codes coded = {query_codes, &query_scale, &query_start, 0};
     quantise(query, 1, head_size, &coded);
     const float most = score_keys(&coded, keys, ahead, length, head_size, weights);
-    const float share = 1.0f / exponentials(weights, length, most);
+    const float factor = 1.0f / exponentials(weights, length, most);
     if (attended.sums)
-        add_share(weights, length, share * attended.share, attended.sums);
+        add_weighted(weights, length, factor * attended.factor, attended.sums);
     uint8_t *const codes = (uint8_t *)(weights + (length + BLOCK - 1) / BLOCK * BLOCK);
     const float scale = code_weights(weights, values, length, head_size, codes);
     for (int64_t i = 0; i < head_size; i += 16) {
@@ -218,7 +219,7 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
             sum = add_products(sum, codes + begin * CODE_BYTES,
                                (const int8_t *)values + offset + BLOCK * i, 4);
         }
-        v_store(result + i, v_mul(q_to_floats(sum), v_set(scale * share)));
+        v_store(result + i, v_mul(q_to_floats(sum), v_set(scale * factor)));
     }
 }
 

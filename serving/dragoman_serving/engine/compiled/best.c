@@ -1,8 +1,9 @@
 /* Top-k tokens of a row of scores, found with the largest score of each panel. */
 #include <math.h>
 
+#include "best.h"
 #include "exact.h"
-#include "kernels.h"
+#include "model.h"
 #include "vec.h"
 
 /* Insert a value into a list in descending order; among equal values the first comes first. */
@@ -10,10 +11,10 @@ static inline void rank(Ranked *list, int64_t count, float value, int64_t index)
 {
     if (!(value > list[count - 1].value))
         return;
-    int64_t place = count - 1;
-    for (; place > 0 && value > list[place - 1].value; place--)
-        list[place] = list[place - 1];
-    list[place] = (Ranked){value, index};
+    int64_t at = count - 1;
+    for (; at > 0 && value > list[at - 1].value; at--)
+        list[at] = list[at - 1];
+    list[at] = (Ranked){value, index};
 }
 
 /* At least one. */
@@ -33,28 +34,28 @@ static void rank_all(Ranked *list, int64_t count, const float *values, int64_t l
         const Vec least = v_set(list[count - 1].value);
         unsigned above = v_above(sixteen, least);
         for (; above; above &= above - 1) {
-            const int64_t place = i + __builtin_ctz(above);
-            rank(list, count, values[place], first + place);
+            const int64_t index = i + __builtin_ctz(above);
+            rank(list, count, values[index], first + index);
         }
     }
 }
 
 /* The panels that can hold the `count` best scores: those with the largest maxima. */
-static int64_t best_panels(const float *largest, int64_t panels, int64_t count, Ranked *found)
+static int64_t best_panels(const float *largest, int64_t panels, int64_t count, Ranked *best)
 {
-    int64_t wanted = count < panels ? count : panels;
-    clear(found, wanted);
-    rank_all(found, wanted, largest, panels, 0);
-    while (wanted > 0 && found[wanted - 1].value == -INFINITY)
-        wanted--;
+    int64_t number = count < panels ? count : panels;
+    clear(best, number);
+    rank_all(best, number, largest, panels, 0);
+    while (number > 0 && best[number - 1].value == -INFINITY)
+        number--;
     /* In the order of the vocabulary, so that the first of equal tokens wins. */
-    for (int64_t i = 1; i < wanted; i++)
-        for (int64_t j = i; j > 0 && found[j - 1].index > found[j].index; j--) {
-            const Ranked swapped = found[j];
-            found[j] = found[j - 1];
-            found[j - 1] = swapped;
+    for (int64_t i = 1; i < number; i++)
+        for (int64_t j = i; j > 0 && best[j - 1].index > best[j].index; j--) {
+            const Ranked swapped = best[j];
+            best[j] = best[j - 1];
+            best[j - 1] = swapped;
         }
-    return wanted;
+    return number;
 }
 
 /* Ids [N] of the largest scores of rows from `dragoman_step`. */

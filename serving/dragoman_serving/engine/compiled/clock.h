@@ -3,6 +3,9 @@
 
 #include <stdint.h>
 
+/* Sections whose time is measured; STEP is a whole step. */
+enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, RANKING, SEARCH, STEP, SECTIONS };
+
 #if defined(__x86_64__)
 #include <x86intrin.h>
 

@@ -2,8 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "exact.h"
-#include "kernels.h"
+#include "constraints.h"
+#include "model.h"
+#include "sampling.h"
 #include "vec.h"
 
 static float *panel_of(float *scores, int64_t panels, int64_t id)
@@ -24,16 +25,16 @@ void forbid(float *scores, int64_t panels, int64_t id)
         set_score(scores, panels, id, -INFINITY);
 }
 
-/* Write the tokens of the live hypothesis at index `place` to `searches->history`. Returns how
+/* Write the tokens of the live hypothesis at `index` to `searches->history`. Returns how
  * many. */
-int64_t read_history(const Searches *searches, int64_t slot, int64_t place)
+int64_t read_history(const Searches *searches, int64_t slot, int64_t index)
 {
     const int64_t length = searches->lengths[slot];
     const Token *const tokens = searches->tokens + slot * searches->capacity * searches->width;
     for (int64_t step = length - 1; step >= 0; step--) {
-        const Token *const token = tokens + step * searches->width + place;
+        const Token *const token = tokens + step * searches->width + index;
         searches->history[step] = token->id;
-        place = token->parent;
+        index = token->parent;
     }
     return length;
 }
@@ -74,9 +75,9 @@ static void forbid_ngrams(const Searches *searches, int64_t size, int64_t length
             forbid(scores, searches->panels, history[i + size - 1]);
 }
 
-/* Whether the text of the tokens ends with the wanted characters, not in the middle of a word. */
+/* Whether the text of the tokens ends with the expected characters, not in the middle of a word. */
 static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t length,
-                     const int32_t *wanted, int64_t count)
+                     const int32_t *expected, int64_t count)
 {
     for (int64_t i = length - 1; i >= 0; i--) {
         const int32_t *const begin = suppressed->text + suppressed->text_begins[ids[i]];
@@ -84,7 +85,7 @@ static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t l
         while (at-- > begin) {
             if (count == 0)
                 return !(*at & 1);
-            if (*at != wanted[--count])
+            if (*at != expected[--count])
                 return 0;
         }
     }
@@ -166,11 +167,11 @@ void rank_constrained(const Searches *searches, int64_t slot, float *scores)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t panels = searches->panels, count = 2 * searches->width;
-    for (int64_t place = 0; place < searches->live[slot]; place++) {
+    for (int64_t index = 0; index < searches->live[slot]; index++) {
         const int64_t row =
-            slot * searches->width + searches->rows[slot * searches->width + place];
+            slot * searches->width + searches->rows[slot * searches->width + index];
         float *const of_row = scores + row * panels * (PANEL + 1);
-        const int64_t length = read_history(searches, slot, place);
+        const int64_t length = read_history(searches, slot, index);
         Ranked tokens[MOST_BEST];
         const float log_sum =
             constraints->scored ? log_sum_of_row(searches, of_row) : 0.0f;

@@ -1,8 +1,11 @@
 /* One step of the sentences in flight, from the model to the next token of each row. */
 #include <string.h>
 
+#include "decoding.h"
+#include "attention.h"
+#include "branches.h"
 #include "clock.h"
-#include "kernels.h"
+#include "searches.h"
 
 /* Copy the first tokens of each head from another row. */
 static void copy_tokens(const Model *model, const uint8_t *from, uint8_t *to, int64_t room,

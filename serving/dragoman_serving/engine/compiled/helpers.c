@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kernels.h"
+#include "helpers.h"
 
 enum {
     MOST_HELPERS = 3,
@@ -112,7 +112,8 @@ void return_helpers(Helpers *helpers)
 }
 
 /* Do all parts of some work, at most 65,535, with the help of those who are awake. */
-void share(Helpers *helpers, int64_t parts, void (*work)(const void *, int64_t), const void *argument)
+void run_parts(Helpers *helpers, int64_t parts, void (*work)(const void *, int64_t),
+               const void *argument)
 {
     if (!helpers || !atomic_load_explicit(&helpers->awake, memory_order_relaxed)) {
         for (int64_t part = 0; part < parts; part++)

@@ -4,7 +4,7 @@
  * each at a multiple of 64 bytes. */
 #include <string.h>
 
-#include "kernels.h"
+#include "model.h"
 
 /* Position of the next array, as an offset into the block. */
 typedef struct {

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "kernels.h"
+#include "products.h"
 #include "vec.h"
 
 enum {
@@ -69,8 +69,8 @@ INLINE Vec finish_sums(const Product *product, int64_t first, Sums sums, Vec row
 INLINE void note_largest(const Product *product, int64_t first, Vec results, float *result)
 {
     float *const of_panel = result + product->outputs + first / PANEL;
-    const float found = v_largest(results);
-    *of_panel = first % PANEL && *of_panel > found ? *of_panel : found;
+    const float largest = v_largest(results);
+    *of_panel = first % PANEL && *of_panel > largest ? *of_panel : largest;
 }
 
 /* Add the products of some rows with consecutive vectors of 16 outputs to their sums
@@ -116,7 +116,7 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
             sums[i][v] =
                 q_start(product->sums + first + 16 * v, -codes->zero, codes->starts[row + i]);
     }
-    /* The same place of the next panel. After the last one, a prefetch is harmless. */
+    /* The same outputs of the next panel. After the last one, a prefetch is harmless. */
     add_products(rows, vectors, 1, 1, of_rows, weights, weights + PANEL * product->inputs,
                  product->inputs, sums);
     #pragma GCC unroll 8
@@ -212,7 +212,7 @@ void multiply(Helpers *helpers, const Product *product, Codes codes, int64_t row
     if (helpers && parts > 1)
         of_part = (panels + parts - 1) / parts;
     const Multiplication all = {product, codes, rows, finish, results, of_part * PANEL};
-    share(helpers, (panels + of_part - 1) / of_part, multiply_part, &all);
+    run_parts(helpers, (panels + of_part - 1) / of_part, multiply_part, &all);
 }
 
 /* One vector of outputs for the first `rows` rows in `chosen`, with `chains` sums per row as in
@@ -233,9 +233,10 @@ INLINE void multiply_listed_tile(const int rows, const int chains, const Product
     for (int i = 0; i < rows; i++) {
         float *const result = results + chosen[i] * stride;
         float *const of_panel = result + product->outputs + first / PANEL;
-        const float found = v_largest(finish_sums(product, first, add_chains(chains, sums[i]),
-                                                  v_set(codes->scales[chosen[i]]), RANK, result));
-        *of_panel = *of_panel > found ? *of_panel : found;
+        const Vec row_scale = v_set(codes->scales[chosen[i]]);
+        const float largest = v_largest(finish_sums(product, first, add_chains(chains, sums[i]),
+                                                    row_scale, RANK, result));
+        *of_panel = *of_panel > largest ? *of_panel : largest;
     }
 }
 

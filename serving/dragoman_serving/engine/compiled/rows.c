@@ -1,7 +1,7 @@
 /* Operations on one row of activations at a time. Sizes are multiples of 16. */
 #include <math.h>
 
-#include "kernels.h"
+#include "rows.h"
 #include "vec.h"
 
 static const float NORM_EPSILON = 1e-5f;
@@ -9,11 +9,11 @@ static const float SMALLEST = 1e-30f; /* prevents division by zero */
 
 void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x)
 {
-    const float *place = model->positions + position * model->sizes.model_size;
+    const float *of_position = model->positions + position * model->sizes.model_size;
     const Vec scale = v_set(sqrtf((float)model->sizes.model_size));
     for (int64_t i = 0; i < model->sizes.model_size; i += 16) {
         const Vec values = v_load_halves(embedding + i);
-        v_store(x + i, v_fma(values, scale, v_load(place + i)));
+        v_store(x + i, v_fma(values, scale, v_load(of_position + i)));
     }
 }
 

@@ -1,8 +1,11 @@
 /* The encoder, and one step of the decoder. */
 #include <string.h>
 
+#include "transformer.h"
+#include "attention.h"
+#include "best.h"
 #include "clock.h"
-#include "kernels.h"
+#include "rows.h"
 #include "vec.h"
 
 enum { MOST_PARTS = 8 /* of a source's attention */ };
@@ -28,7 +31,7 @@ typedef struct {
 
 #define TIMED(section, call) COUNTED(scratch->ticks, section, call)
 
-static int64_t larger(int64_t one, int64_t other) { return one > other ? one : other; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t count_rows(const Rows *rows) { return rows->sentences * rows->width; }
 
@@ -39,17 +42,17 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
 {
     const int64_t e = model->sizes.model_size, f = model->sizes.feed_forward_size;
     int64_t used = 0;
-#define PLACE(pointer, bytes) (pointer) = (void *)(memory + used), used += round_up(bytes)
-    PLACE(scratch->x, 4 * rows * e);
-    PLACE(scratch->y, 4 * rows * e);
-    PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
-    PLACE(scratch->weights, 8 * MOST_PARTS * (model->sizes.longest + BLOCK));
-    PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
-    PLACE(scratch->codes.scales, 4 * rows);
-    PLACE(scratch->codes.starts, 4 * rows);
-    PLACE(scratch->live, (int64_t)sizeof(Live) * rows);
-    PLACE(scratch->shortlists, (int64_t)sizeof *scratch->shortlists * rows);
-#undef PLACE
+#define RESERVE(pointer, bytes) (pointer) = (void *)(memory + used), used += round_up(bytes)
+    RESERVE(scratch->x, 4 * rows * e);
+    RESERVE(scratch->y, 4 * rows * e);
+    RESERVE(scratch->wide, 4 * rows * larger(3 * e, f));
+    RESERVE(scratch->weights, 8 * MOST_PARTS * (model->sizes.longest + BLOCK));
+    RESERVE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
+    RESERVE(scratch->codes.scales, 4 * rows);
+    RESERVE(scratch->codes.starts, 4 * rows);
+    RESERVE(scratch->live, (int64_t)sizeof(Live) * rows);
+    RESERVE(scratch->shortlists, (int64_t)sizeof *scratch->shortlists * rows);
+#undef RESERVE
     return used;
 }
 
@@ -171,7 +174,7 @@ static void encoder_layer(const Model *model, const EncoderLayer *layer, const S
     const SourceAttention attention = {model, sources, scratch, scratch->helpers ? MOST_PARTS : 1};
     begin_sublayer(model, layer->attention_norm, tokens, scratch);
     project(scratch, &layer->query_key_value, tokens, STORE, scratch->wide);
-    share(scratch->helpers, attention.parts, attend_part, &attention);
+    run_parts(scratch->helpers, attention.parts, attend_part, &attention);
     quantise(scratch->y, tokens, model->sizes.model_size, &scratch->codes);
     end_sublayer(model, layer->attention_norm, &layer->attention_output, tokens, scratch);
     feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, tokens, scratch);
@@ -186,9 +189,9 @@ static void project_source(const Model *model, const Sources *sources, int64_t l
     project(scratch, &model->decoder[layer].cross_key_value, sources->tokens, STORE, scratch->wide);
     for (int64_t sentence = 0; sentence < sources->sentences; sentence++) {
         const int64_t offset = (sources->first + sentence) * size;
-        for (int64_t place = 0; place < sources->lengths[sentence]; place++, key += 2 * e)
+        for (int64_t position = 0; position < sources->lengths[sentence]; position++, key += 2 * e)
             store_heads(model, key, key + e, sources->cross[2 * layer] + offset,
-                        sources->cross[2 * layer + 1] + offset, sources->room, place);
+                        sources->cross[2 * layer + 1] + offset, sources->room, position);
     }
 }
 
@@ -198,11 +201,12 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory, H
 {
     const int64_t e = model->sizes.model_size;
     int64_t ticks[SECTIONS] = {0};
-    Scratch laid_out = {.ticks = ticks, .helpers = take_helpers(helpers)}, *const scratch = &laid_out;
+    Scratch laid_out = {.ticks = ticks, .helpers = take_helpers(helpers)};
+    Scratch *const scratch = &laid_out;
     lay_out(model, sources->tokens, memory, scratch);
     for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
-        for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
-            embed(model, model->src_embedding + sources->ids[token] * e, place,
+        for (int64_t position = 0; position < sources->lengths[sentence]; position++, token++)
+            embed(model, model->src_embedding + sources->ids[token] * e, position,
                   scratch->x + token * e);
     for (int64_t i = 0; i < model->sizes.encoder_layers; i++)
         encoder_layer(model, model->encoder + i, sources, scratch);
@@ -217,7 +221,7 @@ typedef struct {
     int64_t src_room, room;     /* S, C */
     const int64_t *src_lengths; /* [B] */
     const uint8_t *aligning;    /* [decoder layers, H] */
-    float share;                /* 1 / number of alignment heads */
+    float factor;               /* 1 / number of alignment heads */
 } Caches;
 
 /* Attention of one row's heads [H, D] over its keys and values. Adds the weights of the heads in
@@ -269,13 +273,13 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
               attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
                            caches->src_room, caches->src_lengths[live->sentence],
                            scratch->weights, scratch->y + i * e, aligning,
-                           (Attended){live->alignment, caches->share}));
+                           (Attended){live->alignment, caches->factor}));
     }
     TIMED(QUANTISING, quantise(scratch->y, count, e, &scratch->codes));
     end_sublayer(model, layer->cross_norm, &layer->cross_output, count, scratch);
 }
 
-static float share_of_heads(const Model *model, const uint8_t *aligning)
+static float factor_of_heads(const Model *model, const uint8_t *aligning)
 {
     int64_t heads = 0;
     for (int64_t i = 0; i < model->sizes.decoder_layers * model->sizes.heads; i++)
@@ -347,9 +351,10 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
                    Helpers *helpers)
 {
     const int64_t e = model->sizes.model_size;
-    Scratch laid_out = {.ticks = rows->ticks, .helpers = helpers}, *const scratch = &laid_out;
+    Scratch laid_out = {.ticks = rows->ticks, .helpers = helpers};
+    Scratch *const scratch = &laid_out;
     const Caches caches = {rows->src_room, rows->room, rows->src_lengths, rows->aligning,
-                           share_of_heads(model, rows->aligning)};
+                           factor_of_heads(model, rows->aligning)};
     lay_out(model, count_rows(rows), memory, scratch);
     const int64_t count = find_live(rows, scratch->live);
     for (int64_t i = 0; i < count; i++)
@@ -402,9 +407,10 @@ void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
 {
     const int64_t e = model->sizes.model_size, count = pairs->steps;
     uint8_t *const past[2] = {pairs->keys, pairs->values};
-    Scratch laid_out = {.ticks = pairs->ticks}, *const scratch = &laid_out;
+    Scratch laid_out = {.ticks = pairs->ticks};
+    Scratch *const scratch = &laid_out;
     const Caches caches = {pairs->src_room, pairs->room, pairs->src_lengths, pairs->aligning,
-                           share_of_heads(model, pairs->aligning)};
+                           factor_of_heads(model, pairs->aligning)};
     lay_out(model, count, memory, scratch);
     find_steps(pairs, scratch->live);
     for (int64_t i = 0; i < count; i++)
@@ -414,18 +420,4 @@ void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
         decoder_layer(model, i, &caches, past, pairs->cross + 2 * i, count, scratch);
     final_norm(model, model->decoder_norm, count, scratch);
     score_targets(model, pairs, scratch);
-}
-
-/* The clock of the sections' ticks. */
-int64_t dragoman_clock(void) { return read_clock(); }
-
-/* Sizes and constants that library.py compares, to find a library compiled from other sources. */
-void dragoman_agreement(int64_t *numbers)
-{
-    const int64_t ours[] = {sizeof(Sizes), sizeof(Product), sizeof(Sources), sizeof(Rows),
-                            sizeof(Searches), sizeof(Found), sizeof(Token), sizeof(Finished),
-                            sizeof(Constraints), sizeof(Suppressed), sizeof(Terms),
-                            sizeof(Pairs), PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK,
-                            SCORED_TOGETHER, SECTIONS};
-    memcpy(numbers, ours, sizeof ours);
 }
