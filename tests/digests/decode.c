@@ -109,20 +109,21 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
         .searches = open_searches(width, end_id, panels),
         .memory = zeros(dragoman_scratch_bytes(model, MOST_SENTENCES * CAPACITY), 1),
         .scores = zeros(rows * panels * (PANEL + 1), sizeof(float)),
-        .rows = {
-            .width = width,
-            .ids = zeros(rows, 8),
-            .positions = zeros(rows, 8),
-            .src_lengths = zeros(MOST_SENTENCES, 8),
-            .src_room = CAPACITY,
-            .room = CAPACITY,
-            .cross = open_parts(model, MOST_SENTENCES),
-            .past = open_parts(model, rows),
-            .ticks = zeros(SECTIONS, 8),
-            .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
-            .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
-            .shortlists = zeros(MOST_SENTENCES, sizeof(uint64_t *)),
-        },
+        .rows =
+            {
+                .width = width,
+                .ids = zeros(rows, 8),
+                .positions = zeros(rows, 8),
+                .src_lengths = zeros(MOST_SENTENCES, 8),
+                .src_room = CAPACITY,
+                .room = CAPACITY,
+                .cross = open_parts(model, MOST_SENTENCES),
+                .past = open_parts(model, rows),
+                .ticks = zeros(SECTIONS, 8),
+                .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
+                .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
+                .shortlists = zeros(MOST_SENTENCES, sizeof(uint64_t *)),
+            },
     };
 }
 

@@ -27,8 +27,8 @@ struct TRITONSERVER_Metric {
     char *labels; /* as Prometheus writes them */
 };
 
-void (*on_response)(TRITONBACKEND_Request *request, uint32_t flags,
-                    const TRITONSERVER_Error *error, uint32_t count, const Tensor *outputs);
+void (*on_response)(TRITONBACKEND_Request *request, uint32_t flags, const TRITONSERVER_Error *error,
+                    uint32_t count, const Tensor *outputs);
 void (*on_release)(TRITONBACKEND_Request *request);
 void (*on_metric)(int kind, const char *name, const char *labels, double value);
 bool has_metrics = true;
@@ -53,10 +53,7 @@ static void *allocate(size_t bytes)
     return memory;
 }
 
-static char *copy_text(const char *text)
-{
-    return strcpy(allocate(strlen(text) + 1), text);
-}
+static char *copy_text(const char *text) { return strcpy(allocate(strlen(text) + 1), text); }
 
 /* Read every byte, so that a sanitizer detects a missing terminator. */
 static void read_to_end(const char *text)

@@ -35,7 +35,8 @@ struct TRITONBACKEND_Request {
     const Parameter *parameters;
     Tensor *inputs;
     const char **outputs;
-    const char *trace; /* its context, "" for a trace without one; NULL: the request is not traced */
+    const char
+        *trace; /* its context, "" for a trace without one; NULL: the request is not traced */
     const char *id;
     bool lacks_tracing; /* Triton was built without tracing */
     bool cancelled;

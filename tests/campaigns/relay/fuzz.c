@@ -83,7 +83,9 @@ static TRITONBACKEND_Request *make_request(uint32_t choice)
         .parameters = made->parameters,
         .inputs = made->inputs,
         .outputs = made->outputs,
-        .trace = choice % 5 != 1 ? NULL : choice % 2 ? "{}" : "",
+        .trace = choice % 5 != 1 ? NULL
+                 : choice % 2    ? "{}"
+                                 : "",
         .id = choice % 2 ? "r" : "",
         .lacks_tracing = choice % 5 == 0,
         .cancelled = choice % 3 == 0,
@@ -97,26 +99,21 @@ typedef struct {
     unsigned state;
 } Chance;
 
-static unsigned below(Chance *chance, unsigned most) { return (unsigned)rand_r(&chance->state) % most; }
+static unsigned below(Chance *chance, unsigned most)
+{
+    return (unsigned)rand_r(&chance->state) % most;
+}
 
 static uint64_t odd_number(Chance *chance)
 {
-    static const uint64_t odd[] = {0,
-                                   1,
-                                   7,
-                                   8,
-                                   9,
-                                   255,
-                                   65535,
-                                   1u << 31,
-                                   UINT32_MAX,
-                                   UINT32_MAX - 4,
-                                   1ull << 32,
-                                   1ull << 61,
-                                   1ull << 62,
-                                   1ull << 63,
-                                   UINT64_MAX,
-                                   UINT64_MAX - 8};
+    static const uint64_t odd[] = {0,          1,
+                                   7,          8,
+                                   9,          255,
+                                   65535,      1u << 31,
+                                   UINT32_MAX, UINT32_MAX - 4,
+                                   1ull << 32, 1ull << 61,
+                                   1ull << 62, 1ull << 63,
+                                   UINT64_MAX, UINT64_MAX - 8};
     return odd[below(chance, sizeof odd / sizeof *odd)];
 }
 
@@ -214,10 +211,7 @@ static char *exact_copy(const Written *written, size_t begin, Reading *frame)
     return copy;
 }
 
-static void drop(const Slot *slot)
-{
-    answer_error(slot, unavailable("the round is over"));
-}
+static void drop(const Slot *slot) { answer_error(slot, unavailable("the round is over")); }
 
 /* Requests in flight, damaged frames for them, then the end of all requests. */
 static long fuzz_frames(Chance *chance)
@@ -362,7 +356,8 @@ int main(int argc, char **argv)
             frames += fuzz_model(listening, &chance);
     }
     const long responses = sent + (long)unsent_responses;
-    printf("{\"frames\": %ld, \"requests\": %ld, \"released\": %ld, \"responses\": %ld, \"sent\": %ld}\n",
+    printf("{\"frames\": %ld, \"requests\": %ld, \"released\": %ld, \"responses\": %ld, \"sent\": "
+           "%ld}\n",
            frames, requests, released, responses, sent);
     return requests == released && responses == sent ? 0 : 1;
 }

@@ -138,7 +138,7 @@ INLINE Sums add_products(Sums sum, const uint8_t *codes, const int8_t *weights, 
 {
     Sums sums[4] = {sum, q_zero(), q_zero(), q_zero()};
     for (int64_t i = 0; i < groups; i += 4)
-        #pragma GCC unroll 4
+#pragma GCC unroll 4
         for (int64_t j = 0; j < 4; j++)
             sums[j] = q_add_products(sums[j], q_load_four(codes + 4 * (i + j) * CODE_BYTES),
                                      q_load_weights(weights + 64 * (i + j)));
@@ -181,7 +181,8 @@ INLINE float code_weights(float *weights, const uint8_t *values, int64_t length,
     Vec most = v_zero();
     for (int64_t begin = 0; begin < length; begin += BLOCK) {
         const uint8_t *const block = values + begin / BLOCK * block_bytes(head_size);
-        v_store(weights + begin, v_mul(v_load(weights + begin), v_load(scales_of(block, head_size))));
+        v_store(weights + begin,
+                v_mul(v_load(weights + begin), v_load(scales_of(block, head_size))));
         /* Memory after the last token is undefined. */
         const Vec scaled = v_load_first(weights + begin, length - begin, 0.0f);
         v_store(weights + begin, scaled);
@@ -223,8 +224,8 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
     }
 }
 
-void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
-                  int64_t ahead, int64_t length, int64_t head_size, float *weights, float *result,
+void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values, int64_t ahead,
+                  int64_t length, int64_t head_size, float *weights, float *result,
                   Attended attended)
 {
     switch (head_size) {
@@ -235,6 +236,7 @@ void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values
         attend_codes_sized(query, keys, values, ahead, length, 64, weights, result, attended);
         break;
     default:
-        attend_codes_sized(query, keys, values, ahead, length, head_size, weights, result, attended);
+        attend_codes_sized(query, keys, values, ahead, length, head_size, weights, result,
+                           attended);
     }
 }

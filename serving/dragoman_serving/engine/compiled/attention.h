@@ -24,8 +24,8 @@ typedef struct {
 
 /* The same over the coded keys and values of one head. Those that will be read next are `ahead` bytes
  * after them. */
-void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
-                  int64_t ahead, int64_t length, int64_t head_size, float *weights, float *result,
+void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values, int64_t ahead,
+                  int64_t length, int64_t head_size, float *weights, float *result,
                   Attended attended);
 void store_key(const float *key, int64_t head_size, uint8_t *keys, int64_t position);
 void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t position);

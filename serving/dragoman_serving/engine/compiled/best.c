@@ -100,7 +100,7 @@ float log_sum_of_panels(const float *scores, int64_t panels, float most)
     for (int64_t panel = 0; panel < panels; panel++) {
         if (scores[panels * PANEL + panel] == -INFINITY)
             continue;
-        #pragma GCC unroll 4
+#pragma GCC unroll 4
         for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16)
             sum = v_add(sum, v_exp(v_sub(v_load(scores + i), largest)));
     }
@@ -123,8 +123,8 @@ void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int
 void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row)
 {
     for (int64_t i = 0; i < panels * PANEL; i += 16)
-        v_store(row + i, i < length ? v_load_first(scores + i, length - i, -INFINITY)
-                                    : v_set(-INFINITY));
+        v_store(row + i,
+                i < length ? v_load_first(scores + i, length - i, -INFINITY) : v_set(-INFINITY));
     for (int64_t panel = 0; panel < panels; panel++)
         row[panels * PANEL + panel] = largest_of(row + panel * PANEL, PANEL);
 }

@@ -16,7 +16,8 @@ static int begin_branch(const Searches *searches, int64_t first, int64_t slot, F
                         length < searches->limits[slot];
     float score = 0.0f; /* the model's score: constraints do not change a prefix */
     for (int64_t step = 0; step < length; step++) {
-        const Token *const token = tokens_of(searches, first, step) + (step == length - 1 ? kept.index : 0);
+        const Token *const token =
+            tokens_of(searches, first, step) + (step == length - 1 ? kept.index : 0);
         *tokens_of(searches, slot, step) = *token;
         score += token->log_prob;
     }
@@ -42,9 +43,11 @@ static int begin_branches(const Searches *searches, int64_t first, Next *next)
     Finished all[MOST_BEST / 2];
     int goes_on = 0;
     memcpy(all, searches->finished + first * searches->width, kept * sizeof *all);
-    for (int64_t i = searches->branches - 1; i >= 0; i--) { /* the first slot's tokens last: all need them */
+    /* The first slot's tokens last: all need them. */
+    for (int64_t i = searches->branches - 1; i >= 0; i--) {
         const int64_t rank = searches->constraints[first]->first_branch + i;
-        goes_on |= begin_branch(searches, first, first + i, all[rank < kept ? rank : kept - 1], next);
+        goes_on |=
+            begin_branch(searches, first, first + i, all[rank < kept ? rank : kept - 1], next);
     }
     return goes_on;
 }
@@ -73,7 +76,8 @@ static int advance_sentence(const Searches *searches, int64_t first, float *scor
  * Slots without constraints use `top_*`. Slots with constraints use the scores of their rows and
  * change them. Writes the token that each row with a live hypothesis reads next (`next_ids` [B x
  * W]), the copies and their number, and the completed sentences. Returns the number of these. */
-int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied)
+int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids,
+                         int64_t *copied)
 {
     int64_t done = 0;
     Next next = {next_ids, searches->copies};

@@ -28,9 +28,9 @@ static inline int64_t read_clock(void)
 }
 #endif
 
-#define COUNTED(counts, section, call)                                                           \
-    do {                                                                                         \
-        const int64_t begin_ticks = read_clock();                                                \
-        call;                                                                                    \
-        (counts)[section] += read_clock() - begin_ticks;                                         \
+#define COUNTED(counts, section, call) \
+    do { \
+        const int64_t begin_ticks = read_clock(); \
+        call; \
+        (counts)[section] += read_clock() - begin_ticks; \
     } while (0)

@@ -168,13 +168,11 @@ void rank_constrained(const Searches *searches, int64_t slot, float *scores)
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t panels = searches->panels, count = 2 * searches->width;
     for (int64_t index = 0; index < searches->live[slot]; index++) {
-        const int64_t row =
-            slot * searches->width + searches->rows[slot * searches->width + index];
+        const int64_t row = slot * searches->width + searches->rows[slot * searches->width + index];
         float *const of_row = scores + row * panels * (PANEL + 1);
         const int64_t length = read_history(searches, slot, index);
         Ranked tokens[MOST_BEST];
-        const float log_sum =
-            constraints->scored ? log_sum_of_row(searches, of_row) : 0.0f;
+        const float log_sum = constraints->scored ? log_sum_of_row(searches, of_row) : 0.0f;
         constrain(searches, slot, length, of_row, log_sum);
         choose_tokens(searches, constraints, length, of_row, tokens, count);
         for (int64_t i = 0; i < count; i++) {

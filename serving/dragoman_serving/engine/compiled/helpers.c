@@ -22,7 +22,7 @@ struct Helpers {
     atomic_int finished; /* parts */
     atomic_int in_use;   /* whether a thread has the helpers */
     atomic_int awake;
-    int calls;           /* how often they were woken; `mutex` protects it */
+    int calls; /* how often they were woken; `mutex` protects it */
     pthread_mutex_t mutex;
     pthread_cond_t called;
     int64_t count;
@@ -124,7 +124,8 @@ void run_parts(Helpers *helpers, int64_t parts, void (*work)(const void *, int64
     helpers->work = work;
     helpers->argument = argument;
     atomic_store(&helpers->finished, 0);
-    atomic_store_explicit(&helpers->taken, number << 32 | (uint64_t)parts << 16, memory_order_release);
+    atomic_store_explicit(&helpers->taken, number << 32 | (uint64_t)parts << 16,
+                          memory_order_release);
     while (do_part(helpers))
         ;
     while (atomic_load_explicit(&helpers->finished, memory_order_acquire) < parts)

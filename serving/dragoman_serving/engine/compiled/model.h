@@ -23,12 +23,12 @@ enum {
 
 /* y = x W^T + b with W in 8-bit codes, one scale per output. */
 typedef struct {
-    const int8_t *codes;    /* [outputs / 16][inputs / 4][16][4] */
-    const int32_t *sums;    /* [outputs], sum of each output's codes */
-    const float *scales;    /* [outputs] */
-    const float *biases;    /* [outputs] */
-    int64_t inputs;         /* a multiple of 16 */
-    int64_t outputs;        /* padded to a multiple of PANEL */
+    const int8_t *codes; /* [outputs / 16][inputs / 4][16][4] */
+    const int32_t *sums; /* [outputs], sum of each output's codes */
+    const float *scales; /* [outputs] */
+    const float *biases; /* [outputs] */
+    int64_t inputs;      /* a multiple of 16 */
+    int64_t outputs;     /* padded to a multiple of PANEL */
 } Product;
 
 typedef struct {
@@ -50,12 +50,12 @@ typedef struct {
 typedef struct {
     int64_t model_size, feed_forward_size, heads, head_size;
     int64_t encoder_layers, decoder_layers; /* at most MOST_LAYERS each */
-    int64_t longest;           /* maximum tokens of a source or target sentence */
-    int64_t vocab_size;        /* V */
-    int64_t src_ids;           /* number of ids that a source may contain */
-    int64_t own_src_embedding; /* whether sources have a separate embedding */
-    int64_t norm_first;        /* pre-norm, with a norm after the last layer */
-    int64_t activation;        /* an Activation */
+    int64_t longest;                        /* maximum tokens of a source or target sentence */
+    int64_t vocab_size;                     /* V */
+    int64_t src_ids;                        /* number of ids that a source may contain */
+    int64_t own_src_embedding;              /* whether sources have a separate embedding */
+    int64_t norm_first;                     /* pre-norm, with a norm after the last layer */
+    int64_t activation;                     /* an Activation */
 } Sizes;
 
 typedef struct {

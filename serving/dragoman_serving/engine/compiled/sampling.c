@@ -74,7 +74,8 @@ static int64_t find_panel(const float *tops, int64_t panels, float value)
     const Vec limit = v_set(value);
     int64_t first = 0;
     unsigned below;
-    while ((below = v_above(limit, v_load_first(tops + first, panels - first, -INFINITY))) == 0xffff)
+    while ((below = v_above(limit, v_load_first(tops + first, panels - first, -INFINITY))) ==
+           0xffff)
         first += 16;
     return first + __builtin_ctz(~below);
 }
@@ -98,7 +99,7 @@ static Cutoff descend(const ScoreRow *row, int64_t count, float high, int64_t ta
     int64_t ties;
     for (int64_t i = 0; i < row->panels; i++)
         tops[i] = row->largest[i] > high ? find_below(row->scores + i * PANEL, limit, &ties)
-                                           : row->largest[i];
+                                         : row->largest[i];
     for (;;) {
         const float score = largest_of(tops, row->panels);
         if (score == -INFINITY)

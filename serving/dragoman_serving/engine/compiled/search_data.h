@@ -6,21 +6,21 @@
 /* Words that a translation must not contain, in any tokenization. A character is stored as twice
  * its code point, plus 1 for a letter or a digit. */
 typedef struct {
-    const int32_t *text;         /* text of all tokens, concatenated */
-    const int64_t *text_begins;  /* [V + 1] */
-    int64_t always;              /* number of tokens that contain a word */
+    const int32_t *text;        /* text of all tokens, concatenated */
+    const int64_t *text_begins; /* [V + 1] */
+    int64_t always;             /* number of tokens that contain a word */
     const int32_t *always_ids;
-    int64_t beginnings;          /* N, beginnings of words that some tokens complete */
+    int64_t beginnings; /* N, beginnings of words that some tokens complete */
     const int32_t *beginning_text;
     const int64_t *beginning_begins; /* [N + 1] */
-    const int32_t *ids;          /* tokens that complete them */
-    const int64_t *ids_begins;   /* [N + 1] */
+    const int32_t *ids;              /* tokens that complete them */
+    const int64_t *ids_begins;       /* [N + 1] */
 } Suppressed;
 
 /* Token sequences that a translation must contain, each as whole words. */
 typedef struct {
-    int64_t count;           /* N */
-    const int64_t *begins;   /* [N + 1], offset of each term in `ids` */
+    int64_t count;         /* N */
+    const int64_t *begins; /* [N + 1], offset of each term in `ids` */
     const int32_t *ids;
     const int64_t *after;    /* [N], the term that must come before this one; -1: none */
     const int64_t *twins;    /* [N], the first term with the same tokens */
@@ -45,8 +45,8 @@ typedef struct {
     double repetition_penalty; /* factor for log-probabilities of tokens that occurred; 1: off */
     const double *numbers;     /* [limit] random numbers from 0 to 1; NULL: no sampling */
     double temperature;
-    int64_t top_k;             /* 0: all */
-    double top_p;              /* 1: all */
+    int64_t top_k;                /* 0: all */
+    double top_p;                 /* 1: all */
     const Suppressed *suppressed; /* or NULL */
     const Terms *terms;           /* or NULL */
 } Constraints;
@@ -77,26 +77,26 @@ typedef struct {
  */
 typedef struct {
     int64_t slots, width, branches, capacity; /* B, W, a sentence's slots, T */
-    int64_t end_id, panels;         /* `panels` per row of scores */
-    const Constraints *const *constraints; /* [B], NULL: none */
-    int64_t *limits;    /* [B], maximum tokens */
-    double *alphas;     /* [B], exponents of the length penalty */
-    int64_t *lengths;   /* [B], tokens so far */
-    int64_t *live;      /* [B], live hypotheses; 0: the search is over or has not begun */
-    float *scores;      /* [B, W], their scores, best first */
-    int64_t *rows;      /* [B, W], their rows in the slot */
-    Token *tokens;      /* [B, T, W] */
-    int64_t *ended;     /* [B], hypotheses finished so far */
-    int64_t *kept;      /* [B], how many of them are kept */
-    Finished *finished; /* [B, W], the kept ones, best first */
-    float *top_scores;  /* [B x W, 2W], best scores of a step, padded with -inf */
-    float *top_log_probs; /* [B x W, 2W], the model's own, if there are constraints */
-    int64_t *top_ids;   /* [B x W, 2W] */
-    int64_t *copies;    /* [B x W, 3], copies of a step: source, target, tokens */
-    int64_t *done;      /* [B], sentences that a step completed, in ascending order */
-    int32_t *history;   /* [T] scratch, tokens of one hypothesis */
+    int64_t end_id, panels;                   /* `panels` per row of scores */
+    const Constraints *const *constraints;    /* [B], NULL: none */
+    int64_t *limits;                          /* [B], maximum tokens */
+    double *alphas;                           /* [B], exponents of the length penalty */
+    int64_t *lengths;                         /* [B], tokens so far */
+    int64_t *live;         /* [B], live hypotheses; 0: the search is over or has not begun */
+    float *scores;         /* [B, W], their scores, best first */
+    int64_t *rows;         /* [B, W], their rows in the slot */
+    Token *tokens;         /* [B, T, W] */
+    int64_t *ended;        /* [B], hypotheses finished so far */
+    int64_t *kept;         /* [B], how many of them are kept */
+    Finished *finished;    /* [B, W], the kept ones, best first */
+    float *top_scores;     /* [B x W, 2W], best scores of a step, padded with -inf */
+    float *top_log_probs;  /* [B x W, 2W], the model's own, if there are constraints */
+    int64_t *top_ids;      /* [B x W, 2W] */
+    int64_t *copies;       /* [B x W, 3], copies of a step: source, target, tokens */
+    int64_t *done;         /* [B], sentences that a step completed, in ascending order */
+    int32_t *history;      /* [T] scratch, tokens of one hypothesis */
     float *history_scores; /* [T] scratch, their scores before the penalty */
-    float *of_panels;   /* [2, panels] scratch: sums of weights, largest remaining scores */
+    float *of_panels;      /* [2, panels] scratch: sums of weights, largest remaining scores */
 } Searches;
 
 /* Result of a search. */

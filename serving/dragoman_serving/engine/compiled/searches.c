@@ -18,7 +18,8 @@ static int64_t first_row(const Searches *searches, int64_t slot)
 
 /* The `most` best continuations of a slot's live hypotheses, best first; equal ones keep their
  * order. Returns how many there are. */
-static int64_t rank_continuations(const Searches *searches, int64_t slot, Continuation *best, int64_t most)
+static int64_t rank_continuations(const Searches *searches, int64_t slot, Continuation *best,
+                                  int64_t most)
 {
     const int64_t width = searches->width, top = 2 * width;
     const float *const log_probs =
@@ -35,9 +36,9 @@ static int64_t rank_continuations(const Searches *searches, int64_t slot, Contin
             for (; at > 0 && score > best[at - 1].score; at--)
                 best[at] = best[at - 1];
             best[at] = (Continuation){.score = score,
-                                   .log_prob = log_probs[i],
-                                   .parent = index,
-                                   .id = searches->top_ids[i]};
+                                      .log_prob = log_probs[i],
+                                      .parent = index,
+                                      .id = searches->top_ids[i]};
         }
     }
     return count;
@@ -86,7 +87,8 @@ static void finish(const Searches *searches, int64_t slot, const Continuation *l
 }
 
 /* Finish the continuations with the end symbol, among the first `width` that contain all terms. */
-static void finish_ended(const Searches *searches, int64_t slot, const Continuation *list, int64_t count)
+static void finish_ended(const Searches *searches, int64_t slot, const Continuation *list,
+                         int64_t count)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t terms = constraints && constraints->terms ? constraints->terms->count : 0;
@@ -285,8 +287,8 @@ static void move_search(Searches *searches, int64_t last, int64_t slot)
 {
     const int64_t width = searches->width, length = searches->lengths[last];
     const int64_t history = searches->capacity * width;
-#define MOVE(array, size, count)                                                                 \
-    memcpy((void *)(searches->array + slot * (size)), searches->array + last * (size),           \
+#define MOVE(array, size, count) \
+    memcpy((void *)(searches->array + slot * (size)), searches->array + last * (size), \
            (count) * sizeof *searches->array)
     MOVE(constraints, 1, 1);
     MOVE(limits, 1, 1);

@@ -32,7 +32,7 @@ typedef struct {
     Progress *next_progress;
     uint64_t *next_bits;
     int32_t *turns;     /* [N + 1] */
-    Continuation *list;    /* [W x (2W + N)] */
+    Continuation *list; /* [W x (2W + N)] */
     int64_t words;
 } State;
 
@@ -40,7 +40,7 @@ static int64_t lay_out(int64_t width, int64_t terms, char *memory, State *state)
 {
     int64_t used = 0;
     state->words = (terms + 63) / 64;
-#define RESERVE(pointer, number)                                                                   \
+#define RESERVE(pointer, number) \
     (pointer) = (void *)(memory + used), used += ((number) * (int64_t)sizeof *(pointer) + 7) / 8 * 8
     RESERVE(state->progress, width);
     RESERVE(state->bits, width * state->words);
@@ -74,7 +74,8 @@ static int64_t terms_length(const Terms *terms, int64_t term)
 }
 
 /* Set a continuation's token to the next token of a term. */
-static void enter_term(const Terms *terms, int64_t term, int64_t position, Continuation *continuation)
+static void enter_term(const Terms *terms, int64_t term, int64_t position,
+                       Continuation *continuation)
 {
     const int is_last = position + 1 == terms_length(terms, term);
     continuation->id = terms->ids[terms->begins[term] + position];
@@ -108,7 +109,7 @@ static void forbid_continuing(const Terms *terms, int64_t panels, float *scores)
 
 /* Inside a term, only the next token of the term may follow. */
 static Continuation *add_forced(const Terms *terms, const Progress *progress, Continuation from,
-                             const float *scores, float log_sum, Continuation *end)
+                                const float *scores, float log_sum, Continuation *end)
 {
     *end = from;
     enter_term(terms, progress->term, progress->position, end);
@@ -119,7 +120,7 @@ static Continuation *add_forced(const Terms *terms, const Progress *progress, Co
 
 /* The first token of every term that may begin. */
 static Continuation *add_beginnings(const Terms *terms, const uint64_t *bits, Continuation from,
-                                 const float *scores, float log_sum, Continuation *end)
+                                    const float *scores, float log_sum, Continuation *end)
 {
     for (int64_t term = 0; term < terms->count; term++) {
         if (!may_begin(terms, bits, term))
@@ -136,8 +137,8 @@ static Continuation *add_beginnings(const Terms *terms, const uint64_t *bits, Co
 
 /* The best tokens under the other constraints. Scores are changed. */
 static Continuation *add_free(const Searches *searches, int64_t slot, const Progress *progress,
-                           Continuation from, int64_t length, float *scores, float log_sum,
-                           Continuation *end)
+                              Continuation from, int64_t length, float *scores, float log_sum,
+                              Continuation *end)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t panels = searches->panels, count = 2 * searches->width;
@@ -177,13 +178,16 @@ static int by_turn(const void *first, const void *second)
 
 static int has_met(const State *state, const Continuation *continuation, int64_t term)
 {
-    return continuation->completes == term || is_met(state->bits + continuation->parent * state->words, term);
+    return continuation->completes == term ||
+           is_met(state->bits + continuation->parent * state->words, term);
 }
 
 /* Whether two continuations have the same tokens and the same terms. */
-static int is_same(const State *state, int64_t terms, const Continuation *continuation, const Continuation *other)
+static int is_same(const State *state, int64_t terms, const Continuation *continuation,
+                   const Continuation *other)
 {
-    if (continuation->id != other->id || continuation->term != other->term || continuation->position != other->position ||
+    if (continuation->id != other->id || continuation->term != other->term ||
+        continuation->position != other->position ||
         state->progress[continuation->parent].same != state->progress[other->parent].same)
         return 0;
     for (int64_t term = 0; term < terms; term++)
@@ -212,7 +216,8 @@ static int64_t merge(const State *state, int64_t terms, int64_t count)
 }
 
 /* The continuations of a slot's live hypotheses, best first. */
-Continuation *find_term_continuations(const Searches *searches, int64_t slot, float *scores, int64_t *count)
+Continuation *find_term_continuations(const Searches *searches, int64_t slot, float *scores,
+                                      int64_t *count)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const Terms *const terms = constraints->terms;
@@ -228,11 +233,11 @@ Continuation *find_term_continuations(const Searches *searches, int64_t slot, fl
         float *const of_row = scores + row * panels * (PANEL + 1);
         const int64_t length = read_history(searches, slot, index);
         Continuation from = {.score = searches->scores[slot * width + index],
-                          .forced = progress->forced,
-                          .parent = index,
-                          .order = index * (2 * width + terms->count),
-                          .term = -1,
-                          .completes = -1};
+                             .forced = progress->forced,
+                             .parent = index,
+                             .order = index * (2 * width + terms->count),
+                             .term = -1,
+                             .completes = -1};
         const float log_sum = log_sum_of_row(searches, of_row);
         if (progress->term >= 0) {
             end = add_forced(terms, progress, from, of_row, log_sum, end);
@@ -250,13 +255,15 @@ Continuation *find_term_continuations(const Searches *searches, int64_t slot, fl
     *count = merge(&state, terms->count, *count);
     for (int64_t i = 0; i < *count; i++) {
         Continuation *const continuation = state.list + i;
-        continuation->bank = state.progress[continuation->parent].met + (continuation->completes >= 0) + (continuation->term >= 0);
+        continuation->bank = state.progress[continuation->parent].met +
+                             (continuation->completes >= 0) + (continuation->term >= 0);
     }
     return state.list;
 }
 
 /* Move the continuations that stay in the beam to the front, best first. Returns how many. */
-int64_t choose_term_continuations(const Searches *searches, int64_t slot, Continuation *list, int64_t count)
+int64_t choose_term_continuations(const Searches *searches, int64_t slot, Continuation *list,
+                                  int64_t count)
 {
     const State state = state_of(searches, searches->constraints[slot]->terms);
     int64_t going_on = 0;

@@ -18,15 +18,15 @@ typedef struct {
 
 /* Scratch for a number of rows. */
 typedef struct {
-    float *x;       /* [N, E], the residual stream */
-    float *y;       /* [N, E] */
-    float *wide;    /* [N, max(3E, F)] */
-    float *weights; /* [MOST_PARTS, 2 (longest + BLOCK)] */
-    Codes codes;    /* [N, max(E, F)] */
-    Live *live;     /* [N] */
+    float *x;                    /* [N, E], the residual stream */
+    float *y;                    /* [N, E] */
+    float *wide;                 /* [N, max(3E, F)] */
+    float *weights;              /* [MOST_PARTS, 2 (longest + BLOCK)] */
+    Codes codes;                 /* [N, max(E, F)] */
+    Live *live;                  /* [N] */
     const uint64_t **shortlists; /* [N] */
-    int64_t *ticks; /* [SECTIONS] */
-    Helpers *helpers; /* or NULL */
+    int64_t *ticks;              /* [SECTIONS] */
+    Helpers *helpers;            /* or NULL */
 } Scratch;
 
 #define TIMED(section, call) COUNTED(scratch->ticks, section, call)
@@ -96,8 +96,8 @@ static void end_sublayer(const Model *model, Norm norm, const Product *product, 
         TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->sizes.model_size, scratch->x));
 }
 
-static void feed_forward(const Model *model, Norm norm, const Product *inner,
-                         const Product *outer, int64_t rows, Scratch *scratch)
+static void feed_forward(const Model *model, Norm norm, const Product *inner, const Product *outer,
+                         int64_t rows, Scratch *scratch)
 {
     const int64_t f = model->sizes.feed_forward_size;
     begin_sublayer(model, norm, rows, scratch);
@@ -155,7 +155,8 @@ static void attend_part(const void *argument, int64_t part)
     const int64_t end = sources->tokens * (part + 1) / all->parts;
     const float *const parts = all->scratch->wide;
     float *const weights = all->scratch->weights + part * 2 * (sizes->longest + BLOCK);
-    for (int64_t sentence = 0, first = 0; sentence < sources->sentences && first < end; sentence++) {
+    for (int64_t sentence = 0, first = 0; sentence < sources->sentences && first < end;
+         sentence++) {
         const int64_t length = sources->lengths[sentence], next = first + length;
         const int64_t from = larger(first, begin), to = next < end ? next : end;
         const float *const keys = parts + first * 3 * e + e, *const values = keys + e;
@@ -252,8 +253,8 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
                                  values + live->row * size, caches->room, live->position));
         TIMED(ATTENTION,
               attend_heads(model, parts, keys + live->row * size, values + live->row * size,
-                           caches->room, live->position + 1, scratch->weights,
-                           scratch->y + i * e, NULL, (Attended){NULL, 0.0f}));
+                           caches->room, live->position + 1, scratch->weights, scratch->y + i * e,
+                           NULL, (Attended){NULL, 0.0f}));
     }
     TIMED(QUANTISING, quantise(scratch->y, count, e, &scratch->codes));
     end_sublayer(model, layer->self_norm, &layer->self_output, count, scratch);
@@ -269,11 +270,10 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
     for (int64_t i = 0; i < count; i++) {
         const Live *const live = scratch->live + i;
         const int64_t begin = live->sentence * size;
-        TIMED(ATTENTION,
-              attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
-                           caches->src_room, caches->src_lengths[live->sentence],
-                           scratch->weights, scratch->y + i * e, aligning,
-                           (Attended){live->alignment, caches->factor}));
+        TIMED(ATTENTION, attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
+                                      caches->src_room, caches->src_lengths[live->sentence],
+                                      scratch->weights, scratch->y + i * e, aligning,
+                                      (Attended){live->alignment, caches->factor}));
     }
     TIMED(QUANTISING, quantise(scratch->y, count, e, &scratch->codes));
     end_sublayer(model, layer->cross_norm, &layer->cross_output, count, scratch);
@@ -394,10 +394,10 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
         const float *scores = pairs->scores;
         TIMED(LOGITS, multiply(NULL, &model->logits, codes, count, RANK, pairs->scores));
         for (int64_t i = begin; i < begin + count; i++, scores += outputs + panels)
-            TIMED(RANKING, pairs->log_probs[i] =
-                               scores[pairs->targets[i]] -
-                               log_sum_of_panels(scores, panels,
-                                                 largest_of(scores + outputs, panels)));
+            TIMED(RANKING,
+                  pairs->log_probs[i] =
+                      scores[pairs->targets[i]] -
+                      log_sum_of_panels(scores, panels, largest_of(scores + outputs, panels)));
     }
 }
 

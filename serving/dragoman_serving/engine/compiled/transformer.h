@@ -20,18 +20,18 @@ typedef struct {
  * slot. */
 typedef struct {
     int64_t sentences, width;
-    int64_t *ids;               /* [R], the token that each row reads; below 0: row not computed */
-    int64_t *positions;         /* [R], the position of that token */
-    int64_t *src_lengths;       /* [B] */
-    int64_t src_room, room;     /* S, C */
-    uint8_t *const *cross;      /* per layer and kind [B, H, S, D + 8] */
-    uint8_t *const *past;       /* per layer and kind [R, H, C, D + 8] */
-    int64_t *ticks;             /* [SECTIONS], counters to add ticks of the processor's clock to */
-    const uint8_t *aligning;    /* [decoder layers, H], 1 for alignment heads */
-    float **alignments;         /* [B], each the mean of these heads [T, W, its own S], filled with
+    int64_t *ids;                /* [R], the token that each row reads; below 0: row not computed */
+    int64_t *positions;          /* [R], the position of that token */
+    int64_t *src_lengths;        /* [B] */
+    int64_t src_room, room;      /* S, C */
+    uint8_t *const *cross;       /* per layer and kind [B, H, S, D + 8] */
+    uint8_t *const *past;        /* per layer and kind [R, H, C, D + 8] */
+    int64_t *ticks;              /* [SECTIONS], counters to add ticks of the processor's clock to */
+    const uint8_t *aligning;     /* [decoder layers, H], 1 for alignment heads */
+    float **alignments;          /* [B], each the mean of these heads [T, W, its own S], filled with
                                  * zeros at first; NULL: not requested */
     const uint64_t **shortlists; /* [B], see `multiply_listed`; NULL: all tokens */
-    int64_t steps;              /* how many the last call of `dragoman_decode` took */
+    int64_t steps;               /* how many the last call of `dragoman_decode` took */
 } Rows;
 
 /* Given translations. Their tokens are concatenated without padding. */
