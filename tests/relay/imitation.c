@@ -8,10 +8,6 @@
 
 enum { MOST_OUTPUTS = 8 };
 
-struct TRITONSERVER_Error {
-    int code;
-    char *message;
-};
 struct TRITONBACKEND_Response {
     TRITONBACKEND_Request *request;
     uint32_t count;

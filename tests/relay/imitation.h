@@ -25,6 +25,10 @@ typedef struct {
     int type;
     const void *value;
 } Parameter;
+struct TRITONSERVER_Error {
+    int code;
+    char *message;
+};
 struct TRITONBACKEND_Model {
     void *state;
     const char *config;

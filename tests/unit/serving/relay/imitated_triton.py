@@ -17,6 +17,8 @@ from tests.conftest import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "serving" / "dragoman_serving" / "relay").glob("*.c"))
 INCLUDE = f"-I{SOURCES[0].parent}"
+_IMITATION = REPOSITORY / "tests/relay/imitation.c"
+HEADERS = [SOURCES[0].with_name("triton.h"), _IMITATION.with_suffix(".h")]
 FINAL = 1
 _WAIT_S = 60
 _KINDS: tuple[type, ...] = (str, int, bool, float)
@@ -44,7 +46,7 @@ class Parameter(ctypes.Structure):
 
 
 class Error(ctypes.Structure):
-    """See `tests/relay/imitation.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (("code", ctypes.c_int), ("message", ctypes.c_char_p))
 
@@ -74,6 +76,14 @@ class _Request(ctypes.Structure):
     )
 
 
+STRUCTURES: dict[str, type[ctypes.Structure]] = {
+    "Tensor": Tensor,
+    "Parameter": Parameter,
+    "TRITONSERVER_Error": Error,
+    "TRITONBACKEND_Model": Model,
+    "TRITONBACKEND_Request": _Request,
+}
+"""By the names of their types in C."""
 _ErrorPointer = ctypes.POINTER(Error)
 _OnResponse = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_uint32, _ErrorPointer, ctypes.c_uint32, ctypes.POINTER(Tensor)
@@ -228,8 +238,7 @@ def compile_library(path: Path) -> None:
     """Compile the relay with the imitation around it."""
     flags = ["-std=gnu11", "-shared", "-fPIC", INCLUDE, "-Wl,-Bsymbolic", "-pthread"]
     flags.append("-Wl,--wrap=realloc")
-    imitation = REPOSITORY / "tests/relay/imitation.c"
-    subprocess.run(["cc", *flags, imitation, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
+    subprocess.run(["cc", *flags, _IMITATION, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
 
 
 def _read(tensor: Tensor) -> frames.Tensor:

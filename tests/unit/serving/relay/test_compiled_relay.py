@@ -30,10 +30,13 @@ from dragoman_serving.service.frames import (
 )
 from dragoman_serving.service.frames import Request as Frame
 
+from tests.layouts import compiled_layouts, layout_of
 from tests.unit.serving.relay.imitated_triton import (
     FINAL,
+    HEADERS,
     INCLUDE,
     SOURCES,
+    STRUCTURES,
     Request,
     Triton,
     compile_library,
@@ -420,6 +423,11 @@ def test_finalizing_cancels_requests_in_flight(triton: Triton, engine: Engine) -
     triton.finalize()
     triton.model.state = None
     assert request.failure() == GONE
+
+
+def test_structures_of_the_imitation_are_those_of_its_header(tmp_path: Path) -> None:
+    in_c = compiled_layouts(STRUCTURES, HEADERS, tmp_path)
+    assert {name: layout_of(structure) for name, structure in STRUCTURES.items()} == in_c
 
 
 @pytest.mark.parametrize(
