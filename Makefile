@@ -114,6 +114,9 @@ $(TRAIN)/.done: $(PROJECTS) $(TORCH_LOCK) locks/train.txt
 	$(TRAIN)/bin/pip install --quiet --editable ./client --editable '.[export]'
 	touch $@
 
+# With assertions in the compiled libraries, and without warnings; see build_backend/libraries.py.
+$(DEV)/.done zig-check: export DRAGOMAN_DEVELOPMENT = 1
+
 $(DEV)/.done: $(PROJECTS) locks/build.txt $(TORCH_LOCK) locks/kubernetes.txt locks/dev.txt tests/data/npm/package-lock.json
 	$(PYTHON) -m venv $(DEV)
 	$(DEV)/bin/pip install --quiet --require-hashes -r locks/build.txt

@@ -129,7 +129,7 @@ def _output(command: list[str]) -> str:
 
 def _extension(name: str) -> Extension:
     libraries = runpy.run_path(str(_ROOT / "build_backend/libraries.py"))
-    extensions: list[Extension] = libraries["extensions"](platform.machine())
+    extensions: list[Extension] = libraries["extensions"](platform.machine(), development=True)
     return next(one for one in extensions if one.name == name)
 
 
@@ -138,4 +138,5 @@ def _sources(name: str) -> list[str]:
 
 
 def _flags(name: str) -> list[str]:
-    return [flag for flag in _extension(name).extra_compile_args if not flag.startswith("-O")]
+    flags = _extension(name).extra_compile_args
+    return [flag for flag in flags if not flag.startswith("-O") and flag != "-Werror"]

@@ -1,4 +1,5 @@
 /* Requests in flight, by number. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "relay.h"
@@ -20,6 +21,7 @@ static void add_slots(InFlight *in_flight)
 
 static void release(InFlight *in_flight, uint32_t index)
 {
+    assert(index < in_flight->count);
     in_flight->slots[index].request = NULL;
     in_flight->slots[index].next_free = in_flight->free;
     in_flight->free = index + 1;
@@ -45,6 +47,7 @@ bool fill_slot(InFlight *in_flight, uint64_t number, const Slot *filled)
     pthread_mutex_lock(&in_flight->lock);
     const bool open = !in_flight->closed;
     if (open) {
+        assert(index_of(number) < in_flight->count);
         Slot *const slot = &in_flight->slots[index_of(number)];
         const uint32_t turn = slot->turn;
         *slot = *filled;

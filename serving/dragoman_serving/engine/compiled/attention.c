@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention.h"
+#include "bounds.h"
 #include "rows.h"
 #include "vec.h"
 
@@ -68,6 +69,8 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(length > 0 && stride >= head_size);
     switch (head_size) {
     case 32:
         attend_sized(query, keys, values, stride, length, 32, weights, result);
@@ -101,6 +104,8 @@ INLINE float *scales_of(const uint8_t *block, int64_t head_size)
 
 void store_key(const float *key, int64_t head_size, uint8_t *keys, int64_t position)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(head_size <= MOST_HEAD_SIZE && position >= 0);
     uint8_t *const block = keys + position / BLOCK * block_bytes(head_size);
     const int64_t lane = position % BLOCK;
     int8_t codes[MOST_HEAD_SIZE];
@@ -116,6 +121,8 @@ void store_key(const float *key, int64_t head_size, uint8_t *keys, int64_t posit
 
 void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t position)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(head_size <= MOST_HEAD_SIZE && position >= 0);
     uint8_t *const block = values + position / BLOCK * block_bytes(head_size);
     const int64_t lane = position % BLOCK;
     int8_t codes[MOST_HEAD_SIZE];
@@ -228,6 +235,8 @@ void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values
                   int64_t length, int64_t head_size, float *weights, float *result,
                   Attended attended)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(head_size <= MOST_HEAD_SIZE && length > 0 && ahead >= 0);
     switch (head_size) {
     case 32:
         attend_codes_sized(query, keys, values, ahead, length, 32, weights, result, attended);

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "best.h"
+#include "bounds.h"
 #include "exact.h"
 #include "model.h"
 #include "vec.h"
@@ -61,6 +62,7 @@ static int64_t best_panels(const float *largest, int64_t panels, int64_t count, 
 /* Ids [N] of the largest scores of rows from `dragoman_step`. */
 void dragoman_argmax(const float *scores, int64_t rows, int64_t panels, int64_t *ids)
 {
+    assert(rows > 0 && panels > 0);
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
         Ranked panel, token;
         best_panels(scores + panels * PANEL, panels, 1, &panel);
@@ -73,6 +75,7 @@ void dragoman_argmax(const float *scores, int64_t rows, int64_t panels, int64_t 
 
 float largest_of(const float *values, int64_t length)
 {
+    assert(length > 0);
     Vec most = v_set(-INFINITY);
     for (int64_t i = 0; i < length; i += 16)
         most = v_max(most, v_load_first(values + i, length - i, -INFINITY));
@@ -111,6 +114,7 @@ float log_sum_of_panels(const float *scores, int64_t panels, float most)
 void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
                           float *log_probs)
 {
+    assert(rows >= 0 && length > 0 && stride >= length);
     for (int64_t row = 0; row < rows; row++, scores += stride, log_probs += length) {
         const float sum = log_sum_of(scores, length, largest_of(scores, length));
         for (int64_t i = 0; i < length; i++)
@@ -122,6 +126,7 @@ void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int
  * largest of each panel. */
 void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row)
 {
+    ASSERT_INDEX(length - 1, panels * PANEL);
     for (int64_t i = 0; i < panels * PANEL; i += 16)
         v_store(row + i,
                 i < length ? v_load_first(scores + i, length - i, -INFINITY) : v_set(-INFINITY));
@@ -133,6 +138,8 @@ void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float
  * -inf, the rest has -inf. */
 void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tokens)
 {
+    ASSERT_INDEX(count - 1, MOST_BEST);
+    assert(panels > 0);
     Ranked chosen[MOST_BEST];
     const int64_t number = best_panels(scores + panels * PANEL, panels, count, chosen);
     clear(tokens, count);
@@ -147,6 +154,7 @@ void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tok
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids)
 {
+    assert(rows > 0);
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
         Ranked tokens[MOST_BEST];
         best_tokens(scores, panels, count, tokens);

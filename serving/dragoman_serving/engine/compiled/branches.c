@@ -4,6 +4,7 @@
 
 #include "branches.h"
 #include "best.h"
+#include "bounds.h"
 #include "searches.h"
 
 /* Continue a hypothesis of the sentence's first slot in another slot, or end the search there if
@@ -40,6 +41,8 @@ static int begin_branch(const Searches *searches, int64_t first, int64_t slot, F
 static int begin_branches(const Searches *searches, int64_t first, Next *next)
 {
     const int64_t kept = searches->kept[first];
+    ASSERT_INDEX(kept - 1, MOST_BEST / 2);
+    assert(searches->constraints[first]->first_branch >= 0);
     Finished all[MOST_BEST / 2];
     int goes_on = 0;
     memcpy(all, searches->finished + first * searches->width, kept * sizeof *all);
@@ -79,6 +82,7 @@ static int advance_sentence(const Searches *searches, int64_t first, float *scor
 int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids,
                          int64_t *copied)
 {
+    ASSERT_MULTIPLE(searches->slots, searches->branches);
     int64_t done = 0;
     Next next = {next_ids, searches->copies};
     for (int64_t first = 0; first < searches->slots; first += searches->branches)

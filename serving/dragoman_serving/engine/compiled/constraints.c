@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "constraints.h"
+#include "bounds.h"
 #include "model.h"
 #include "sampling.h"
 #include "vec.h"
@@ -14,6 +15,7 @@ static float *panel_of(float *scores, int64_t panels, int64_t id)
 
 static void set_score(float *scores, int64_t panels, int64_t id, float score)
 {
+    ASSERT_INDEX(id, panels * PANEL);
     scores[id] = score;
     *panel_of(scores, panels, id) = largest_of(scores + id / PANEL * PANEL, PANEL);
 }
@@ -21,6 +23,7 @@ static void set_score(float *scores, int64_t panels, int64_t id, float score)
 /* An id below 0 is a symbol that is not in the vocabulary. */
 void forbid(float *scores, int64_t panels, int64_t id)
 {
+    assert(id < panels * PANEL);
     if (id >= 0 && scores[id] > -INFINITY)
         set_score(scores, panels, id, -INFINITY);
 }
@@ -29,6 +32,9 @@ void forbid(float *scores, int64_t panels, int64_t id)
  * many. */
 int64_t read_history(const Searches *searches, int64_t slot, int64_t index)
 {
+    ASSERT_INDEX(slot, searches->slots);
+    ASSERT_INDEX(index, searches->live[slot]);
+    ASSERT_INDEX(searches->lengths[slot], searches->capacity);
     const int64_t length = searches->lengths[slot];
     const Token *const tokens = searches->tokens + slot * searches->capacity * searches->width;
     for (int64_t step = length - 1; step >= 0; step--) {
@@ -111,6 +117,7 @@ static void forbid_words(const Searches *searches, const Suppressed *suppressed,
 /* Forbid all tokens except one. */
 static void force(const Searches *searches, int64_t id, float *scores)
 {
+    ASSERT_INDEX(id, searches->panels * PANEL);
     const float score = scores[id];
     for (int64_t i = 0; i < searches->panels * (PANEL + 1); i++)
         scores[i] = -INFINITY;
@@ -120,6 +127,8 @@ static void force(const Searches *searches, int64_t id, float *scores)
 /* Change the scores of the token after `searches->history` [length]. */
 void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum)
 {
+    ASSERT_INDEX(slot, searches->slots);
+    ASSERT_INDEX(length, searches->capacity);
     const Constraints *const constraints = searches->constraints[slot];
     if (length < constraints->prefix_length) {
         force(searches, constraints->prefix[length], scores);

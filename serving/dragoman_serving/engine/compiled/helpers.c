@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "helpers.h"
+#include "bounds.h"
 
 enum {
     MOST_HELPERS = 3,
@@ -81,6 +82,7 @@ int64_t dragoman_helpers_bytes(void) { return sizeof(Helpers); }
 /* Start threads, at most MOST_HELPERS, which run until the process ends. The memory is zeroed. */
 void dragoman_start_helpers(Helpers *helpers, int64_t count)
 {
+    assert(count >= 0);
     if (pthread_mutex_init(&helpers->mutex, NULL) || pthread_cond_init(&helpers->called, NULL))
         return;
     count = count < MOST_HELPERS ? count : MOST_HELPERS;
@@ -115,6 +117,7 @@ void return_helpers(Helpers *helpers)
 void run_parts(Helpers *helpers, int64_t parts, void (*work)(const void *, int64_t),
                const void *argument)
 {
+    assert(parts > 0 && parts <= UINT16_MAX);
     if (!helpers || !atomic_load_explicit(&helpers->awake, memory_order_relaxed)) {
         for (int64_t part = 0; part < parts; part++)
             work(argument, part);

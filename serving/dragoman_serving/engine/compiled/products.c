@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "products.h"
+#include "bounds.h"
 #include "vec.h"
 
 enum {
@@ -207,6 +208,9 @@ static void multiply_part(const void *argument, int64_t part)
 void multiply(Helpers *helpers, const Product *product, Codes codes, int64_t rows, Finish finish,
               float *results)
 {
+    ASSERT_MULTIPLE(product->inputs, 4 * CHAINS);
+    ASSERT_MULTIPLE(product->outputs, PANEL);
+    assert(rows > 0);
     const int64_t panels = product->outputs / PANEL;
     int64_t parts = rows * product->inputs * product->outputs / PART_PRODUCTS, of_part = panels;
     parts = parts < MOST_PARTS ? parts : MOST_PARTS;
@@ -307,6 +311,9 @@ static void multiply_listed_word(const Product *product, int64_t word, const Cod
 void multiply_listed(const Product *product, Codes codes, int64_t rows,
                      const uint64_t *const *shortlists, float *results)
 {
+    ASSERT_MULTIPLE(product->inputs, 4 * CHAINS);
+    ASSERT_MULTIPLE(product->outputs, PANEL);
+    assert(rows > 0);
     const int64_t outputs = product->outputs, stride = outputs + outputs / PANEL;
     const int64_t words = (outputs + WORD_OUTPUTS - 1) / WORD_OUTPUTS;
     for (int64_t i = 0; i < rows * stride; i++)

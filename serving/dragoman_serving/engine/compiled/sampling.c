@@ -7,6 +7,7 @@
 
 #include "sampling.h"
 #include "best.h"
+#include "bounds.h"
 #include "model.h"
 #include "vec.h"
 
@@ -235,6 +236,9 @@ static double next_number(double number)
 int64_t sample(const Searches *searches, const Constraints *constraints, double number,
                const float *scores)
 {
+    assert(number >= 0.0 && number < 1.0);
+    assert(constraints->temperature > 0.0 && constraints->top_k >= 0);
+    assert(constraints->top_p > 0.0 && constraints->top_p <= 1.0);
     const int64_t panels = searches->panels;
     float *const sums = searches->of_panels, *const tops = sums + panels;
     ScoreRow row = {.scores = scores, .largest = scores + panels * PANEL, .panels = panels};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "searches.h"
+#include "bounds.h"
 #include "constraints.h"
 #include "exact.h"
 #include "model.h"
@@ -155,8 +156,11 @@ static int is_over(const Searches *searches, int64_t slot)
 static void place_rows(const int64_t *parents, int64_t count, int64_t width, int64_t *rows)
 {
     int64_t children[MOST_BEST / 2] = {0}, dead = width;
-    for (int64_t i = 0; i < count; i++)
+    assert(count <= width && width <= MOST_BEST / 2);
+    for (int64_t i = 0; i < count; i++) {
+        ASSERT_INDEX(parents[i], width);
         children[parents[i]]++;
+    }
     for (int64_t i = 0, known; i < count; i++) {
         for (known = 0; known < i && parents[known] != parents[i]; known++)
             ;
@@ -248,6 +252,7 @@ static int choose(const Searches *searches, int64_t slot)
 void dragoman_rank_plain(const Searches *searches, const float *scores)
 {
     const int64_t width = searches->width, panels = searches->panels, top = 2 * width;
+    ASSERT_INDEX(width - 1, MOST_BEST / 2);
     for (int64_t slot = 0; slot < searches->slots; slot++) {
         if (searches->constraints[slot])
             continue;
@@ -266,6 +271,11 @@ void dragoman_rank_plain(const Searches *searches, const float *scores)
 /* One step of a slot, and the tokens that its rows read next; false if its search is over. */
 int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next)
 {
+    ASSERT_INDEX(slot, searches->slots);
+    ASSERT_INDEX(searches->width - 1, MOST_BEST / 2);
+    ASSERT_INDEX(searches->live[slot] - 1, searches->width);
+    ASSERT_INDEX(searches->limits[slot] - 1, searches->capacity);
+    ASSERT_INDEX(searches->lengths[slot], searches->limits[slot]);
     int64_t parents[MOST_BEST / 2];
     const int64_t first = slot * searches->width;
     const int is_greedy = searches->width == 1 && !searches->constraints[slot];
@@ -308,6 +318,7 @@ static void move_search(Searches *searches, int64_t last, int64_t slot)
 void dragoman_leave_search(Searches *searches, int64_t sentence)
 {
     const int64_t branches = searches->branches;
+    ASSERT_INDEX(sentence, searches->slots / branches);
     const int64_t slot = sentence * branches, last = searches->slots - branches;
     searches->slots = last;
     for (int64_t i = 0; slot != last && i < branches; i++)
@@ -320,6 +331,7 @@ void dragoman_leave_search(Searches *searches, int64_t sentence)
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
                      float *log_probs, int32_t *rows, Found *found)
 {
+    ASSERT_INDEX(slot, searches->slots);
     const int64_t width = searches->width;
     Finished best;
     if (width == 1 && !searches->constraints[slot]) {
@@ -327,6 +339,7 @@ void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32
         const int complete = tokens_of(searches, slot, length - 1)->id == searches->end_id;
         best = (Finished){.length = length - complete, .complete = complete};
     } else {
+        ASSERT_INDEX(rank, searches->kept[slot]);
         best = searches->finished[slot * width + rank];
     }
     *found = (Found){best.length, best.complete, best.log_prob};

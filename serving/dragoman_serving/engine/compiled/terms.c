@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "terms.h"
+#include "bounds.h"
 #include "constraints.h"
 #include "model.h"
 #include "vec.h"
@@ -56,6 +57,7 @@ static int64_t lay_out(int64_t width, int64_t terms, char *memory, State *state)
 int64_t dragoman_terms_bytes(int64_t width, int64_t terms)
 {
     State state;
+    assert(width > 0 && terms > 0);
     return lay_out(width, terms, 0, &state);
 }
 
@@ -77,6 +79,9 @@ static int64_t terms_length(const Terms *terms, int64_t term)
 static void enter_term(const Terms *terms, int64_t term, int64_t position,
                        Continuation *continuation)
 {
+    ASSERT_INDEX(term, terms->count);
+    ASSERT_INDEX(position, terms_length(terms, term));
+    ASSERT_INDEX(terms->ids[terms->begins[term] + position], terms->vocab_size);
     const int is_last = position + 1 == terms_length(terms, term);
     continuation->id = terms->ids[terms->begins[term] + position];
     continuation->term = is_last ? -1 : term;
@@ -219,9 +224,11 @@ static int64_t merge(const State *state, int64_t terms, int64_t count)
 Continuation *find_term_continuations(const Searches *searches, int64_t slot, float *scores,
                                       int64_t *count)
 {
+    ASSERT_INDEX(slot, searches->slots);
     const Constraints *const constraints = searches->constraints[slot];
     const Terms *const terms = constraints->terms;
     const State state = state_of(searches, terms);
+    assert(terms->vocab_size <= searches->panels * PANEL);
     const int64_t width = searches->width, panels = searches->panels;
     Continuation *end = state.list;
     if (searches->lengths[slot] == 0)
@@ -270,6 +277,7 @@ int64_t choose_term_continuations(const Searches *searches, int64_t slot, Contin
     memset(state.turns, 0, (searches->constraints[slot]->terms->count + 1) * sizeof *state.turns);
     for (int64_t i = 0; i < count; i++)
         if (list[i].id != searches->end_id) {
+            ASSERT_INDEX(list[i].bank, searches->constraints[slot]->terms->count + 1);
             list[going_on] = list[i];
             list[going_on].turn = state.turns[list[i].bank]++;
             going_on++;

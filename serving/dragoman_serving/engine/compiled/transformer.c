@@ -4,6 +4,7 @@
 #include "transformer.h"
 #include "attention.h"
 #include "best.h"
+#include "bounds.h"
 #include "clock.h"
 #include "rows.h"
 #include "vec.h"
@@ -60,6 +61,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
 int64_t dragoman_scratch_bytes(const Model *model, int64_t rows)
 {
     Scratch scratch;
+    assert(rows >= 0);
     return lay_out(model, rows, 0, &scratch);
 }
 
@@ -122,6 +124,7 @@ static void final_norm(const Model *model, Norm norm, int64_t rows, Scratch *scr
 /* Bytes of a row's keys or values with a capacity of `room` tokens. */
 int64_t heads_bytes(const Model *model, int64_t room)
 {
+    ASSERT_MULTIPLE(room, BLOCK);
     return model->sizes.heads * (room / BLOCK) * block_bytes(model->sizes.head_size);
 }
 
@@ -129,6 +132,7 @@ int64_t heads_bytes(const Model *model, int64_t room)
 static void store_heads(const Model *model, const float *key, const float *value, uint8_t *keys,
                         uint8_t *values, int64_t room, int64_t position)
 {
+    ASSERT_INDEX(position, room);
     const int64_t d = model->sizes.head_size, size = room / BLOCK * block_bytes(d);
     for (int64_t head = 0; head < model->sizes.heads; head++) {
         store_key(key + head * d, d, keys + head * size, position);
@@ -196,10 +200,28 @@ static void project_source(const Model *model, const Sources *sources, int64_t l
     }
 }
 
+#ifndef NDEBUG
+static void check_sources(const Model *model, const Sources *sources)
+{
+    int64_t tokens = 0;
+    ASSERT_MULTIPLE(sources->room, BLOCK);
+    assert(sources->sentences > 0 && sources->first >= 0);
+    for (int64_t sentence = 0; sentence < sources->sentences; sentence++) {
+        const int64_t length = sources->lengths[sentence];
+        assert(length > 0 && length <= sources->room && length <= model->sizes.longest);
+        tokens += length;
+    }
+    assert(tokens == sources->tokens);
+    for (int64_t token = 0; token < tokens; token++)
+        ASSERT_INDEX(sources->ids[token], model->sizes.src_ids);
+}
+#endif
+
 /* Encode sentences, and project the results into the keys and values of every cross-attention.
  * `helpers` may be NULL; the results do not depend on them. */
 void dragoman_encode(const Model *model, const Sources *sources, char *memory, Helpers *helpers)
 {
+    CHECK(check_sources(model, sources));
     const int64_t e = model->sizes.model_size;
     int64_t ticks[SECTIONS] = {0};
     Scratch laid_out = {.ticks = ticks, .helpers = take_helpers(helpers)};
@@ -345,12 +367,29 @@ static void multiply_logits(const Model *model, const Rows *rows, int64_t count,
         project(scratch, &model->logits, count, RANK, scores);
 }
 
+#ifndef NDEBUG
+static void check_rows(const Model *model, const Rows *rows)
+{
+    ASSERT_MULTIPLE(rows->src_room, BLOCK);
+    ASSERT_MULTIPLE(rows->room, BLOCK);
+    assert(rows->sentences > 0 && rows->width > 0);
+    for (int64_t row = 0; row < count_rows(rows); row++) {
+        ASSERT_INDEX(rows->src_lengths[row / rows->width] - 1, rows->src_room);
+        if (rows->ids[row] < 0)
+            continue;
+        ASSERT_INDEX(rows->ids[row], model->sizes.vocab_size);
+        ASSERT_INDEX(rows->positions[row], rows->room);
+    }
+}
+#endif
+
 /* One step: scores [R, V padded] of every token; each row is followed by the largest of each
  * panel. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores,
                    Helpers *helpers)
 {
     const int64_t e = model->sizes.model_size;
+    CHECK(check_rows(model, rows));
     Scratch laid_out = {.ticks = rows->ticks, .helpers = helpers};
     Scratch *const scratch = &laid_out;
     const Caches caches = {rows->src_room, rows->room, rows->src_lengths, rows->aligning,
@@ -401,12 +440,33 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
     }
 }
 
+#ifndef NDEBUG
+static void check_pairs(const Model *model, const Pairs *pairs)
+{
+    int64_t steps = 0;
+    ASSERT_MULTIPLE(pairs->src_room, BLOCK);
+    ASSERT_MULTIPLE(pairs->room, BLOCK);
+    assert(pairs->pairs > 0);
+    for (int64_t pair = 0; pair < pairs->pairs; pair++) {
+        ASSERT_INDEX(pairs->src_lengths[pair] - 1, pairs->src_room);
+        ASSERT_INDEX(pairs->lengths[pair] - 1, pairs->room);
+        steps += pairs->lengths[pair];
+    }
+    assert(steps == pairs->steps);
+    for (int64_t step = 0; step < steps; step++) {
+        ASSERT_INDEX(pairs->ids[step], model->sizes.vocab_size);
+        ASSERT_INDEX(pairs->targets[step], model->sizes.vocab_size);
+    }
+}
+#endif
+
 /* Score given translations, all steps at once. The products and their order are those of
  * step-by-step decoding, so the results are the same. */
 void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
 {
     const int64_t e = model->sizes.model_size, count = pairs->steps;
     uint8_t *const past[2] = {pairs->keys, pairs->values};
+    CHECK(check_pairs(model, pairs));
     Scratch laid_out = {.ticks = pairs->ticks};
     Scratch *const scratch = &laid_out;
     const Caches caches = {pairs->src_room, pairs->room, pairs->src_lengths, pairs->aligning,
