@@ -222,7 +222,7 @@ static TRITONSERVER_Error *write_hello(Written *to, TRITONBACKEND_Model *model)
         write_text(to, json, bytes);
         end_frame(to, begin);
     }
-    TRITONSERVER_MessageDelete(config);
+    ignore(TRITONSERVER_MessageDelete(config));
     return error;
 }
 
@@ -232,7 +232,7 @@ static TRITONSERVER_Error *declare_tensors(TRITONBACKEND_Model *model, const cha
     TRITONSERVER_Message *config;
     TRY(TRITONSERVER_MessageNewFromSerializedJson(&config, json, strlen(json)));
     TRITONSERVER_Error *const error = TRITONBACKEND_ModelSetConfig(model, 1, config);
-    TRITONSERVER_MessageDelete(config);
+    ignore(TRITONSERVER_MessageDelete(config));
     return error;
 }
 
