@@ -65,11 +65,13 @@ zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test the r
 lint: $(DEV)/.done  ## Check style and types
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
+	git ls-files '*.[ch]' | xargs $(DEV)/bin/clang-format --dry-run -Werror
 	$(DEV)/bin/mypy
 
 format: $(DEV)/.done  ## Rewrite the code in the project's style
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
+	git ls-files '*.[ch]' | xargs $(DEV)/bin/clang-format -i
 
 lock: $(DEV)/.done  ## Update the locks after a change of requirements; ARGS=--upgrade for the newest releases
 	$(COMPILE) --python-version 3.11 -o locks/build.txt locks/build.in
@@ -111,6 +113,9 @@ $(TRAIN)/.done: $(PROJECTS) $(TORCH_LOCK) locks/train.txt
 	$(TRAIN)/bin/pip install --quiet --no-deps --require-hashes -r $(TORCH)
 	$(TRAIN)/bin/pip install --quiet --editable ./client --editable '.[export]'
 	touch $@
+
+# With assertions in the compiled libraries, and without warnings; see build_backend/libraries.py.
+$(DEV)/.done zig-check: export DRAGOMAN_DEVELOPMENT = 1
 
 $(DEV)/.done: $(PROJECTS) locks/build.txt $(TORCH_LOCK) locks/kubernetes.txt locks/dev.txt tests/data/npm/package-lock.json
 	$(PYTHON) -m venv $(DEV)

@@ -14,6 +14,7 @@ from setuptools.command.build_ext import build_ext
 _GLIBC = "2_28"
 """That of the wheel's platform, if Zig compiles, which links against it."""
 _COMPILER = os.environ.get("CC", "")
+_DEVELOPMENT = os.environ.get("DRAGOMAN_DEVELOPMENT", "") == "1"
 
 
 class BuildLibraries(build_ext):
@@ -36,6 +37,6 @@ class Wheel(bdist_wheel):
 
 
 setup(
-    ext_modules=extensions(machine(), _COMPILER),
+    ext_modules=extensions(machine(), _COMPILER, _DEVELOPMENT),
     cmdclass={"bdist_wheel": Wheel, "build_ext": BuildLibraries},
 )

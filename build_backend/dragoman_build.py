@@ -2,7 +2,8 @@
 
 The wheel `ziglang` contains Clang and the headers of glibc. It takes 400 MB unpacked, so it is a
 build requirement only if no compiler is found. `CC=none` always builds with it, and
-`MACHINE=aarch64` then builds for that machine.
+`MACHINE=aarch64` then builds for that machine. `DRAGOMAN_DEVELOPMENT=1` builds for the project's
+tests (see `libraries.py`).
 
 Source: https://peps.python.org/pep-0517/ and https://peps.python.org/pep-0660/
 """

@@ -1,4 +1,4 @@
-"""The compiled code with address and undefined-behaviour sanitizers, without a server.
+"""The compiled code with address, thread and undefined-behaviour sanitizers, without a server.
 
 A fuzzer in C sends damaged frames to the relay, within an imitation of Triton. The native library
 runs its unit tests in a copy of the source tree.
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman_serving.engine.compiled.library import choose_instruction_set
@@ -25,9 +26,10 @@ from tests.campaigns.plan import Plan
 _ROOT = Path(__file__).parents[2]
 _RELAY = "dragoman_serving.relay._relay"
 _LIBRARY = f"dragoman_serving.engine.compiled._kernels_{choose_instruction_set()}"
-_FUZZER = Path(__file__).parent / "relay"
-_CONSTANTS = _ROOT / "tests/relay/triton_constants.c"
+_FUZZER = (str(Path(__file__).parent / "relay/fuzz.c"), str(_ROOT / "tests/relay/imitation.c"))
+_INCLUDE = (f"-I{_ROOT / 'serving/dragoman_serving/relay'}", f"-I{_ROOT / 'tests/relay'}")
 _SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+_RACES = ("-g", "-O1", "-fsanitize=thread")
 _COPIED = ("dragoman", "training", "export", "serving", "tests", "client")
 _TESTS = (
     "tests/unit/serving/engine/compiled/test_native.py",
@@ -37,32 +39,38 @@ _ROOTS = ("", "client/src", "export", "serving", "training")
 """Folders that contain the packages."""
 _LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so")
 _MOST_S = 300
-_MARKS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:")
+_MARKS = (
+    *("ERROR: AddressSanitizer", "ERROR: LeakSanitizer"),
+    *("WARNING: ThreadSanitizer", "runtime error:"),
+)
 
 
 def run(plan: Plan) -> Outcome:
     """Build with sanitizers, fuzz the relay, and test the native library."""
     outcome = Outcome("frames")
     with tempfile.TemporaryDirectory() as folder:
-        _fuzz_relay(outcome, Path(folder), plan)
+        memory, threads = plan.of(200_000, 40_000), plan.of(20_000, 5_000)
+        _fuzz_relay(outcome, Path(folder), "relay: memory", _SANITIZE, memory, plan.seed)
+        _fuzz_relay(outcome, Path(folder), "relay: threads", _RACES, threads, plan.seed)
         _test_library(outcome, Path(folder))
     return outcome
 
 
-def _fuzz_relay(outcome: Outcome, folder: Path, plan: Plan) -> None:
+def _fuzz_relay(
+    outcome: Outcome, folder: Path, name: str, sanitize: Sequence[str], rounds: int, seed: int
+) -> None:
+    (folder := folder / name).mkdir()
     program = folder / "fuzz"
-    sources = [*_sources(_RELAY), *map(str, sorted(_FUZZER.glob("*.c"))), str(_CONSTANTS)]
-    include = ["-I", str(_ROOT / "serving/dragoman_serving/relay")]
-    flags = [*_flags(_RELAY), *_SANITIZE, *include]
-    _compile([*flags, *sources, "-pthread", "-o", str(program)])
-    command = [str(program), str(plan.of(200_000, 40_000)), str(plan.seed), str(folder)]
+    flags = [*_flags(_RELAY), *sanitize, *_INCLUDE]
+    _compile([*flags, *_sources(_RELAY), *_FUZZER, "-pthread", "-o", str(program)])
+    command = [str(program), str(rounds), str(seed), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_MOST_S, check=False)
     found = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
-    outcome.figures["relay"] = found
+    outcome.figures[name] = found
     outcome.requests += found.get("frames", 0)
     outcome.lost += abs(found.get("requests", 0) - found.get("released", 0))
     outcome.lost += abs(found.get("responses", 0) - found.get("sent", 0))
-    _note(outcome, "relay", done)
+    _note(outcome, name, done)
 
 
 def _test_library(outcome: Outcome, folder: Path) -> None:
@@ -121,7 +129,7 @@ def _output(command: list[str]) -> str:
 
 def _extension(name: str) -> Extension:
     libraries = runpy.run_path(str(_ROOT / "build_backend/libraries.py"))
-    extensions: list[Extension] = libraries["extensions"](platform.machine())
+    extensions: list[Extension] = libraries["extensions"](platform.machine(), development=True)
     return next(one for one in extensions if one.name == name)
 
 
@@ -130,4 +138,5 @@ def _sources(name: str) -> list[str]:
 
 
 def _flags(name: str) -> list[str]:
-    return [flag for flag in _extension(name).extra_compile_args if not flag.startswith("-O")]
+    flags = _extension(name).extra_compile_args
+    return [flag for flag in flags if not flag.startswith("-O") and flag != "-Werror"]

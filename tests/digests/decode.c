@@ -14,7 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels.h"
+#include "clock.h"
+#include "decoding.h"
+#include "model.h"
+#include "searches.h"
 
 enum { MOST_SENTENCES = 16, CAPACITY = 512 };
 
@@ -41,8 +44,13 @@ static const void *map(const char *path, int64_t *bytes)
         perror(path);
         exit(2);
     }
+    const void *const memory = mmap(NULL, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (memory == MAP_FAILED) {
+        perror(path);
+        exit(2);
+    }
     *bytes = status.st_size;
-    return mmap(NULL, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    return memory;
 }
 
 static void *zeros(int64_t count, int64_t size)
@@ -101,20 +109,21 @@ static Batch open_batch(const Model *model, int64_t width, int64_t end_id)
         .searches = open_searches(width, end_id, panels),
         .memory = zeros(dragoman_scratch_bytes(model, MOST_SENTENCES * CAPACITY), 1),
         .scores = zeros(rows * panels * (PANEL + 1), sizeof(float)),
-        .rows = {
-            .width = width,
-            .ids = zeros(rows, 8),
-            .positions = zeros(rows, 8),
-            .src_lengths = zeros(MOST_SENTENCES, 8),
-            .src_room = CAPACITY,
-            .room = CAPACITY,
-            .cross = open_parts(model, MOST_SENTENCES),
-            .past = open_parts(model, rows),
-            .ticks = zeros(SECTIONS, 8),
-            .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
-            .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
-            .shortlists = zeros(MOST_SENTENCES, sizeof(uint64_t *)),
-        },
+        .rows =
+            {
+                .width = width,
+                .ids = zeros(rows, 8),
+                .positions = zeros(rows, 8),
+                .src_lengths = zeros(MOST_SENTENCES, 8),
+                .src_room = CAPACITY,
+                .room = CAPACITY,
+                .cross = open_parts(model, MOST_SENTENCES),
+                .past = open_parts(model, rows),
+                .ticks = zeros(SECTIONS, 8),
+                .aligning = zeros(model->sizes.decoder_layers, model->sizes.heads),
+                .alignments = zeros(MOST_SENTENCES, sizeof(float *)),
+                .shortlists = zeros(MOST_SENTENCES, sizeof(uint64_t *)),
+            },
     };
 }
 

@@ -1,6 +1,6 @@
 """Constraints on a translation, as data.
 
-`compiled/kernels.h` documents how the compiled code applies them.
+`compiled/search_data.h` documents how the compiled code applies them.
 """
 
 from __future__ import annotations

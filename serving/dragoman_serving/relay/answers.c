@@ -15,8 +15,8 @@ uint64_t now_ns(void)
 static void settle(const Slot *slot, TRITONBACKEND_Response *response, TRITONSERVER_Error *error)
 {
     const uint64_t begin = slot->begin_ns, end = now_ns();
-    ignore(TRITONBACKEND_ModelInstanceReportStatistics(slot->instance, slot->request,
-                                                       error == NULL, begin, begin, end, end));
+    ignore(TRITONBACKEND_ModelInstanceReportStatistics(slot->instance, slot->request, error == NULL,
+                                                       begin, begin, end, end));
     if (error == NULL)
         ignore(TRITONBACKEND_ModelInstanceReportBatchStatistics(slot->instance, 1, begin, begin,
                                                                 end, end));
@@ -52,7 +52,8 @@ static TRITONSERVER_Error *add_output(TRITONBACKEND_Response *response, Reading 
     TRY(TRITONBACKEND_ResponseOutput(response, &output, name, type, aligned, dims));
     TRY(TRITONBACKEND_OutputBuffer(output, &buffer, bytes, &memory, &memory_id));
     if (memory > TRITONSERVER_MEMORY_CPU + 1)
-        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "an output would lie on a GPU");
+        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED,
+                                     "an output would lie on a GPU");
     memcpy(buffer, data, bytes);
     return NULL;
 }

@@ -49,8 +49,8 @@ static void send_all(Relay *relay, const Written *frames)
     size_t sent = 0;
     bool alive = !frames->failed;
     while (alive && sent < frames->count) {
-        const ssize_t n = send(relay->socket, frames->bytes + sent, frames->count - sent,
-                               MSG_NOSIGNAL);
+        const ssize_t n =
+            send(relay->socket, frames->bytes + sent, frames->count - sent, MSG_NOSIGNAL);
         if (n > 0)
             sent += n;
         else
@@ -154,10 +154,9 @@ static void answer_expired(Relay *relay)
     Slot slot;
     pthread_mutex_lock(&relay->answering);
     while (take_expired(&relay->in_flight, now_ns(), &from, &slot))
-        answer_error(&slot,
-                     TRITONSERVER_ErrorNew(
-                         TRITONSERVER_ERROR_CANCELLED,
-                         "CANCELLED: the deadline passed, and the engine did not answer"));
+        answer_error(&slot, TRITONSERVER_ErrorNew(
+                                TRITONSERVER_ERROR_CANCELLED,
+                                "CANCELLED: the deadline passed, and the engine did not answer"));
     pthread_mutex_unlock(&relay->answering);
 }
 
@@ -193,7 +192,8 @@ static TRITONSERVER_Error *reach_engine(Relay *relay)
     const char *const path = getenv("DRAGOMAN_ENGINE");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (path == NULL || strlen(path) >= sizeof address.sun_path)
-        return unavailable("DRAGOMAN_ENGINE does not name the engine's socket; dragoman serve does");
+        return unavailable(
+            "DRAGOMAN_ENGINE does not name the engine's socket; dragoman serve does");
     strcpy(address.sun_path, path);
     relay->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (relay->socket < 0)
@@ -222,7 +222,7 @@ static TRITONSERVER_Error *write_hello(Written *to, TRITONBACKEND_Model *model)
         write_text(to, json, bytes);
         end_frame(to, begin);
     }
-    TRITONSERVER_MessageDelete(config);
+    ignore(TRITONSERVER_MessageDelete(config));
     return error;
 }
 
@@ -232,7 +232,7 @@ static TRITONSERVER_Error *declare_tensors(TRITONBACKEND_Model *model, const cha
     TRITONSERVER_Message *config;
     TRY(TRITONSERVER_MessageNewFromSerializedJson(&config, json, strlen(json)));
     TRITONSERVER_Error *const error = TRITONBACKEND_ModelSetConfig(model, 1, config);
-    TRITONSERVER_MessageDelete(config);
+    ignore(TRITONSERVER_MessageDelete(config));
     return error;
 }
 
@@ -251,8 +251,8 @@ static TRITONSERVER_Error *wait_until_ready(Relay *relay, TRITONBACKEND_Model *m
             if (kind != READY && kind != REFUSED)
                 continue;
             const char *const text = read_text(&frame);
-            TRITONSERVER_Error *const error = kind == READY ? declare_tensors(model, text)
-                                                            : invalid(text);
+            TRITONSERVER_Error *const error =
+                kind == READY ? declare_tensors(model, text) : invalid(text);
             drop_received(relay, at);
             return error;
         }
@@ -275,6 +275,8 @@ static TRITONSERVER_Error *start(Relay *relay, TRITONBACKEND_Model *model)
     const char *name;
     TRY(TRITONBACKEND_ModelName(model, &name));
     relay->name = strdup(name);
+    if (relay->name == NULL)
+        return unavailable("no memory");
     TRY(reach_engine(relay));
     TRY(introduce(relay, model));
     int failed = pthread_create(&relay->reader, NULL, read_answers, relay);
@@ -321,10 +323,10 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
     if (relay == NULL)
         return unavailable("no memory");
     relay->socket = -1;
-    pthread_mutex_init(&relay->writing, NULL);
-    pthread_mutex_init(&relay->answering, NULL);
-    pthread_mutex_init(&relay->in_flight.lock, NULL);
-    TRITONSERVER_Error *error = start(relay, model);
+    const int failed = pthread_mutex_init(&relay->writing, NULL) |
+                       pthread_mutex_init(&relay->answering, NULL) |
+                       pthread_mutex_init(&relay->in_flight.lock, NULL);
+    TRITONSERVER_Error *error = failed ? unavailable("no memory") : start(relay, model);
     if (error == NULL)
         error = TRITONBACKEND_ModelSetState(model, relay);
     if (error != NULL)
@@ -359,9 +361,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
         if (timeout != 0 && timeout < UINT64_MAX / 2000)
             slot.expires_ns = slot.begin_ns + timeout * 1000 + LATE_NS;
         const uint64_t number = reserve_slot(&relay->in_flight);
-        TRITONSERVER_Error *const error = number == 0
-                                              ? unavailable("no memory for the request")
-                                              : write_request(&frames, number, requests[i]);
+        TRITONSERVER_Error *const error = number == 0 ? unavailable("no memory for the request")
+                                                      : write_request(&frames, number, requests[i]);
         if (error != NULL) {
             if (number != 0)
                 return_slot(&relay->in_flight, number);

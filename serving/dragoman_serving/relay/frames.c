@@ -1,6 +1,7 @@
 /* Write and read frames. Numbers are little-endian. */
 #include "frames.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,11 @@ void write_bytes(Written *to, const void *from, size_t count)
     to->count += count;
 }
 
-void write_number(Written *to, uint64_t number, size_t bytes) { write_bytes(to, &number, bytes); }
+void write_number(Written *to, uint64_t number, size_t bytes)
+{
+    assert(bytes <= sizeof number);
+    write_bytes(to, &number, bytes);
+}
 
 void write_text(Written *to, const char *text, size_t bytes)
 {
@@ -40,6 +45,7 @@ size_t begin_frame(Written *to, uint8_t kind)
 
 void overwrite_number(Written *to, size_t at, uint32_t number)
 {
+    assert(to->failed || at + 4 <= to->count);
     if (!to->failed)
         memcpy(to->bytes + at, &number, 4);
 }
@@ -60,6 +66,7 @@ const char *read_bytes(Reading *from, size_t count)
 uint64_t read_number(Reading *from, size_t bytes)
 {
     uint64_t number = 0;
+    assert(bytes <= sizeof number);
     const char *const found = read_bytes(from, bytes);
     if (found != NULL)
         memcpy(&number, found, bytes);

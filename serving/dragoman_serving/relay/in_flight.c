@@ -1,4 +1,5 @@
 /* Requests in flight, by number. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "relay.h"
@@ -20,6 +21,7 @@ static void add_slots(InFlight *in_flight)
 
 static void release(InFlight *in_flight, uint32_t index)
 {
+    assert(index < in_flight->count);
     in_flight->slots[index].request = NULL;
     in_flight->slots[index].next_free = in_flight->free;
     in_flight->free = index + 1;
@@ -45,6 +47,7 @@ bool fill_slot(InFlight *in_flight, uint64_t number, const Slot *filled)
     pthread_mutex_lock(&in_flight->lock);
     const bool open = !in_flight->closed;
     if (open) {
+        assert(index_of(number) < in_flight->count);
         Slot *const slot = &in_flight->slots[index_of(number)];
         const uint32_t turn = slot->turn;
         *slot = *filled;
@@ -92,13 +95,15 @@ bool take_slot(InFlight *in_flight, uint64_t number, Slot *taken)
     return look_up(in_flight, number, true, taken);
 }
 
-bool take_expired(InFlight *in_flight, uint64_t now, uint32_t *from, Slot *taken)
+/* Remove a request that expired before `now`, or any if that is NULL, from index `*from` on. */
+static bool take_next(InFlight *in_flight, const uint64_t *now, uint32_t *from, Slot *taken)
 {
     bool found = false;
     pthread_mutex_lock(&in_flight->lock);
     for (; *from < in_flight->count && !found; ++*from) {
         const Slot *const slot = &in_flight->slots[*from];
-        found = slot->request != NULL && slot->expires_ns != 0 && slot->expires_ns < now;
+        const bool expired = now == NULL || (slot->expires_ns != 0 && slot->expires_ns < *now);
+        found = slot->request != NULL && expired;
         if (found) {
             *taken = *slot;
             release(in_flight, *from);
@@ -109,20 +114,21 @@ bool take_expired(InFlight *in_flight, uint64_t now, uint32_t *from, Slot *taken
     return found;
 }
 
+bool take_expired(InFlight *in_flight, uint64_t now, uint32_t *from, Slot *taken)
+{
+    return take_next(in_flight, &now, from, taken);
+}
+
 void close_slots(InFlight *in_flight, void (*give_up)(const Slot *slot))
 {
+    uint32_t from = 0;
+    Slot slot;
     pthread_mutex_lock(&in_flight->lock);
     in_flight->closed = true;
     pthread_mutex_unlock(&in_flight->lock);
     /* No new request can become visible, so each one is found once without holding the lock. */
-    for (uint32_t i = 0; i < in_flight->count; i++) {
-        pthread_mutex_lock(&in_flight->lock);
-        const Slot slot = in_flight->slots[i];
-        in_flight->slots[i].request = NULL;
-        pthread_mutex_unlock(&in_flight->lock);
-        if (slot.request != NULL)
-            give_up(&slot);
-    }
+    while (take_next(in_flight, NULL, &from, &slot))
+        give_up(&slot);
 }
 
 void write_cancelled(InFlight *in_flight, Written *to)

@@ -56,7 +56,8 @@ void publish_figures(Figures *figures, const char *model, Reading *frame)
             if (last_name != NULL && strcmp(name, last_name) == 0)
                 figures->families[i] = figures->families[i - 1];
             else
-                ignore(TRITONSERVER_MetricFamilyNew(&figures->families[i], kind, name, description));
+                ignore(
+                    TRITONSERVER_MetricFamilyNew(&figures->families[i], kind, name, description));
             if (figures->families[i] != NULL)
                 declare(figures, i, model, &labels);
             figures->count++;

@@ -18,9 +18,9 @@ typedef struct {
     TRITONBACKEND_ModelInstance *instance;
     uint64_t begin_ns;
     uint64_t expires_ns; /* when the relay answers instead of the engine; 0: never */
-    uint32_t turn;      /* how often the slot was taken; part of a request's number */
-    uint32_t next_free; /* in a free slot, 1 + index of the next free slot; 0: none */
-    bool cancelled;     /* the engine was notified of the cancellation */
+    uint32_t turn;       /* how often the slot was taken; part of a request's number */
+    uint32_t next_free;  /* in a free slot, 1 + index of the next free slot; 0: none */
+    bool cancelled;      /* the engine was notified of the cancellation */
 } Slot;
 
 typedef struct {
@@ -90,11 +90,11 @@ static inline TRITONSERVER_Error *invalid(const char *message)
 }
 
 /* Return from the function if a call has an error. */
-#define TRY(call)                                     \
-    do {                                              \
-        TRITONSERVER_Error *const tried = (call);     \
-        if (tried != NULL)                            \
-            return tried;                             \
+#define TRY(call) \
+    do { \
+        TRITONSERVER_Error *const tried = (call); \
+        if (tried != NULL) \
+            return tried; \
     } while (0)
 
 #endif

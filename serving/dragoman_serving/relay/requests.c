@@ -14,8 +14,8 @@ uint64_t timeout_us(TRITONBACKEND_Request *request)
         TRITONSERVER_ParameterType type;
         const void *value;
         ignore(TRITONBACKEND_RequestParameter(request, i, &name, &type, &value));
-        if (strcmp(name, "timeout") == 0 && type == TRITONSERVER_PARAMETER_INT
-            && *(const int64_t *)value > 0)
+        if (strcmp(name, "timeout") == 0 && type == TRITONSERVER_PARAMETER_INT &&
+            *(const int64_t *)value > 0)
             timeout = *(const uint64_t *)value;
     }
     return timeout;

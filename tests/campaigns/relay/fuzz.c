@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "imitation.h"
+#include "relay.h"
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model);
 TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model);
@@ -20,32 +21,99 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
                                                        uint32_t count);
 
 enum { MOST_REQUESTS = 40, MOST_ANSWERS = 12, FRAMES_A_MODEL = 200, ROUNDS_A_MODEL = 500 };
+enum { MOST_PARAMETERS = 2, MOST_INPUTS = 3, CONTENT_BYTES = 64, TOO_MANY_BYTES = 40 << 20 };
+
+static atomic_long requests, released, sent;
+
+/* A request with all that it points to, in one heap block, so that a use after its release is
+ * detected. */
+typedef struct {
+    TRITONBACKEND_Request request;
+    Parameter parameters[MOST_PARAMETERS];
+    Tensor inputs[MOST_INPUTS];
+    const char *outputs[1];
+    int64_t number, shape[2];
+    char content[CONTENT_BYTES];
+} Request;
+
+static void release(TRITONBACKEND_Request *request)
+{
+    released++;
+    free(request);
+}
+
+static void count_response(TRITONBACKEND_Request *request, uint32_t flags,
+                           const TRITONSERVER_Error *error, uint32_t count, const Tensor *outputs)
+{
+    (void)request, (void)flags, (void)error, (void)count, (void)outputs;
+    sent++;
+}
+
+/* A request whose properties follow from a random number. */
+static TRITONBACKEND_Request *make_request(uint32_t choice)
+{
+    Request *const made = calloc(1, sizeof *made);
+    if (made == NULL)
+        abort();
+    made->number = made->shape[0] = made->shape[1] = 1;
+    for (uint32_t i = 0; i < MOST_PARAMETERS; i++) {
+        const int type = (choice + i) % 5; /* 4: unknown */
+        made->parameters[i] = (Parameter){
+            .name = choice % 7 ? "p" : "id",
+            .type = type,
+            .value = type == TRITONSERVER_PARAMETER_STRING ? (const void *)"v" : &made->number,
+        };
+    }
+    for (uint32_t i = 0; i < MOST_INPUTS; i++)
+        made->inputs[i] = (Tensor){
+            .name = choice % 3 == 0 ? "beam_width" : "text_input",
+            .type = 13,
+            .dims = choice % 11 == 0 ? 0 : 2,
+            .shape = choice % 11 == 0 ? NULL : made->shape,
+            .bytes = choice % 13 == 0 ? TOO_MANY_BYTES : CONTENT_BYTES,
+            .data = made->content,
+            .memory = choice % 17 == 0 ? GPU_MEMORY : TRITONSERVER_MEMORY_CPU,
+        };
+    made->outputs[0] = "text_output";
+    made->request = (TRITONBACKEND_Request){
+        .timeout_us = choice,
+        .parameter_count = choice % (MOST_PARAMETERS + 1),
+        .input_count = choice % (MOST_INPUTS + 1),
+        .output_count = choice % 2,
+        .parameters = made->parameters,
+        .inputs = made->inputs,
+        .outputs = made->outputs,
+        .trace = choice % 5 != 1 ? NULL
+                 : choice % 2    ? "{}"
+                                 : "",
+        .id = choice % 2 ? "r" : "",
+        .lacks_tracing = choice % 5 == 0,
+        .cancelled = choice % 3 == 0,
+    };
+    requests++;
+    return &made->request;
+}
 
 /* Each thread has its own generator. */
 typedef struct {
     unsigned state;
 } Chance;
 
-static unsigned below(Chance *chance, unsigned most) { return (unsigned)rand_r(&chance->state) % most; }
+static unsigned below(Chance *chance, unsigned most)
+{
+    return (unsigned)rand_r(&chance->state) % most;
+}
 
 static uint64_t odd_number(Chance *chance)
 {
-    static const uint64_t odd[] = {0,
-                                   1,
-                                   7,
-                                   8,
-                                   9,
-                                   255,
-                                   65535,
-                                   1u << 31,
-                                   UINT32_MAX,
-                                   UINT32_MAX - 4,
-                                   1ull << 32,
-                                   1ull << 61,
-                                   1ull << 62,
-                                   1ull << 63,
-                                   UINT64_MAX,
-                                   UINT64_MAX - 8};
+    static const uint64_t odd[] = {0,          1,
+                                   7,          8,
+                                   9,          255,
+                                   65535,      1u << 31,
+                                   UINT32_MAX, UINT32_MAX - 4,
+                                   1ull << 32, 1ull << 61,
+                                   1ull << 62, 1ull << 63,
+                                   UINT64_MAX, UINT64_MAX - 8};
     return odd[below(chance, sizeof odd / sizeof *odd)];
 }
 
@@ -136,15 +204,14 @@ static char *exact_copy(const Written *written, size_t begin, Reading *frame)
 {
     const size_t head = begin + 5, bytes = written->count - head;
     char *const copy = malloc(bytes > 0 ? bytes : 1);
+    if (copy == NULL)
+        abort();
     memcpy(copy, written->bytes + head, bytes);
     *frame = (Reading){.at = copy, .end = copy + bytes};
     return copy;
 }
 
-static void drop(const Slot *slot)
-{
-    answer_error(slot, unavailable("the round is over"));
-}
+static void drop(const Slot *slot) { answer_error(slot, unavailable("the round is over")); }
 
 /* Requests in flight, damaged frames for them, then the end of all requests. */
 static long fuzz_frames(Chance *chance)
@@ -237,19 +304,21 @@ static long fuzz_model(int listening, Chance *chance)
 {
     Engine engine = {.listening = listening, .chance = {rand_r(&chance->state)}};
     pthread_t thread;
-    pthread_create(&thread, NULL, imitate_engine, &engine);
-    model_state = NULL;
-    TRITONSERVER_Error *const error = TRITONBACKEND_ModelInitialize(NULL);
+    if (pthread_create(&thread, NULL, imitate_engine, &engine) != 0)
+        abort();
+    TRITONBACKEND_Model model = {.config = "{}"};
+    TRITONBACKEND_ModelInstance *const instance = (void *)&model;
+    TRITONSERVER_Error *const error = TRITONBACKEND_ModelInitialize(&model);
     for (unsigned i = below(chance, 8); error == NULL && i > 0; i--) {
-        TRITONBACKEND_Request *requests[MOST_REQUESTS];
+        TRITONBACKEND_Request *batch[MOST_REQUESTS];
         const uint32_t count = 1 + below(chance, MOST_REQUESTS - 1);
         for (uint32_t k = 0; k < count; k++)
-            requests[k] = make_request(rand_r(&chance->state));
-        ignore(TRITONBACKEND_ModelInstanceExecute(NULL, requests, count));
+            batch[k] = make_request(rand_r(&chance->state));
+        ignore(TRITONBACKEND_ModelInstanceExecute(instance, batch, count));
         usleep(below(chance, 2000));
     }
     if (error == NULL)
-        ignore(TRITONBACKEND_ModelFinalize(NULL));
+        ignore(TRITONBACKEND_ModelFinalize(&model));
     ignore(error);
     pthread_join(thread, NULL);
     return engine.frames;
@@ -278,13 +347,17 @@ int main(int argc, char **argv)
     const int listening = listen_in(argv[3]);
     if (listening < 0)
         return 2;
+    on_release = release;
+    on_response = count_response;
     long frames = 0;
     for (long i = 0; i < rounds; i++) {
         frames += fuzz_frames(&chance);
         if (i % ROUNDS_A_MODEL == 0)
             frames += fuzz_model(listening, &chance);
     }
-    printf("{\"frames\": %ld, \"requests\": %ld, \"released\": %ld, \"responses\": %ld, \"sent\": %ld}\n",
-           frames, counts.requests, counts.released, counts.responses, counts.sent);
-    return counts.requests == counts.released && counts.responses == counts.sent ? 0 : 1;
+    const long responses = sent + (long)unsent_responses;
+    printf("{\"frames\": %ld, \"requests\": %ld, \"released\": %ld, \"responses\": %ld, \"sent\": "
+           "%ld}\n",
+           frames, requests, released, responses, sent);
+    return requests == released && responses == sent ? 0 : 1;
 }

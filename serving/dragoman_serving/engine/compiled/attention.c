@@ -2,7 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "attention.h"
+#include "bounds.h"
+#include "rows.h"
 #include "vec.h"
 
 static const float SMALLEST = 1e-30f; /* prevents division by zero */
@@ -39,7 +41,7 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
         v_store_first(weights + begin, length - begin, sums);
         most = v_max(most, sums); /* lanes after the end repeat the last token */
     }
-    const float share = 1.0f / exponentials(weights, length, v_largest(most));
+    const float factor = 1.0f / exponentials(weights, length, v_largest(most));
     for (int64_t begin = 0; begin < head_size; begin += 64) {
         const int64_t vectors = head_size - begin < 64 ? (head_size - begin) / 16 : 4;
         Vec even[4], odd[4]; /* two sums each, since an addition waits for the previous one */
@@ -59,7 +61,7 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
                 even[v] = v_fma(v_set(weights[token]),
                                 v_load(values + token * stride + begin + 16 * v), even[v]);
         for (int64_t v = 0; v < vectors; v++)
-            v_store(result + begin + 16 * v, v_mul(v_add(even[v], odd[v]), v_set(share)));
+            v_store(result + begin + 16 * v, v_mul(v_add(even[v], odd[v]), v_set(factor)));
     }
 }
 
@@ -67,6 +69,8 @@ INLINE void attend_sized(const float *query, const float *keys, const float *val
 void attend(const float *query, const float *keys, const float *values, int64_t stride,
             int64_t length, int64_t head_size, float *weights, float *result)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(length > 0 && stride >= head_size);
     switch (head_size) {
     case 32:
         attend_sized(query, keys, values, stride, length, 32, weights, result);
@@ -100,6 +104,8 @@ INLINE float *scales_of(const uint8_t *block, int64_t head_size)
 
 void store_key(const float *key, int64_t head_size, uint8_t *keys, int64_t position)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(head_size <= MOST_HEAD_SIZE && position >= 0);
     uint8_t *const block = keys + position / BLOCK * block_bytes(head_size);
     const int64_t lane = position % BLOCK;
     int8_t codes[MOST_HEAD_SIZE];
@@ -115,6 +121,8 @@ void store_key(const float *key, int64_t head_size, uint8_t *keys, int64_t posit
 
 void store_value(const float *value, int64_t head_size, uint8_t *values, int64_t position)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(head_size <= MOST_HEAD_SIZE && position >= 0);
     uint8_t *const block = values + position / BLOCK * block_bytes(head_size);
     const int64_t lane = position % BLOCK;
     int8_t codes[MOST_HEAD_SIZE];
@@ -137,7 +145,7 @@ INLINE Sums add_products(Sums sum, const uint8_t *codes, const int8_t *weights, 
 {
     Sums sums[4] = {sum, q_zero(), q_zero(), q_zero()};
     for (int64_t i = 0; i < groups; i += 4)
-        #pragma GCC unroll 4
+#pragma GCC unroll 4
         for (int64_t j = 0; j < 4; j++)
             sums[j] = q_add_products(sums[j], q_load_four(codes + 4 * (i + j) * CODE_BYTES),
                                      q_load_weights(weights + 64 * (i + j)));
@@ -162,13 +170,13 @@ INLINE float score_keys(const Codes *query, const uint8_t *keys, int64_t ahead, 
     return v_largest(most);
 }
 
-/* Add attention weights, multiplied by `share`, to the sums of other heads. */
-INLINE void add_share(const float *weights, int64_t length, float share, float *sums)
+/* Add attention weights, multiplied by a factor, to the sums of other heads. */
+INLINE void add_weighted(const float *weights, int64_t length, float factor, float *sums)
 {
     for (int64_t i = 0; i < length; i += 16) {
         const Vec sum = v_load_first(sums + i, length - i, 0.0f);
         const Vec weight = v_load_first(weights + i, length - i, 0.0f);
-        v_store_first(sums + i, length - i, v_fma(weight, v_set(share), sum));
+        v_store_first(sums + i, length - i, v_fma(weight, v_set(factor), sum));
     }
 }
 
@@ -180,7 +188,8 @@ INLINE float code_weights(float *weights, const uint8_t *values, int64_t length,
     Vec most = v_zero();
     for (int64_t begin = 0; begin < length; begin += BLOCK) {
         const uint8_t *const block = values + begin / BLOCK * block_bytes(head_size);
-        v_store(weights + begin, v_mul(v_load(weights + begin), v_load(scales_of(block, head_size))));
+        v_store(weights + begin,
+                v_mul(v_load(weights + begin), v_load(scales_of(block, head_size))));
         /* Memory after the last token is undefined. */
         const Vec scaled = v_load_first(weights + begin, length - begin, 0.0f);
         v_store(weights + begin, scaled);
@@ -204,9 +213,9 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
     Codes coded = {query_codes, &query_scale, &query_start, 0};
     quantise(query, 1, head_size, &coded);
     const float most = score_keys(&coded, keys, ahead, length, head_size, weights);
-    const float share = 1.0f / exponentials(weights, length, most);
+    const float factor = 1.0f / exponentials(weights, length, most);
     if (attended.sums)
-        add_share(weights, length, share * attended.share, attended.sums);
+        add_weighted(weights, length, factor * attended.factor, attended.sums);
     uint8_t *const codes = (uint8_t *)(weights + (length + BLOCK - 1) / BLOCK * BLOCK);
     const float scale = code_weights(weights, values, length, head_size, codes);
     for (int64_t i = 0; i < head_size; i += 16) {
@@ -218,14 +227,16 @@ INLINE void attend_codes_sized(const float *query, const uint8_t *keys, const ui
             sum = add_products(sum, codes + begin * CODE_BYTES,
                                (const int8_t *)values + offset + BLOCK * i, 4);
         }
-        v_store(result + i, v_mul(q_to_floats(sum), v_set(scale * share)));
+        v_store(result + i, v_mul(q_to_floats(sum), v_set(scale * factor)));
     }
 }
 
-void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values,
-                  int64_t ahead, int64_t length, int64_t head_size, float *weights, float *result,
+void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values, int64_t ahead,
+                  int64_t length, int64_t head_size, float *weights, float *result,
                   Attended attended)
 {
+    ASSERT_MULTIPLE(head_size, 16);
+    assert(head_size <= MOST_HEAD_SIZE && length > 0 && ahead >= 0);
     switch (head_size) {
     case 32:
         attend_codes_sized(query, keys, values, ahead, length, 32, weights, result, attended);
@@ -234,6 +245,7 @@ void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values
         attend_codes_sized(query, keys, values, ahead, length, 64, weights, result, attended);
         break;
     default:
-        attend_codes_sized(query, keys, values, ahead, length, head_size, weights, result, attended);
+        attend_codes_sized(query, keys, values, ahead, length, head_size, weights, result,
+                           attended);
     }
 }

@@ -1,8 +1,10 @@
 /* Top-k tokens of a row of scores, found with the largest score of each panel. */
 #include <math.h>
 
+#include "best.h"
+#include "bounds.h"
 #include "exact.h"
-#include "kernels.h"
+#include "model.h"
 #include "vec.h"
 
 /* Insert a value into a list in descending order; among equal values the first comes first. */
@@ -10,10 +12,10 @@ static inline void rank(Ranked *list, int64_t count, float value, int64_t index)
 {
     if (!(value > list[count - 1].value))
         return;
-    int64_t place = count - 1;
-    for (; place > 0 && value > list[place - 1].value; place--)
-        list[place] = list[place - 1];
-    list[place] = (Ranked){value, index};
+    int64_t at = count - 1;
+    for (; at > 0 && value > list[at - 1].value; at--)
+        list[at] = list[at - 1];
+    list[at] = (Ranked){value, index};
 }
 
 /* At least one. */
@@ -33,33 +35,34 @@ static void rank_all(Ranked *list, int64_t count, const float *values, int64_t l
         const Vec least = v_set(list[count - 1].value);
         unsigned above = v_above(sixteen, least);
         for (; above; above &= above - 1) {
-            const int64_t place = i + __builtin_ctz(above);
-            rank(list, count, values[place], first + place);
+            const int64_t index = i + __builtin_ctz(above);
+            rank(list, count, values[index], first + index);
         }
     }
 }
 
 /* The panels that can hold the `count` best scores: those with the largest maxima. */
-static int64_t best_panels(const float *largest, int64_t panels, int64_t count, Ranked *found)
+static int64_t best_panels(const float *largest, int64_t panels, int64_t count, Ranked *best)
 {
-    int64_t wanted = count < panels ? count : panels;
-    clear(found, wanted);
-    rank_all(found, wanted, largest, panels, 0);
-    while (wanted > 0 && found[wanted - 1].value == -INFINITY)
-        wanted--;
+    int64_t number = count < panels ? count : panels;
+    clear(best, number);
+    rank_all(best, number, largest, panels, 0);
+    while (number > 0 && best[number - 1].value == -INFINITY)
+        number--;
     /* In the order of the vocabulary, so that the first of equal tokens wins. */
-    for (int64_t i = 1; i < wanted; i++)
-        for (int64_t j = i; j > 0 && found[j - 1].index > found[j].index; j--) {
-            const Ranked swapped = found[j];
-            found[j] = found[j - 1];
-            found[j - 1] = swapped;
+    for (int64_t i = 1; i < number; i++)
+        for (int64_t j = i; j > 0 && best[j - 1].index > best[j].index; j--) {
+            const Ranked swapped = best[j];
+            best[j] = best[j - 1];
+            best[j - 1] = swapped;
         }
-    return wanted;
+    return number;
 }
 
 /* Ids [N] of the largest scores of rows from `dragoman_step`. */
 void dragoman_argmax(const float *scores, int64_t rows, int64_t panels, int64_t *ids)
 {
+    assert(rows > 0 && panels > 0);
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
         Ranked panel, token;
         best_panels(scores + panels * PANEL, panels, 1, &panel);
@@ -72,6 +75,7 @@ void dragoman_argmax(const float *scores, int64_t rows, int64_t panels, int64_t 
 
 float largest_of(const float *values, int64_t length)
 {
+    assert(length > 0);
     Vec most = v_set(-INFINITY);
     for (int64_t i = 0; i < length; i += 16)
         most = v_max(most, v_load_first(values + i, length - i, -INFINITY));
@@ -99,7 +103,7 @@ float log_sum_of_panels(const float *scores, int64_t panels, float most)
     for (int64_t panel = 0; panel < panels; panel++) {
         if (scores[panels * PANEL + panel] == -INFINITY)
             continue;
-        #pragma GCC unroll 4
+#pragma GCC unroll 4
         for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16)
             sum = v_add(sum, v_exp(v_sub(v_load(scores + i), largest)));
     }
@@ -110,6 +114,7 @@ float log_sum_of_panels(const float *scores, int64_t panels, float most)
 void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int64_t length,
                           float *log_probs)
 {
+    assert(rows >= 0 && length > 0 && stride >= length);
     for (int64_t row = 0; row < rows; row++, scores += stride, log_probs += length) {
         const float sum = log_sum_of(scores, length, largest_of(scores, length));
         for (int64_t i = 0; i < length; i++)
@@ -121,9 +126,10 @@ void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int
  * largest of each panel. */
 void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row)
 {
+    ASSERT_INDEX(length - 1, panels * PANEL);
     for (int64_t i = 0; i < panels * PANEL; i += 16)
-        v_store(row + i, i < length ? v_load_first(scores + i, length - i, -INFINITY)
-                                    : v_set(-INFINITY));
+        v_store(row + i,
+                i < length ? v_load_first(scores + i, length - i, -INFINITY) : v_set(-INFINITY));
     for (int64_t panel = 0; panel < panels; panel++)
         row[panels * PANEL + panel] = largest_of(row + panel * PANEL, PANEL);
 }
@@ -132,6 +138,8 @@ void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float
  * -inf, the rest has -inf. */
 void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tokens)
 {
+    ASSERT_INDEX(count - 1, MOST_BEST);
+    assert(panels > 0);
     Ranked chosen[MOST_BEST];
     const int64_t number = best_panels(scores + panels * PANEL, panels, count, chosen);
     clear(tokens, count);
@@ -146,6 +154,7 @@ void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tok
 void dragoman_best(const float *scores, int64_t rows, int64_t panels, int64_t count,
                    float *log_probs, int64_t *ids)
 {
+    assert(rows > 0);
     for (int64_t row = 0; row < rows; row++, scores += panels * PANEL + panels) {
         Ranked tokens[MOST_BEST];
         best_tokens(scores, panels, count, tokens);

@@ -2,32 +2,28 @@
  * of the sentence continues one of them. */
 #include <string.h>
 
-#include "kernels.h"
-
-/* Whether a slot still searches for the first tokens of its sentence's branches. */
-int is_before_branches(const Searches *searches, int64_t slot)
-{
-    const Constraints *const constraints = searches->constraints[slot];
-    return constraints && constraints->branches &&
-           searches->lengths[slot] <= constraints->prefix_length;
-}
+#include "branches.h"
+#include "best.h"
+#include "bounds.h"
+#include "searches.h"
 
 /* Continue a hypothesis of the sentence's first slot in another slot, or end the search there if
  * the hypothesis is complete. All of its tokens but the last are the prefix, in row 0. */
-static int begin_branch(const Searches *searches, int64_t first, int64_t slot, Finished one,
+static int begin_branch(const Searches *searches, int64_t first, int64_t slot, Finished kept,
                         Next *next)
 {
-    const int64_t width = searches->width, length = one.length;
-    const int goes_on = !one.complete && length > searches->constraints[first]->prefix_length &&
+    const int64_t width = searches->width, length = kept.length;
+    const int goes_on = !kept.complete && length > searches->constraints[first]->prefix_length &&
                         length < searches->limits[slot];
     float score = 0.0f; /* the model's score: constraints do not change a prefix */
     for (int64_t step = 0; step < length; step++) {
-        const Token *const token = tokens_of(searches, first, step) + (step == length - 1 ? one.place : 0);
+        const Token *const token =
+            tokens_of(searches, first, step) + (step == length - 1 ? kept.index : 0);
         *tokens_of(searches, slot, step) = *token;
         score += token->log_prob;
     }
-    one.place = 0;
-    searches->finished[slot * width] = one;
+    kept.index = 0;
+    searches->finished[slot * width] = kept;
     searches->ended[slot] = searches->kept[slot] = !goes_on;
     searches->live[slot] = goes_on;
     searches->lengths[slot] = length;
@@ -45,12 +41,16 @@ static int begin_branch(const Searches *searches, int64_t first, int64_t slot, F
 static int begin_branches(const Searches *searches, int64_t first, Next *next)
 {
     const int64_t kept = searches->kept[first];
-    Finished found[MOST_BEST / 2];
+    ASSERT_INDEX(kept - 1, MOST_BEST / 2);
+    assert(searches->constraints[first]->first_branch >= 0);
+    Finished all[MOST_BEST / 2];
     int goes_on = 0;
-    memcpy(found, searches->finished + first * searches->width, kept * sizeof *found);
-    for (int64_t i = searches->branches - 1; i >= 0; i--) { /* the first slot's tokens last: all need them */
+    memcpy(all, searches->finished + first * searches->width, kept * sizeof *all);
+    /* The first slot's tokens last: all need them. */
+    for (int64_t i = searches->branches - 1; i >= 0; i--) {
         const int64_t rank = searches->constraints[first]->first_branch + i;
-        goes_on |= begin_branch(searches, first, first + i, found[rank < kept ? rank : kept - 1], next);
+        goes_on |=
+            begin_branch(searches, first, first + i, all[rank < kept ? rank : kept - 1], next);
     }
     return goes_on;
 }
@@ -79,8 +79,10 @@ static int advance_sentence(const Searches *searches, int64_t first, float *scor
  * Slots without constraints use `top_*`. Slots with constraints use the scores of their rows and
  * change them. Writes the token that each row with a live hypothesis reads next (`next_ids` [B x
  * W]), the copies and their number, and the completed sentences. Returns the number of these. */
-int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids, int64_t *copied)
+int64_t dragoman_advance(const Searches *searches, float *scores, int64_t *next_ids,
+                         int64_t *copied)
 {
+    ASSERT_MULTIPLE(searches->slots, searches->branches);
     int64_t done = 0;
     Next next = {next_ids, searches->copies};
     for (int64_t first = 0; first < searches->slots; first += searches->branches)

@@ -3,6 +3,9 @@
 
 #include <stdint.h>
 
+/* Sections whose time is measured; STEP is a whole step. */
+enum { PRODUCTS, LOGITS, ATTENTION, NORMS, QUANTISING, CACHE, RANKING, SEARCH, STEP, SECTIONS };
+
 #if defined(__x86_64__)
 #include <x86intrin.h>
 
@@ -25,9 +28,9 @@ static inline int64_t read_clock(void)
 }
 #endif
 
-#define COUNTED(counts, section, call)                                                           \
-    do {                                                                                         \
-        const int64_t begin_ticks = read_clock();                                                \
-        call;                                                                                    \
-        (counts)[section] += read_clock() - begin_ticks;                                         \
+#define COUNTED(counts, section, call) \
+    do { \
+        const int64_t begin_ticks = read_clock(); \
+        call; \
+        (counts)[section] += read_clock() - begin_ticks; \
     } while (0)

@@ -143,7 +143,7 @@ def write_block(tensors: Tensors, sizes: Sizes, write: Callable[[Array | bytes],
 
 
 def _arrays(tensors: Tensors, sizes: Sizes) -> Iterator[Pieces]:
-    """A block's arrays, in the order of the fields in `kernels.h`."""
+    """A block's arrays, in the order of the fields in `model.h`."""
     yield [np.frombuffer(bytes(sizes), np.uint8)]
     embedding = tensors.weight("embedding.weight")
     yield _halves(embedding)

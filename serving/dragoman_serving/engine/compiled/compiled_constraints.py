@@ -15,7 +15,7 @@ from dragoman_serving.engine.sentence import Sentence
 
 
 class NativeConstraints:
-    """The structure `Constraints` of `kernels.h`, with all memory that it points to.
+    """The structure `Constraints` of `search_data.h`, with all memory that it points to.
 
     Attributes:
         address: address of the structure, valid as long as this object lives.

@@ -53,7 +53,7 @@ class NativeSearches:
 
     Each sentence has a slot, with the rows of all its searches. Slots are without gaps, in the
     order in which sentences joined. At the first step a sentence has one hypothesis, in its first
-    row. The arrays are those of the structure `Searches` in `kernels.h`.
+    row. The arrays are those of the structure `Searches` in `search_data.h`.
 
     Attributes:
         structure: the structure for the compiled code.
@@ -218,7 +218,7 @@ class NativeSearches:
             return ids[:-1] if ids[-1] == self._end_id else ids
         history = tokens["id"].tolist(), tokens["parent"].tolist()
         finished = self._arrays["finished"][search, : self._arrays["kept"][search]]
-        ends = zip(finished["place"].tolist(), finished["length"].tolist(), strict=True)
+        ends = zip(finished["index"].tolist(), finished["length"].tolist(), strict=True)
         found = [_trace(*history, *end) for end in ends]
         if places := set(range(int(self._arrays["live"][search]))):
             # Go back to the last common token of all live hypotheses.

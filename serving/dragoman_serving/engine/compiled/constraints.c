@@ -2,8 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "exact.h"
-#include "kernels.h"
+#include "constraints.h"
+#include "bounds.h"
+#include "model.h"
+#include "sampling.h"
 #include "vec.h"
 
 static float *panel_of(float *scores, int64_t panels, int64_t id)
@@ -13,6 +15,7 @@ static float *panel_of(float *scores, int64_t panels, int64_t id)
 
 static void set_score(float *scores, int64_t panels, int64_t id, float score)
 {
+    ASSERT_INDEX(id, panels * PANEL);
     scores[id] = score;
     *panel_of(scores, panels, id) = largest_of(scores + id / PANEL * PANEL, PANEL);
 }
@@ -20,20 +23,24 @@ static void set_score(float *scores, int64_t panels, int64_t id, float score)
 /* An id below 0 is a symbol that is not in the vocabulary. */
 void forbid(float *scores, int64_t panels, int64_t id)
 {
+    assert(id < panels * PANEL);
     if (id >= 0 && scores[id] > -INFINITY)
         set_score(scores, panels, id, -INFINITY);
 }
 
-/* Write the tokens of the live hypothesis at index `place` to `searches->history`. Returns how
+/* Write the tokens of the live hypothesis at `index` to `searches->history`. Returns how
  * many. */
-int64_t read_history(const Searches *searches, int64_t slot, int64_t place)
+int64_t read_history(const Searches *searches, int64_t slot, int64_t index)
 {
+    ASSERT_INDEX(slot, searches->slots);
+    ASSERT_INDEX(index, searches->live[slot]);
+    ASSERT_INDEX(searches->lengths[slot], searches->capacity);
     const int64_t length = searches->lengths[slot];
     const Token *const tokens = searches->tokens + slot * searches->capacity * searches->width;
     for (int64_t step = length - 1; step >= 0; step--) {
-        const Token *const token = tokens + step * searches->width + place;
+        const Token *const token = tokens + step * searches->width + index;
         searches->history[step] = token->id;
-        place = token->parent;
+        index = token->parent;
     }
     return length;
 }
@@ -74,9 +81,9 @@ static void forbid_ngrams(const Searches *searches, int64_t size, int64_t length
             forbid(scores, searches->panels, history[i + size - 1]);
 }
 
-/* Whether the text of the tokens ends with the wanted characters, not in the middle of a word. */
+/* Whether the text of the tokens ends with the expected characters, not in the middle of a word. */
 static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t length,
-                     const int32_t *wanted, int64_t count)
+                     const int32_t *expected, int64_t count)
 {
     for (int64_t i = length - 1; i >= 0; i--) {
         const int32_t *const begin = suppressed->text + suppressed->text_begins[ids[i]];
@@ -84,7 +91,7 @@ static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t l
         while (at-- > begin) {
             if (count == 0)
                 return !(*at & 1);
-            if (*at != wanted[--count])
+            if (*at != expected[--count])
                 return 0;
         }
     }
@@ -110,6 +117,7 @@ static void forbid_words(const Searches *searches, const Suppressed *suppressed,
 /* Forbid all tokens except one. */
 static void force(const Searches *searches, int64_t id, float *scores)
 {
+    ASSERT_INDEX(id, searches->panels * PANEL);
     const float score = scores[id];
     for (int64_t i = 0; i < searches->panels * (PANEL + 1); i++)
         scores[i] = -INFINITY;
@@ -119,6 +127,8 @@ static void force(const Searches *searches, int64_t id, float *scores)
 /* Change the scores of the token after `searches->history` [length]. */
 void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum)
 {
+    ASSERT_INDEX(slot, searches->slots);
+    ASSERT_INDEX(length, searches->capacity);
     const Constraints *const constraints = searches->constraints[slot];
     if (length < constraints->prefix_length) {
         force(searches, constraints->prefix[length], scores);
@@ -166,14 +176,12 @@ void rank_constrained(const Searches *searches, int64_t slot, float *scores)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t panels = searches->panels, count = 2 * searches->width;
-    for (int64_t place = 0; place < searches->live[slot]; place++) {
-        const int64_t row =
-            slot * searches->width + searches->rows[slot * searches->width + place];
+    for (int64_t index = 0; index < searches->live[slot]; index++) {
+        const int64_t row = slot * searches->width + searches->rows[slot * searches->width + index];
         float *const of_row = scores + row * panels * (PANEL + 1);
-        const int64_t length = read_history(searches, slot, place);
+        const int64_t length = read_history(searches, slot, index);
         Ranked tokens[MOST_BEST];
-        const float log_sum =
-            constraints->scored ? log_sum_of_row(searches, of_row) : 0.0f;
+        const float log_sum = constraints->scored ? log_sum_of_row(searches, of_row) : 0.0f;
         constrain(searches, slot, length, of_row, log_sum);
         choose_tokens(searches, constraints, length, of_row, tokens, count);
         for (int64_t i = 0; i < count; i++) {

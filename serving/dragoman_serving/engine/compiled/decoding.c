@@ -1,8 +1,12 @@
 /* One step of the sentences in flight, from the model to the next token of each row. */
 #include <string.h>
 
+#include "decoding.h"
+#include "attention.h"
+#include "bounds.h"
+#include "branches.h"
 #include "clock.h"
-#include "kernels.h"
+#include "searches.h"
 
 /* Copy the first tokens of each head from another row. */
 static void copy_tokens(const Model *model, const uint8_t *from, uint8_t *to, int64_t room,
@@ -16,6 +20,8 @@ static void copy_tokens(const Model *model, const uint8_t *from, uint8_t *to, in
 static void copy_row(const Model *model, const Rows *rows, int64_t source, int64_t target,
                      int64_t tokens)
 {
+    assert(source >= 0 && target >= 0 && source != target);
+    ASSERT_INDEX(tokens, rows->room + 1);
     const int64_t size = heads_bytes(model, rows->room);
     for (int64_t part = 0; part < 2 * model->sizes.decoder_layers; part++)
         copy_tokens(model, rows->past[part] + source * size, rows->past[part] + target * size,
@@ -25,8 +31,11 @@ static void copy_row(const Model *model, const Rows *rows, int64_t source, int64
 /* Copy the caches of rows: `copies` [count, 3] are source, target and tokens of each copy. */
 static void copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++, copies += 3)
+    for (int64_t i = 0; i < count; i++, copies += 3) {
+        ASSERT_INDEX(copies[0], rows->sentences * rows->width);
+        ASSERT_INDEX(copies[1], rows->sentences * rows->width);
         copy_row(model, rows, copies[0], copies[1], copies[2]);
+    }
 }
 
 static void copy_source(const Model *model, const Rows *rows, int64_t source, int64_t target)
@@ -59,6 +68,8 @@ static int64_t decode_once(const Model *model, const Rows *rows, const Searches 
 int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches, char *memory,
                         float *scores, Helpers *helpers, const int64_t *waiting, int64_t most)
 {
+    assert(most > 0);
+    assert(rows->sentences * rows->width == searches->slots * searches->width);
     int64_t done = 0;
     Helpers *const taken = take_helpers(helpers);
     rows->steps = 0;
@@ -74,6 +85,7 @@ int64_t dragoman_decode(const Model *model, Rows *rows, const Searches *searches
 /* Free a slot; the last sentence moves into it. */
 void dragoman_leave(const Model *model, Rows *rows, Searches *searches, int64_t slot)
 {
+    ASSERT_INDEX(slot, rows->sentences);
     const int64_t last = --rows->sentences, width = rows->width;
     dragoman_leave_search(searches, slot);
     if (slot == last)

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "kernels.h"
+#include "helpers.h"
+#include "bounds.h"
 
 enum {
     MOST_HELPERS = 3,
@@ -22,7 +23,7 @@ struct Helpers {
     atomic_int finished; /* parts */
     atomic_int in_use;   /* whether a thread has the helpers */
     atomic_int awake;
-    int calls;           /* how often they were woken; `mutex` protects it */
+    int calls; /* how often they were woken; `mutex` protects it */
     pthread_mutex_t mutex;
     pthread_cond_t called;
     int64_t count;
@@ -81,8 +82,9 @@ int64_t dragoman_helpers_bytes(void) { return sizeof(Helpers); }
 /* Start threads, at most MOST_HELPERS, which run until the process ends. The memory is zeroed. */
 void dragoman_start_helpers(Helpers *helpers, int64_t count)
 {
-    pthread_mutex_init(&helpers->mutex, NULL);
-    pthread_cond_init(&helpers->called, NULL);
+    assert(count >= 0);
+    if (pthread_mutex_init(&helpers->mutex, NULL) || pthread_cond_init(&helpers->called, NULL))
+        return;
     count = count < MOST_HELPERS ? count : MOST_HELPERS;
     while (helpers->count < count &&
            !pthread_create(&helpers->threads[helpers->count], NULL, help, helpers)) {
@@ -112,8 +114,10 @@ void return_helpers(Helpers *helpers)
 }
 
 /* Do all parts of some work, at most 65,535, with the help of those who are awake. */
-void share(Helpers *helpers, int64_t parts, void (*work)(const void *, int64_t), const void *argument)
+void run_parts(Helpers *helpers, int64_t parts, void (*work)(const void *, int64_t),
+               const void *argument)
 {
+    assert(parts > 0 && parts <= UINT16_MAX);
     if (!helpers || !atomic_load_explicit(&helpers->awake, memory_order_relaxed)) {
         for (int64_t part = 0; part < parts; part++)
             work(argument, part);
@@ -123,7 +127,8 @@ void share(Helpers *helpers, int64_t parts, void (*work)(const void *, int64_t),
     helpers->work = work;
     helpers->argument = argument;
     atomic_store(&helpers->finished, 0);
-    atomic_store_explicit(&helpers->taken, number << 32 | (uint64_t)parts << 16, memory_order_release);
+    atomic_store_explicit(&helpers->taken, number << 32 | (uint64_t)parts << 16,
+                          memory_order_release);
     while (do_part(helpers))
         ;
     while (atomic_load_explicit(&helpers->finished, memory_order_acquire) < parts)

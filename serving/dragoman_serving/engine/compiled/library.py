@@ -1,4 +1,4 @@
-"""The compiled library, and its structures, with the same fields as in `kernels.h`."""
+"""The compiled library, and its structures, with the same fields as in its headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VARIABLE = "DRAGOMAN_ISA"
 _FOLDER = Path(__file__).parent
 
 ACTIVATIONS: tuple[Activation, ...] = ("relu", "silu", "gelu")
-"""Activations in the order of `Activation` in `kernels.h`."""
+"""Activations in the order of `Activation` in `model.h`."""
 Pointer = ctypes.c_void_p
 Number = ctypes.c_int64
 
@@ -46,7 +46,7 @@ SECTIONS = (
 
 
 class Product(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `model.h`."""
 
     _fields_ = (
         ("codes", Pointer),
@@ -59,7 +59,7 @@ class Product(ctypes.Structure):
 
 
 class Sizes(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `model.h`."""
 
     _fields_ = (
         ("model_size", Number),
@@ -78,7 +78,7 @@ class Sizes(ctypes.Structure):
 
 
 class Sources(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `transformer.h`."""
 
     _fields_ = (
         ("sentences", Number),
@@ -92,7 +92,7 @@ class Sources(ctypes.Structure):
 
 
 class Rows(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `transformer.h`."""
 
     _fields_ = (
         ("sentences", Number),
@@ -113,7 +113,7 @@ class Rows(ctypes.Structure):
 
 
 class Pairs(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `transformer.h`."""
 
     _fields_ = (
         ("pairs", Number),
@@ -136,7 +136,7 @@ class Pairs(ctypes.Structure):
 
 
 class Suppressed(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `search_data.h`."""
 
     _fields_ = (
         ("text", Pointer),
@@ -152,7 +152,7 @@ class Suppressed(ctypes.Structure):
 
 
 class Terms(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `search_data.h`."""
 
     _fields_ = (
         ("count", Number),
@@ -167,7 +167,7 @@ class Terms(ctypes.Structure):
 
 
 class Constraints(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `search_data.h`."""
 
     _fields_ = (
         ("prefix_length", Number),
@@ -192,19 +192,19 @@ class Constraints(ctypes.Structure):
 TOKEN = np.dtype(
     [("id", np.int32), ("parent", np.int32), ("row", np.int32), ("log_prob", np.float32)]
 )
-"""`Token` of `kernels.h`."""
+"""`Token` of `search_data.h`."""
 FINISHED = np.dtype(
     [
         ("merit", np.float64),
         *(("log_prob", np.float32), ("end_log_prob", np.float32)),
-        *((name, np.int32) for name in ("place", "length", "complete", "end_row")),
+        *((name, np.int32) for name in ("index", "length", "complete", "end_row")),
     ]
 )
-"""`Finished` of `kernels.h`."""
+"""`Finished` of `search_data.h`."""
 
 
 class Searches(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `search_data.h`."""
 
     _fields_ = (
         ("slots", Number),
@@ -236,7 +236,7 @@ class Searches(ctypes.Structure):
 
 
 class Found(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `search_data.h`."""
 
     _fields_ = (("length", Number), ("complete", Number), ("log_prob", ctypes.c_double))
 

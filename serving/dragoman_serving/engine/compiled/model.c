@@ -4,7 +4,8 @@
  * each at a multiple of 64 bytes. */
 #include <string.h>
 
-#include "kernels.h"
+#include "model.h"
+#include "bounds.h"
 
 /* Position of the next array, as an offset into the block. */
 typedef struct {
@@ -65,6 +66,21 @@ static DecoderLayer take_decoder_layer(Cursor *cursor, int64_t e, int64_t f)
     return layer;
 }
 
+#ifndef NDEBUG
+static void check_sizes(const Sizes *sizes)
+{
+    ASSERT_MULTIPLE(sizes->model_size, PANEL);
+    ASSERT_MULTIPLE(sizes->feed_forward_size, PANEL);
+    ASSERT_MULTIPLE(sizes->head_size, 16);
+    assert(sizes->heads * sizes->head_size == sizes->model_size);
+    assert(sizes->head_size <= MOST_HEAD_SIZE);
+    ASSERT_INDEX(sizes->encoder_layers, MOST_LAYERS + 1);
+    ASSERT_INDEX(sizes->decoder_layers, MOST_LAYERS + 1);
+    assert(sizes->longest > 0 && sizes->vocab_size > 0 && sizes->src_ids > 0);
+    ASSERT_INDEX(sizes->activation, GELU + 1);
+}
+#endif
+
 int64_t dragoman_model_bytes(void) { return sizeof(Model); }
 
 /* Find the arrays of a block; reads only its sizes. Returns how many bytes the block must have. */
@@ -73,6 +89,7 @@ int64_t dragoman_find_weights(const void *block, Model *model)
     Cursor cursor = {block, 0};
     memcpy(&model->sizes, take(&cursor, sizeof(Sizes)), sizeof(Sizes));
     const Sizes *const sizes = &model->sizes;
+    CHECK(check_sizes(sizes));
     const int64_t e = sizes->model_size, f = sizes->feed_forward_size;
     model->embedding = take(&cursor, 2 * sizes->vocab_size * e);
     model->src_embedding = model->embedding;

@@ -7,15 +7,17 @@
  */
 #include <math.h>
 
-#include "kernels.h"
+#include "products.h"
+#include "bounds.h"
 #include "vec.h"
 
 enum {
-    CHAINS = 4,           /* sums of one row, since an addition waits for the previous one */
-    ROW_AHEAD = 2048,     /* how many bytes ahead a single row prefetches weights */
+    CHAINS = 4,       /* sums of one row, since an addition waits for the previous one */
+    ROW_AHEAD = 2048, /* how many bytes ahead a single row prefetches weights */
     LISTED_ROWS = TILE_ROWS * TILE_VECTORS < 8 ? TILE_ROWS * TILE_VECTORS : 8,
-    MOST_ROWS = 8, MOST_SUMS = 4, /* maximum rows of a tile, and sums of a row in it */
-    LISTED_TOGETHER = 64, /* rows whose shortlists are read at once */
+    MOST_ROWS = 8,           /* of a tile */
+    MOST_SUMS = 4,           /* of a row in it */
+    LISTED_TOGETHER = 64,    /* rows whose shortlists are read at once */
     PART_PRODUCTS = 1 << 16, /* fewest products that are worth passing to a helper */
     MOST_PARTS = 32,
     WORD_OUTPUTS = 64 * 16 /* outputs per word of a shortlist */
@@ -36,7 +38,7 @@ INLINE void start_chains(const int chains, const Product *product, int64_t first
                          const Codes *codes, int64_t row, Sums *sums)
 {
     sums[0] = q_start(product->sums + first, -codes->zero, codes->starts[row]);
-    #pragma GCC unroll 4
+#pragma GCC unroll 4
     for (int i = 1; i < chains; i++)
         sums[i] = q_start(product->sums + first, 0, 0);
 }
@@ -44,7 +46,7 @@ INLINE void start_chains(const int chains, const Product *product, int64_t first
 INLINE Sums add_chains(const int chains, const Sums *sums)
 {
     Sums sum = sums[0];
-    #pragma GCC unroll 4
+#pragma GCC unroll 4
     for (int i = 1; i < chains; i++)
         sum = q_add(sum, sums[i]);
     return sum;
@@ -69,8 +71,8 @@ INLINE Vec finish_sums(const Product *product, int64_t first, Sums sums, Vec row
 INLINE void note_largest(const Product *product, int64_t first, Vec results, float *result)
 {
     float *const of_panel = result + product->outputs + first / PANEL;
-    const float found = v_largest(results);
-    *of_panel = first % PANEL && *of_panel > found ? *of_panel : found;
+    const float largest = v_largest(results);
+    *of_panel = first % PANEL && *of_panel > largest ? *of_panel : largest;
 }
 
 /* Add the products of some rows with consecutive vectors of 16 outputs to their sums
@@ -80,20 +82,20 @@ INLINE void add_products(const int rows, const int vectors, const int chains, co
                          const int8_t *next, int64_t inputs, Sums sums[MOST_ROWS][MOST_SUMS])
 {
     for (int64_t k = 0; k < inputs; k += 4 * chains)
-        #pragma GCC unroll 4
+#pragma GCC unroll 4
         for (int chain = 0; chain < chains; chain++) {
             const int64_t at = k + 4 * chain;
             Weights weight[MOST_SUMS];
-            #pragma GCC unroll 4
+#pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 if (prefetches)
                     prefetch(next + 16 * (v * inputs + at));
                 weight[v] = q_load_weights(weights + 16 * (v * inputs + at));
             }
-            #pragma GCC unroll 8
+#pragma GCC unroll 8
             for (int i = 0; i < rows; i++) {
                 const Four four = q_load_four(codes[i] + at * CODE_BYTES);
-                #pragma GCC unroll 4
+#pragma GCC unroll 4
                 for (int v = 0; v < vectors; v++)
                     sums[i][v * chains + chain] =
                         q_add_products(sums[i][v * chains + chain], four, weight[v]);
@@ -108,23 +110,23 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
     const int8_t *const weights = weights_of(product, first);
     const uint8_t *of_rows[MOST_ROWS];
     Sums sums[MOST_ROWS][MOST_SUMS];
-    #pragma GCC unroll 8
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         of_rows[i] = codes_of(product, codes, row + i);
-        #pragma GCC unroll 4
+#pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             sums[i][v] =
                 q_start(product->sums + first + 16 * v, -codes->zero, codes->starts[row + i]);
     }
-    /* The same place of the next panel. After the last one, a prefetch is harmless. */
+    /* The same outputs of the next panel. After the last one, a prefetch is harmless. */
     add_products(rows, vectors, 1, 1, of_rows, weights, weights + PANEL * product->inputs,
                  product->inputs, sums);
-    #pragma GCC unroll 8
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         const Vec row_scale = v_set(codes->scales[row + i]);
         float *const result = results + (row + i) * stride;
         Vec largest = v_set(-INFINITY);
-        #pragma GCC unroll 4
+#pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             largest = v_max(largest, finish_sums(product, first + 16 * v, sums[i][v], row_scale,
                                                  finish, result));
@@ -145,8 +147,8 @@ INLINE void multiply_row(const Product *product, int64_t begin, int64_t end, con
         start_chains(CHAINS, product, first, codes, 0, sums[0]);
         add_products(1, 1, CHAINS, ROW_PREFETCHES, of_rows, weights, weights + ROW_AHEAD,
                      product->inputs, sums);
-        const Vec results = finish_sums(product, first, add_chains(CHAINS, sums[0]), row_scale,
-                                        finish, result);
+        const Vec results =
+            finish_sums(product, first, add_chains(CHAINS, sums[0]), row_scale, finish, result);
         if (finish == RANK)
             note_largest(product, first, results, result);
     }
@@ -161,11 +163,11 @@ INLINE void multiply_tiles(const int vectors, const Product *product, int64_t fi
     const int64_t most = (rows + tiles - 1) / tiles; /* tiles of similar size */
     for (int64_t row = 0, count; row < rows; row += count) {
         count = rows - row < most ? rows - row : most;
-#define TILE(rows_of_tile)                                                                       \
-    case rows_of_tile:                                                                           \
-        if (rows_of_tile <= TILE_ROWS)                                                           \
-            multiply_tile(rows_of_tile, vectors, product, first, codes, row, finish, results,    \
-                          stride);                                                               \
+#define TILE(rows_of_tile) \
+    case rows_of_tile: \
+        if (rows_of_tile <= TILE_ROWS) \
+            multiply_tile(rows_of_tile, vectors, product, first, codes, row, finish, results, \
+                          stride); \
         break
         switch (count) {
             TILE(1);
@@ -206,13 +208,16 @@ static void multiply_part(const void *argument, int64_t part)
 void multiply(Helpers *helpers, const Product *product, Codes codes, int64_t rows, Finish finish,
               float *results)
 {
+    ASSERT_MULTIPLE(product->inputs, 4 * CHAINS);
+    ASSERT_MULTIPLE(product->outputs, PANEL);
+    assert(rows > 0);
     const int64_t panels = product->outputs / PANEL;
     int64_t parts = rows * product->inputs * product->outputs / PART_PRODUCTS, of_part = panels;
     parts = parts < MOST_PARTS ? parts : MOST_PARTS;
     if (helpers && parts > 1)
         of_part = (panels + parts - 1) / parts;
     const Multiplication all = {product, codes, rows, finish, results, of_part * PANEL};
-    share(helpers, (panels + of_part - 1) / of_part, multiply_part, &all);
+    run_parts(helpers, (panels + of_part - 1) / of_part, multiply_part, &all);
 }
 
 /* One vector of outputs for the first `rows` rows in `chosen`, with `chains` sums per row as in
@@ -223,19 +228,21 @@ INLINE void multiply_listed_tile(const int rows, const int chains, const Product
 {
     const uint8_t *of_rows[MOST_ROWS];
     Sums sums[MOST_ROWS][MOST_SUMS];
-    #pragma GCC unroll 8
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         of_rows[i] = codes_of(product, codes, chosen[i]);
         start_chains(chains, product, first, codes, chosen[i], sums[i]);
     }
-    add_products(rows, 1, chains, 1, of_rows, weights_of(product, first), next, product->inputs, sums);
-    #pragma GCC unroll 8
+    add_products(rows, 1, chains, 1, of_rows, weights_of(product, first), next, product->inputs,
+                 sums);
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
         float *const result = results + chosen[i] * stride;
         float *const of_panel = result + product->outputs + first / PANEL;
-        const float found = v_largest(finish_sums(product, first, add_chains(chains, sums[i]),
-                                                  v_set(codes->scales[chosen[i]]), RANK, result));
-        *of_panel = *of_panel > found ? *of_panel : found;
+        const Vec row_scale = v_set(codes->scales[chosen[i]]);
+        const float largest = v_largest(
+            finish_sums(product, first, add_chains(chains, sums[i]), row_scale, RANK, result));
+        *of_panel = *of_panel > largest ? *of_panel : largest;
     }
 }
 
@@ -254,11 +261,11 @@ static void multiply_listed_vector(const Product *product, int64_t first, const 
     const int64_t most = tiles ? (rows + tiles - 1) / tiles : 0;
     for (int64_t row = 0, count; row < rows; row += count) {
         count = rows - row < most ? rows - row : most;
-#define TILE(rows_of_tile)                                                                       \
-    case rows_of_tile:                                                                           \
-        if (rows_of_tile <= LISTED_ROWS)                                                         \
-            multiply_listed_tile(rows_of_tile, chains_of(rows_of_tile), product, first, next,    \
-                                 codes, chosen + row, results, stride);                          \
+#define TILE(rows_of_tile) \
+    case rows_of_tile: \
+        if (rows_of_tile <= LISTED_ROWS) \
+            multiply_listed_tile(rows_of_tile, chains_of(rows_of_tile), product, first, next, \
+                                 codes, chosen + row, results, stride); \
         break
         switch (count) {
             TILE(1);
@@ -296,15 +303,17 @@ static void multiply_listed_word(const Product *product, int64_t word, const Cod
             count += listed[i] >> vector & 1;
         }
         const int64_t next = any ? __builtin_ctzll(any) : vector + 1;
-        multiply_listed_vector(product, begin + 16 * vector,
-                               weights_of(product, begin + 16 * next), codes, chosen, count,
-                               results, stride);
+        multiply_listed_vector(product, begin + 16 * vector, weights_of(product, begin + 16 * next),
+                               codes, chosen, count, results, stride);
     }
 }
 
 void multiply_listed(const Product *product, Codes codes, int64_t rows,
                      const uint64_t *const *shortlists, float *results)
 {
+    ASSERT_MULTIPLE(product->inputs, 4 * CHAINS);
+    ASSERT_MULTIPLE(product->outputs, PANEL);
+    assert(rows > 0);
     const int64_t outputs = product->outputs, stride = outputs + outputs / PANEL;
     const int64_t words = (outputs + WORD_OUTPUTS - 1) / WORD_OUTPUTS;
     for (int64_t i = 0; i < rows * stride; i++)

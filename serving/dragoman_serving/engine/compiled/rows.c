@@ -1,7 +1,8 @@
 /* Operations on one row of activations at a time. Sizes are multiples of 16. */
 #include <math.h>
 
-#include "kernels.h"
+#include "rows.h"
+#include "bounds.h"
 #include "vec.h"
 
 static const float NORM_EPSILON = 1e-5f;
@@ -9,16 +10,18 @@ static const float SMALLEST = 1e-30f; /* prevents division by zero */
 
 void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x)
 {
-    const float *place = model->positions + position * model->sizes.model_size;
+    ASSERT_INDEX(position, model->sizes.longest);
+    const float *of_position = model->positions + position * model->sizes.model_size;
     const Vec scale = v_set(sqrtf((float)model->sizes.model_size));
     for (int64_t i = 0; i < model->sizes.model_size; i += 16) {
         const Vec values = v_load_halves(embedding + i);
-        v_store(x + i, v_fma(values, scale, v_load(place + i)));
+        v_store(x + i, v_fma(values, scale, v_load(of_position + i)));
     }
 }
 
 void normalise(const float *x, Norm norm, int64_t size, float *y)
 {
+    ASSERT_MULTIPLE(size, 16);
     Vec sum = v_zero(), squares = v_zero();
     for (int64_t i = 0; i < size; i += 16)
         sum = v_add(sum, v_load(x + i));
@@ -68,6 +71,7 @@ INLINE Vec gelu(Vec x)
 
 void activate(Activation activation, float *x, int64_t size)
 {
+    ASSERT_MULTIPLE(size, 16);
     for (int64_t i = 0; i < size; i += 16) {
         const Vec values = v_load(x + i);
         v_store(x + i, activation == SILU ? silu(values) : gelu(values));
@@ -90,6 +94,8 @@ static inline void round_to_codes(const float *x, int64_t size, float largest, f
 
 void quantise(const float *x, int64_t rows, int64_t size, Codes *codes)
 {
+    ASSERT_MULTIPLE(size, 16);
+    assert(rows > 0);
     codes->zero = 128 - CODE_SHIFT;
     for (int64_t row = 0; row < rows; row++, x += size) {
         Vec largest = v_zero();
@@ -101,6 +107,8 @@ void quantise(const float *x, int64_t rows, int64_t size, Codes *codes)
 
 void quantise_rectified(const float *x, int64_t rows, int64_t size, Codes *codes)
 {
+    ASSERT_MULTIPLE(size, 16);
+    assert(rows > 0);
     codes->zero = -CODE_SHIFT;
     for (int64_t row = 0; row < rows; row++, x += size) {
         Vec largest = v_zero();

@@ -4,8 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "searches.h"
+#include "bounds.h"
+#include "constraints.h"
 #include "exact.h"
-#include "kernels.h"
+#include "model.h"
+#include "terms.h"
 
 /* Index of a slot's first row among the rows of its sentence. */
 static int64_t first_row(const Searches *searches, int64_t slot)
@@ -15,29 +19,30 @@ static int64_t first_row(const Searches *searches, int64_t slot)
 
 /* The `most` best continuations of a slot's live hypotheses, best first; equal ones keep their
  * order. Returns how many there are. */
-static int64_t rank_continuations(const Searches *searches, int64_t slot, Candidate *best, int64_t most)
+static int64_t rank_continuations(const Searches *searches, int64_t slot, Continuation *best,
+                                  int64_t most)
 {
     const int64_t width = searches->width, top = 2 * width;
     const float *const log_probs =
         searches->constraints[slot] ? searches->top_log_probs : searches->top_scores;
-    int64_t found = 0;
-    for (int64_t place = 0; place < searches->live[slot]; place++) {
-        const int64_t row = slot * width + searches->rows[slot * width + place];
-        const float live = searches->scores[slot * width + place];
+    int64_t count = 0;
+    for (int64_t index = 0; index < searches->live[slot]; index++) {
+        const int64_t row = slot * width + searches->rows[slot * width + index];
+        const float live = searches->scores[slot * width + index];
         for (int64_t i = row * top; i < (row + 1) * top; i++) {
             const float score = live + searches->top_scores[i];
-            if (score == -INFINITY || (found == most && !(score > best[most - 1].score)))
+            if (score == -INFINITY || (count == most && !(score > best[most - 1].score)))
                 break; /* the rest of the row is not better */
-            int64_t at = found < most ? found++ : most - 1;
+            int64_t at = count < most ? count++ : most - 1;
             for (; at > 0 && score > best[at - 1].score; at--)
                 best[at] = best[at - 1];
-            best[at] = (Candidate){.score = score,
-                                   .log_prob = log_probs[i],
-                                   .parent = place,
-                                   .id = searches->top_ids[i]};
+            best[at] = (Continuation){.score = score,
+                                      .log_prob = log_probs[i],
+                                      .parent = index,
+                                      .id = searches->top_ids[i]};
         }
     }
-    return found;
+    return count;
 }
 
 /* The divisor of a score.
@@ -50,40 +55,41 @@ static double length_penalty(const Searches *searches, int64_t slot, int64_t len
 
 /* Keep a finished hypothesis if it is one of the best; among equal ones, the first wins. It may
  * only move ahead of kept hypotheses from index `first` on. */
-static void keep(const Searches *searches, int64_t slot, Finished one, int64_t first)
+static void keep(const Searches *searches, int64_t slot, Finished finished, int64_t first)
 {
     const int64_t width = searches->width;
     Finished *const list = searches->finished + slot * width;
     int64_t at = searches->kept[slot];
     searches->ended[slot]++;
-    if (at == width && !(at > first && one.merit > list[at - 1].merit))
+    if (at == width && !(at > first && finished.merit > list[at - 1].merit))
         return;
     if (at < width)
         searches->kept[slot]++;
     else
         at--;
-    for (; at > first && one.merit > list[at - 1].merit; at--)
+    for (; at > first && finished.merit > list[at - 1].merit; at--)
         list[at] = list[at - 1];
-    list[at] = one;
+    list[at] = finished;
 }
 
-static void finish(const Searches *searches, int64_t slot, const Candidate *one)
+static void finish(const Searches *searches, int64_t slot, const Continuation *last)
 {
     const int64_t length = searches->lengths[slot];
     keep(searches, slot,
-         (Finished){.merit = (double)one->score / length_penalty(searches, slot, length),
-                    .log_prob = one->score + one->forced,
-                    .end_log_prob = one->log_prob,
-                    .place = one->parent,
+         (Finished){.merit = (double)last->score / length_penalty(searches, slot, length),
+                    .log_prob = last->score + last->forced,
+                    .end_log_prob = last->log_prob,
+                    .index = last->parent,
                     .length = length - 1,
                     .complete = 1,
                     .end_row = first_row(searches, slot) +
-                               searches->rows[slot * searches->width + one->parent]},
+                               searches->rows[slot * searches->width + last->parent]},
          0);
 }
 
-/* Finish the candidates with the end symbol, among the first `width` that contain all terms. */
-static void finish_ended(const Searches *searches, int64_t slot, const Candidate *list, int64_t count)
+/* Finish the continuations with the end symbol, among the first `width` that contain all terms. */
+static void finish_ended(const Searches *searches, int64_t slot, const Continuation *list,
+                         int64_t count)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t terms = constraints && constraints->terms ? constraints->terms->count : 0;
@@ -106,15 +112,15 @@ static void cut(const Searches *searches, int64_t slot)
     const double penalty = length_penalty(searches, slot, length);
     int64_t first = has_terms ? searches->kept[slot] : 0;
     for (int64_t met = has_terms ? constraints->terms->count : 0; met >= 0; met--) {
-        for (int64_t place = 0; place < searches->live[slot]; place++) {
-            if (has_terms && terms_met(searches, slot, place) != met)
+        for (int64_t index = 0; index < searches->live[slot]; index++) {
+            if (has_terms && terms_met(searches, slot, index) != met)
                 continue;
-            const float score = searches->scores[slot * width + place];
-            const float forced = has_terms ? forced_score(searches, slot, place) : 0.0f;
+            const float score = searches->scores[slot * width + index];
+            const float forced = has_terms ? forced_score(searches, slot, index) : 0.0f;
             keep(searches, slot,
                  (Finished){.merit = (double)score / penalty,
                             .log_prob = score + forced,
-                            .place = place,
+                            .index = index,
                             .length = length},
                  first);
         }
@@ -150,8 +156,11 @@ static int is_over(const Searches *searches, int64_t slot)
 static void place_rows(const int64_t *parents, int64_t count, int64_t width, int64_t *rows)
 {
     int64_t children[MOST_BEST / 2] = {0}, dead = width;
-    for (int64_t i = 0; i < count; i++)
+    assert(count <= width && width <= MOST_BEST / 2);
+    for (int64_t i = 0; i < count; i++) {
+        ASSERT_INDEX(parents[i], width);
         children[parents[i]]++;
+    }
     for (int64_t i = 0, known; i < count; i++) {
         for (known = 0; known < i && parents[known] != parents[i]; known++)
             ;
@@ -166,26 +175,26 @@ static void place_rows(const int64_t *parents, int64_t count, int64_t width, int
     }
 }
 
-/* Make the first `width` candidates without the end symbol the live hypotheses, and find their
+/* Make the first `width` continuations without the end symbol the live hypotheses, and find their
  * current rows. */
-static void follow(const Searches *searches, int64_t slot, const Candidate *list, int64_t count,
+static void follow(const Searches *searches, int64_t slot, const Continuation *list, int64_t count,
                    int64_t *parents)
 {
     const int64_t width = searches->width;
     Token *const tokens = tokens_of(searches, slot, searches->lengths[slot] - 1);
     int64_t live = 0;
     for (int64_t i = 0; i < count && live < width; i++) {
-        const Candidate *const one = list + i;
-        if (one->id == searches->end_id)
+        const Continuation *const continuation = list + i;
+        if (continuation->id == searches->end_id)
             continue;
-        parents[live] = searches->rows[slot * width + one->parent];
-        tokens[live] = (Token){one->id, one->parent, first_row(searches, slot) + parents[live],
-                               one->log_prob};
+        parents[live] = searches->rows[slot * width + continuation->parent];
+        tokens[live] = (Token){continuation->id, continuation->parent,
+                               first_row(searches, slot) + parents[live], continuation->log_prob};
         live++;
     }
-    for (int64_t i = 0, place = 0; place < live; i++)
+    for (int64_t i = 0, index = 0; index < live; i++)
         if (list[i].id != searches->end_id)
-            searches->scores[slot * width + place++] = list[i].score;
+            searches->scores[slot * width + index++] = list[i].score;
     searches->live[slot] = live;
 }
 
@@ -195,10 +204,10 @@ static int advance_slot(const Searches *searches, int64_t slot, float *scores, i
     const Constraints *const constraints = searches->constraints[slot];
     const int has_terms = constraints && constraints->terms;
     const int is_before = is_before_branches(searches, slot);
-    Candidate best[MOST_BEST], *list = best;
+    Continuation best[MOST_BEST], *list = best;
     int64_t count;
     if (has_terms) {
-        list = find_term_candidates(searches, slot, scores, &count);
+        list = find_term_continuations(searches, slot, scores, &count);
     } else {
         if (constraints)
             rank_constrained(searches, slot, scores);
@@ -207,7 +216,7 @@ static int advance_slot(const Searches *searches, int64_t slot, float *scores, i
     searches->lengths[slot]++;
     finish_ended(searches, slot, list, count);
     if (has_terms)
-        count = choose_term_candidates(searches, slot, list, count);
+        count = choose_term_continuations(searches, slot, list, count);
     const int64_t before = searches->live[slot];
     follow(searches, slot, list, count, parents);
     if (!searches->live[slot] && !searches->ended[slot]) { /* all tokens are forbidden */
@@ -243,11 +252,12 @@ static int choose(const Searches *searches, int64_t slot)
 void dragoman_rank_plain(const Searches *searches, const float *scores)
 {
     const int64_t width = searches->width, panels = searches->panels, top = 2 * width;
+    ASSERT_INDEX(width - 1, MOST_BEST / 2);
     for (int64_t slot = 0; slot < searches->slots; slot++) {
         if (searches->constraints[slot])
             continue;
-        for (int64_t place = 0; place < searches->live[slot]; place++) {
-            const int64_t row = slot * width + searches->rows[slot * width + place];
+        for (int64_t index = 0; index < searches->live[slot]; index++) {
+            const int64_t row = slot * width + searches->rows[slot * width + index];
             const float *const of_row = scores + row * panels * (PANEL + 1);
             if (width == 1)
                 dragoman_argmax(of_row, 1, panels, searches->top_ids + row * top);
@@ -261,6 +271,11 @@ void dragoman_rank_plain(const Searches *searches, const float *scores)
 /* One step of a slot, and the tokens that its rows read next; false if its search is over. */
 int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next)
 {
+    ASSERT_INDEX(slot, searches->slots);
+    ASSERT_INDEX(searches->width - 1, MOST_BEST / 2);
+    ASSERT_INDEX(searches->live[slot] - 1, searches->width);
+    ASSERT_INDEX(searches->limits[slot] - 1, searches->capacity);
+    ASSERT_INDEX(searches->lengths[slot], searches->limits[slot]);
     int64_t parents[MOST_BEST / 2];
     const int64_t first = slot * searches->width;
     const int is_greedy = searches->width == 1 && !searches->constraints[slot];
@@ -268,11 +283,11 @@ int advance_search(const Searches *searches, int64_t slot, float *scores, Next *
         return 0;
     const int64_t length = searches->lengths[slot];
     const Token *const tokens = tokens_of(searches, slot, length - 1);
-    for (int64_t place = 0; place < searches->live[slot]; place++) {
-        const int64_t row = searches->rows[first + place];
-        next->ids[first + row] = tokens[place].id;
-        if (!is_greedy && row != parents[place])
-            add_copy(next, first + parents[place], first + row, length);
+    for (int64_t index = 0; index < searches->live[slot]; index++) {
+        const int64_t row = searches->rows[first + index];
+        next->ids[first + row] = tokens[index].id;
+        if (!is_greedy && row != parents[index])
+            add_copy(next, first + parents[index], first + row, length);
     }
     return 1;
 }
@@ -282,8 +297,8 @@ static void move_search(Searches *searches, int64_t last, int64_t slot)
 {
     const int64_t width = searches->width, length = searches->lengths[last];
     const int64_t history = searches->capacity * width;
-#define MOVE(array, size, count)                                                                 \
-    memcpy((void *)(searches->array + slot * (size)), searches->array + last * (size),           \
+#define MOVE(array, size, count) \
+    memcpy((void *)(searches->array + slot * (size)), searches->array + last * (size), \
            (count) * sizeof *searches->array)
     MOVE(constraints, 1, 1);
     MOVE(limits, 1, 1);
@@ -303,6 +318,7 @@ static void move_search(Searches *searches, int64_t last, int64_t slot)
 void dragoman_leave_search(Searches *searches, int64_t sentence)
 {
     const int64_t branches = searches->branches;
+    ASSERT_INDEX(sentence, searches->slots / branches);
     const int64_t slot = sentence * branches, last = searches->slots - branches;
     searches->slots = last;
     for (int64_t i = 0; slot != last && i < branches; i++)
@@ -315,6 +331,7 @@ void dragoman_leave_search(Searches *searches, int64_t sentence)
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
                      float *log_probs, int32_t *rows, Found *found)
 {
+    ASSERT_INDEX(slot, searches->slots);
     const int64_t width = searches->width;
     Finished best;
     if (width == 1 && !searches->constraints[slot]) {
@@ -322,16 +339,17 @@ void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32
         const int complete = tokens_of(searches, slot, length - 1)->id == searches->end_id;
         best = (Finished){.length = length - complete, .complete = complete};
     } else {
+        ASSERT_INDEX(rank, searches->kept[slot]);
         best = searches->finished[slot * width + rank];
     }
     *found = (Found){best.length, best.complete, best.log_prob};
     log_probs[best.length] = best.end_log_prob;
     rows[best.length] = best.end_row;
-    for (int64_t step = best.length - 1, place = best.place; step >= 0; step--) {
-        const Token *const token = tokens_of(searches, slot, step) + place;
+    for (int64_t step = best.length - 1, index = best.index; step >= 0; step--) {
+        const Token *const token = tokens_of(searches, slot, step) + index;
         ids[step] = token->id;
         log_probs[step] = token->log_prob;
         rows[step] = token->row;
-        place = token->parent;
+        index = token->parent;
     }
 }

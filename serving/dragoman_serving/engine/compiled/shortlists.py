@@ -54,7 +54,7 @@ class Shortlists:
         self._bits = -(-padded // (LANES * _WORD)) * _WORD
 
     def of_sentence(self, src_ids: Sequence[int], others: Iterable[int]) -> Words:
-        """Returns one bit for each vector of 16 tokens, for `multiply_listed` in `kernels.h`.
+        """Returns one bit for each vector of 16 tokens, for `multiply_listed` in `products.h`.
 
         Args:
             src_ids: ids of the sentence, tag and end symbol included.

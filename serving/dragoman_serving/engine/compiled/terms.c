@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "terms.h"
+#include "bounds.h"
+#include "constraints.h"
+#include "model.h"
 #include "vec.h"
 
 /* A live hypothesis's progress with the terms. */
@@ -30,7 +33,7 @@ typedef struct {
     Progress *next_progress;
     uint64_t *next_bits;
     int32_t *turns;     /* [N + 1] */
-    Candidate *list;    /* [W x (2W + N)] */
+    Continuation *list; /* [W x (2W + N)] */
     int64_t words;
 } State;
 
@@ -38,15 +41,15 @@ static int64_t lay_out(int64_t width, int64_t terms, char *memory, State *state)
 {
     int64_t used = 0;
     state->words = (terms + 63) / 64;
-#define PLACE(pointer, number)                                                                   \
+#define RESERVE(pointer, number) \
     (pointer) = (void *)(memory + used), used += ((number) * (int64_t)sizeof *(pointer) + 7) / 8 * 8
-    PLACE(state->progress, width);
-    PLACE(state->bits, width * state->words);
-    PLACE(state->next_progress, width);
-    PLACE(state->next_bits, width * state->words);
-    PLACE(state->turns, terms + 1);
-    PLACE(state->list, width * (2 * width + terms));
-#undef PLACE
+    RESERVE(state->progress, width);
+    RESERVE(state->bits, width * state->words);
+    RESERVE(state->next_progress, width);
+    RESERVE(state->next_bits, width * state->words);
+    RESERVE(state->turns, terms + 1);
+    RESERVE(state->list, width * (2 * width + terms));
+#undef RESERVE
     return used;
 }
 
@@ -54,6 +57,7 @@ static int64_t lay_out(int64_t width, int64_t terms, char *memory, State *state)
 int64_t dragoman_terms_bytes(int64_t width, int64_t terms)
 {
     State state;
+    assert(width > 0 && terms > 0);
     return lay_out(width, terms, 0, &state);
 }
 
@@ -71,15 +75,19 @@ static int64_t terms_length(const Terms *terms, int64_t term)
     return terms->begins[term + 1] - terms->begins[term];
 }
 
-/* Set a candidate's token to the next token of a term. */
-static void enter_term(const Terms *terms, int64_t term, int64_t position, Candidate *one)
+/* Set a continuation's token to the next token of a term. */
+static void enter_term(const Terms *terms, int64_t term, int64_t position,
+                       Continuation *continuation)
 {
+    ASSERT_INDEX(term, terms->count);
+    ASSERT_INDEX(position, terms_length(terms, term));
+    ASSERT_INDEX(terms->ids[terms->begins[term] + position], terms->vocab_size);
     const int is_last = position + 1 == terms_length(terms, term);
-    one->id = terms->ids[terms->begins[term] + position];
-    one->term = is_last ? -1 : term;
-    one->position = is_last ? 0 : position + 1;
-    one->completes = is_last ? term : -1;
-    one->just_met = is_last;
+    continuation->id = terms->ids[terms->begins[term] + position];
+    continuation->term = is_last ? -1 : term;
+    continuation->position = is_last ? 0 : position + 1;
+    continuation->completes = is_last ? term : -1;
+    continuation->just_met = is_last;
 }
 
 /* Whether a term may begin. Of equal terms, each an occurrence of its own, the first begins
@@ -105,8 +113,8 @@ static void forbid_continuing(const Terms *terms, int64_t panels, float *scores)
 }
 
 /* Inside a term, only the next token of the term may follow. */
-static Candidate *add_forced(const Terms *terms, const Progress *progress, Candidate from,
-                             const float *scores, float log_sum, Candidate *end)
+static Continuation *add_forced(const Terms *terms, const Progress *progress, Continuation from,
+                                const float *scores, float log_sum, Continuation *end)
 {
     *end = from;
     enter_term(terms, progress->term, progress->position, end);
@@ -116,8 +124,8 @@ static Candidate *add_forced(const Terms *terms, const Progress *progress, Candi
 }
 
 /* The first token of every term that may begin. */
-static Candidate *add_beginnings(const Terms *terms, const uint64_t *bits, Candidate from,
-                                 const float *scores, float log_sum, Candidate *end)
+static Continuation *add_beginnings(const Terms *terms, const uint64_t *bits, Continuation from,
+                                    const float *scores, float log_sum, Continuation *end)
 {
     for (int64_t term = 0; term < terms->count; term++) {
         if (!may_begin(terms, bits, term))
@@ -133,9 +141,9 @@ static Candidate *add_beginnings(const Terms *terms, const uint64_t *bits, Candi
 }
 
 /* The best tokens under the other constraints. Scores are changed. */
-static Candidate *add_free(const Searches *searches, int64_t slot, const Progress *progress,
-                           Candidate from, int64_t length, float *scores, float log_sum,
-                           Candidate *end)
+static Continuation *add_free(const Searches *searches, int64_t slot, const Progress *progress,
+                              Continuation from, int64_t length, float *scores, float log_sum,
+                              Continuation *end)
 {
     const Constraints *const constraints = searches->constraints[slot];
     const int64_t panels = searches->panels, count = 2 * searches->width;
@@ -157,80 +165,86 @@ static Candidate *add_free(const Searches *searches, int64_t slot, const Progres
     return end;
 }
 
-static int by_score(const void *one, const void *other)
+static int by_score(const void *first, const void *second)
 {
-    const Candidate *const a = one, *const b = other;
+    const Continuation *const a = first, *const b = second;
     if (a->score != b->score)
         return a->score > b->score ? -1 : 1;
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static int by_turn(const void *one, const void *other)
+static int by_turn(const void *first, const void *second)
 {
-    const Candidate *const a = one, *const b = other;
+    const Continuation *const a = first, *const b = second;
     if (a->turn != b->turn)
         return a->turn < b->turn ? -1 : 1;
     return a->bank > b->bank ? -1 : a->bank < b->bank;
 }
 
-static int has_met(const State *state, const Candidate *one, int64_t term)
+static int has_met(const State *state, const Continuation *continuation, int64_t term)
 {
-    return one->completes == term || is_met(state->bits + one->parent * state->words, term);
+    return continuation->completes == term ||
+           is_met(state->bits + continuation->parent * state->words, term);
 }
 
-/* Whether two candidates have the same tokens and the same terms. */
-static int is_same(const State *state, int64_t terms, const Candidate *one, const Candidate *other)
+/* Whether two continuations have the same tokens and the same terms. */
+static int is_same(const State *state, int64_t terms, const Continuation *continuation,
+                   const Continuation *other)
 {
-    if (one->id != other->id || one->term != other->term || one->position != other->position ||
-        state->progress[one->parent].same != state->progress[other->parent].same)
+    if (continuation->id != other->id || continuation->term != other->term ||
+        continuation->position != other->position ||
+        state->progress[continuation->parent].same != state->progress[other->parent].same)
         return 0;
     for (int64_t term = 0; term < terms; term++)
-        if (has_met(state, one, term) != has_met(state, other, term))
+        if (has_met(state, continuation, term) != has_met(state, other, term))
             return 0;
     return 1;
 }
 
-/* Keep the best of equal candidates. They occur because the same tokens may be a term, or free
- * tokens. A word may continue after the kept one if it may after any of them. Returns how many are
+/* Keep the best of equal continuations. They occur because the same tokens may be a term, or free
+ * tokens. A word may continue after the kept continuation if it may after any of them. Returns how many are
  * left. */
 static int64_t merge(const State *state, int64_t terms, int64_t count)
 {
     int64_t left = 0;
     for (int64_t i = 0; i < count; i++) {
-        const Candidate *const one = state->list + i;
+        const Continuation *const continuation = state->list + i;
         int64_t known = 0;
-        while (known < left && !is_same(state, terms, state->list + known, one))
+        while (known < left && !is_same(state, terms, state->list + known, continuation))
             known++;
         if (known < left)
-            state->list[known].just_met &= one->just_met;
+            state->list[known].just_met &= continuation->just_met;
         else
-            state->list[left++] = *one;
+            state->list[left++] = *continuation;
     }
     return left;
 }
 
 /* The continuations of a slot's live hypotheses, best first. */
-Candidate *find_term_candidates(const Searches *searches, int64_t slot, float *scores, int64_t *count)
+Continuation *find_term_continuations(const Searches *searches, int64_t slot, float *scores,
+                                      int64_t *count)
 {
+    ASSERT_INDEX(slot, searches->slots);
     const Constraints *const constraints = searches->constraints[slot];
     const Terms *const terms = constraints->terms;
     const State state = state_of(searches, terms);
+    assert(terms->vocab_size <= searches->panels * PANEL);
     const int64_t width = searches->width, panels = searches->panels;
-    Candidate *end = state.list;
+    Continuation *end = state.list;
     if (searches->lengths[slot] == 0)
         state.progress[0].term = -1; /* the memory begins as zeros */
-    for (int64_t place = 0; place < searches->live[slot]; place++) {
-        const Progress *const progress = state.progress + place;
-        const uint64_t *const bits = state.bits + place * state.words;
-        const int64_t row = slot * width + searches->rows[slot * width + place];
+    for (int64_t index = 0; index < searches->live[slot]; index++) {
+        const Progress *const progress = state.progress + index;
+        const uint64_t *const bits = state.bits + index * state.words;
+        const int64_t row = slot * width + searches->rows[slot * width + index];
         float *const of_row = scores + row * panels * (PANEL + 1);
-        const int64_t length = read_history(searches, slot, place);
-        Candidate from = {.score = searches->scores[slot * width + place],
-                          .forced = progress->forced,
-                          .parent = place,
-                          .order = place * (2 * width + terms->count),
-                          .term = -1,
-                          .completes = -1};
+        const int64_t length = read_history(searches, slot, index);
+        Continuation from = {.score = searches->scores[slot * width + index],
+                             .forced = progress->forced,
+                             .parent = index,
+                             .order = index * (2 * width + terms->count),
+                             .term = -1,
+                             .completes = -1};
         const float log_sum = log_sum_of_row(searches, of_row);
         if (progress->term >= 0) {
             end = add_forced(terms, progress, from, of_row, log_sum, end);
@@ -247,20 +261,23 @@ Candidate *find_term_candidates(const Searches *searches, int64_t slot, float *s
     qsort(state.list, *count, sizeof *state.list, by_score);
     *count = merge(&state, terms->count, *count);
     for (int64_t i = 0; i < *count; i++) {
-        Candidate *const one = state.list + i;
-        one->bank = state.progress[one->parent].met + (one->completes >= 0) + (one->term >= 0);
+        Continuation *const continuation = state.list + i;
+        continuation->bank = state.progress[continuation->parent].met +
+                             (continuation->completes >= 0) + (continuation->term >= 0);
     }
     return state.list;
 }
 
-/* Move the candidates that stay in the beam to the front, best first. Returns how many. */
-int64_t choose_term_candidates(const Searches *searches, int64_t slot, Candidate *list, int64_t count)
+/* Move the continuations that stay in the beam to the front, best first. Returns how many. */
+int64_t choose_term_continuations(const Searches *searches, int64_t slot, Continuation *list,
+                                  int64_t count)
 {
     const State state = state_of(searches, searches->constraints[slot]->terms);
     int64_t going_on = 0;
     memset(state.turns, 0, (searches->constraints[slot]->terms->count + 1) * sizeof *state.turns);
     for (int64_t i = 0; i < count; i++)
         if (list[i].id != searches->end_id) {
+            ASSERT_INDEX(list[i].bank, searches->constraints[slot]->terms->count + 1);
             list[going_on] = list[i];
             list[going_on].turn = state.turns[list[i].bank]++;
             going_on++;
@@ -273,42 +290,42 @@ int64_t choose_term_candidates(const Searches *searches, int64_t slot, Candidate
     return chosen;
 }
 
-/* Make the chosen candidates the live hypotheses. */
-void follow_terms(const Searches *searches, int64_t slot, const Candidate *chosen, int64_t count)
+/* Make the chosen continuations the live hypotheses. */
+void follow_terms(const Searches *searches, int64_t slot, const Continuation *chosen, int64_t count)
 {
     const State state = state_of(searches, searches->constraints[slot]->terms);
     for (int64_t i = 0; i < count; i++) {
-        const Candidate *const one = chosen + i;
-        const Progress *const parent = state.progress + one->parent;
+        const Continuation *const continuation = chosen + i;
+        const Progress *const parent = state.progress + continuation->parent;
         uint64_t *const bits = state.next_bits + i * state.words;
-        memcpy(bits, state.bits + one->parent * state.words, state.words * sizeof *bits);
-        if (one->completes >= 0)
-            bits[one->completes / 64] |= 1ull << one->completes % 64;
+        memcpy(bits, state.bits + continuation->parent * state.words, state.words * sizeof *bits);
+        if (continuation->completes >= 0)
+            bits[continuation->completes / 64] |= 1ull << continuation->completes % 64;
         int32_t same = 0;
-        while (chosen[same].id != one->id ||
+        while (chosen[same].id != continuation->id ||
                state.progress[chosen[same].parent].same != parent->same)
             same++;
         state.next_progress[i] = (Progress){
-            .term = one->term,
-            .position = one->position,
-            .just_met = one->just_met,
-            .met = parent->met + (one->completes >= 0),
+            .term = continuation->term,
+            .position = continuation->position,
+            .just_met = continuation->just_met,
+            .met = parent->met + (continuation->completes >= 0),
             .same = same,
-            .forced = one->forced,
+            .forced = continuation->forced,
         };
     }
     memcpy(state.progress, state.next_progress, count * sizeof *state.progress);
     memcpy(state.bits, state.next_bits, count * state.words * sizeof *state.bits);
 }
 
-/* Number of terms that the live hypothesis at index `place` has completed. */
-int64_t terms_met(const Searches *searches, int64_t slot, int64_t place)
+/* Number of terms that the live hypothesis at `index` has completed. */
+int64_t terms_met(const Searches *searches, int64_t slot, int64_t index)
 {
-    return state_of(searches, searches->constraints[slot]->terms).progress[place].met;
+    return state_of(searches, searches->constraints[slot]->terms).progress[index].met;
 }
 
 /* Sum over its forced tokens. */
-float forced_score(const Searches *searches, int64_t slot, int64_t place)
+float forced_score(const Searches *searches, int64_t slot, int64_t index)
 {
-    return state_of(searches, searches->constraints[slot]->terms).progress[place].forced;
+    return state_of(searches, searches->constraints[slot]->terms).progress[index].forced;
 }

@@ -1,8 +1,12 @@
 /* The encoder, and one step of the decoder. */
 #include <string.h>
 
+#include "transformer.h"
+#include "attention.h"
+#include "best.h"
+#include "bounds.h"
 #include "clock.h"
-#include "kernels.h"
+#include "rows.h"
 #include "vec.h"
 
 enum { MOST_PARTS = 8 /* of a source's attention */ };
@@ -15,20 +19,20 @@ typedef struct {
 
 /* Scratch for a number of rows. */
 typedef struct {
-    float *x;       /* [N, E], the residual stream */
-    float *y;       /* [N, E] */
-    float *wide;    /* [N, max(3E, F)] */
-    float *weights; /* [MOST_PARTS, 2 (longest + BLOCK)] */
-    Codes codes;    /* [N, max(E, F)] */
-    Live *live;     /* [N] */
+    float *x;                    /* [N, E], the residual stream */
+    float *y;                    /* [N, E] */
+    float *wide;                 /* [N, max(3E, F)] */
+    float *weights;              /* [MOST_PARTS, 2 (longest + BLOCK)] */
+    Codes codes;                 /* [N, max(E, F)] */
+    Live *live;                  /* [N] */
     const uint64_t **shortlists; /* [N] */
-    int64_t *ticks; /* [SECTIONS] */
-    Helpers *helpers; /* or NULL */
+    int64_t *ticks;              /* [SECTIONS] */
+    Helpers *helpers;            /* or NULL */
 } Scratch;
 
 #define TIMED(section, call) COUNTED(scratch->ticks, section, call)
 
-static int64_t larger(int64_t one, int64_t other) { return one > other ? one : other; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t count_rows(const Rows *rows) { return rows->sentences * rows->width; }
 
@@ -39,17 +43,17 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
 {
     const int64_t e = model->sizes.model_size, f = model->sizes.feed_forward_size;
     int64_t used = 0;
-#define PLACE(pointer, bytes) (pointer) = (void *)(memory + used), used += round_up(bytes)
-    PLACE(scratch->x, 4 * rows * e);
-    PLACE(scratch->y, 4 * rows * e);
-    PLACE(scratch->wide, 4 * rows * larger(3 * e, f));
-    PLACE(scratch->weights, 8 * MOST_PARTS * (model->sizes.longest + BLOCK));
-    PLACE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
-    PLACE(scratch->codes.scales, 4 * rows);
-    PLACE(scratch->codes.starts, 4 * rows);
-    PLACE(scratch->live, (int64_t)sizeof(Live) * rows);
-    PLACE(scratch->shortlists, (int64_t)sizeof *scratch->shortlists * rows);
-#undef PLACE
+#define RESERVE(pointer, bytes) (pointer) = (void *)(memory + used), used += round_up(bytes)
+    RESERVE(scratch->x, 4 * rows * e);
+    RESERVE(scratch->y, 4 * rows * e);
+    RESERVE(scratch->wide, 4 * rows * larger(3 * e, f));
+    RESERVE(scratch->weights, 8 * MOST_PARTS * (model->sizes.longest + BLOCK));
+    RESERVE(scratch->codes.codes, rows * larger(e, f) * CODE_BYTES);
+    RESERVE(scratch->codes.scales, 4 * rows);
+    RESERVE(scratch->codes.starts, 4 * rows);
+    RESERVE(scratch->live, (int64_t)sizeof(Live) * rows);
+    RESERVE(scratch->shortlists, (int64_t)sizeof *scratch->shortlists * rows);
+#undef RESERVE
     return used;
 }
 
@@ -57,6 +61,7 @@ static int64_t lay_out(const Model *model, int64_t rows, char *memory, Scratch *
 int64_t dragoman_scratch_bytes(const Model *model, int64_t rows)
 {
     Scratch scratch;
+    assert(rows >= 0);
     return lay_out(model, rows, 0, &scratch);
 }
 
@@ -93,8 +98,8 @@ static void end_sublayer(const Model *model, Norm norm, const Product *product, 
         TIMED(NORMS, normalise_rows(scratch->x, norm, rows, model->sizes.model_size, scratch->x));
 }
 
-static void feed_forward(const Model *model, Norm norm, const Product *inner,
-                         const Product *outer, int64_t rows, Scratch *scratch)
+static void feed_forward(const Model *model, Norm norm, const Product *inner, const Product *outer,
+                         int64_t rows, Scratch *scratch)
 {
     const int64_t f = model->sizes.feed_forward_size;
     begin_sublayer(model, norm, rows, scratch);
@@ -119,6 +124,7 @@ static void final_norm(const Model *model, Norm norm, int64_t rows, Scratch *scr
 /* Bytes of a row's keys or values with a capacity of `room` tokens. */
 int64_t heads_bytes(const Model *model, int64_t room)
 {
+    ASSERT_MULTIPLE(room, BLOCK);
     return model->sizes.heads * (room / BLOCK) * block_bytes(model->sizes.head_size);
 }
 
@@ -126,6 +132,7 @@ int64_t heads_bytes(const Model *model, int64_t room)
 static void store_heads(const Model *model, const float *key, const float *value, uint8_t *keys,
                         uint8_t *values, int64_t room, int64_t position)
 {
+    ASSERT_INDEX(position, room);
     const int64_t d = model->sizes.head_size, size = room / BLOCK * block_bytes(d);
     for (int64_t head = 0; head < model->sizes.heads; head++) {
         store_key(key + head * d, d, keys + head * size, position);
@@ -152,7 +159,8 @@ static void attend_part(const void *argument, int64_t part)
     const int64_t end = sources->tokens * (part + 1) / all->parts;
     const float *const parts = all->scratch->wide;
     float *const weights = all->scratch->weights + part * 2 * (sizes->longest + BLOCK);
-    for (int64_t sentence = 0, first = 0; sentence < sources->sentences && first < end; sentence++) {
+    for (int64_t sentence = 0, first = 0; sentence < sources->sentences && first < end;
+         sentence++) {
         const int64_t length = sources->lengths[sentence], next = first + length;
         const int64_t from = larger(first, begin), to = next < end ? next : end;
         const float *const keys = parts + first * 3 * e + e, *const values = keys + e;
@@ -171,7 +179,7 @@ static void encoder_layer(const Model *model, const EncoderLayer *layer, const S
     const SourceAttention attention = {model, sources, scratch, scratch->helpers ? MOST_PARTS : 1};
     begin_sublayer(model, layer->attention_norm, tokens, scratch);
     project(scratch, &layer->query_key_value, tokens, STORE, scratch->wide);
-    share(scratch->helpers, attention.parts, attend_part, &attention);
+    run_parts(scratch->helpers, attention.parts, attend_part, &attention);
     quantise(scratch->y, tokens, model->sizes.model_size, &scratch->codes);
     end_sublayer(model, layer->attention_norm, &layer->attention_output, tokens, scratch);
     feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, tokens, scratch);
@@ -186,23 +194,42 @@ static void project_source(const Model *model, const Sources *sources, int64_t l
     project(scratch, &model->decoder[layer].cross_key_value, sources->tokens, STORE, scratch->wide);
     for (int64_t sentence = 0; sentence < sources->sentences; sentence++) {
         const int64_t offset = (sources->first + sentence) * size;
-        for (int64_t place = 0; place < sources->lengths[sentence]; place++, key += 2 * e)
+        for (int64_t position = 0; position < sources->lengths[sentence]; position++, key += 2 * e)
             store_heads(model, key, key + e, sources->cross[2 * layer] + offset,
-                        sources->cross[2 * layer + 1] + offset, sources->room, place);
+                        sources->cross[2 * layer + 1] + offset, sources->room, position);
     }
 }
+
+#ifndef NDEBUG
+static void check_sources(const Model *model, const Sources *sources)
+{
+    int64_t tokens = 0;
+    ASSERT_MULTIPLE(sources->room, BLOCK);
+    assert(sources->sentences > 0 && sources->first >= 0);
+    for (int64_t sentence = 0; sentence < sources->sentences; sentence++) {
+        const int64_t length = sources->lengths[sentence];
+        assert(length > 0 && length <= sources->room && length <= model->sizes.longest);
+        tokens += length;
+    }
+    assert(tokens == sources->tokens);
+    for (int64_t token = 0; token < tokens; token++)
+        ASSERT_INDEX(sources->ids[token], model->sizes.src_ids);
+}
+#endif
 
 /* Encode sentences, and project the results into the keys and values of every cross-attention.
  * `helpers` may be NULL; the results do not depend on them. */
 void dragoman_encode(const Model *model, const Sources *sources, char *memory, Helpers *helpers)
 {
+    CHECK(check_sources(model, sources));
     const int64_t e = model->sizes.model_size;
     int64_t ticks[SECTIONS] = {0};
-    Scratch laid_out = {.ticks = ticks, .helpers = take_helpers(helpers)}, *const scratch = &laid_out;
+    Scratch laid_out = {.ticks = ticks, .helpers = take_helpers(helpers)};
+    Scratch *const scratch = &laid_out;
     lay_out(model, sources->tokens, memory, scratch);
     for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
-        for (int64_t place = 0; place < sources->lengths[sentence]; place++, token++)
-            embed(model, model->src_embedding + sources->ids[token] * e, place,
+        for (int64_t position = 0; position < sources->lengths[sentence]; position++, token++)
+            embed(model, model->src_embedding + sources->ids[token] * e, position,
                   scratch->x + token * e);
     for (int64_t i = 0; i < model->sizes.encoder_layers; i++)
         encoder_layer(model, model->encoder + i, sources, scratch);
@@ -217,7 +244,7 @@ typedef struct {
     int64_t src_room, room;     /* S, C */
     const int64_t *src_lengths; /* [B] */
     const uint8_t *aligning;    /* [decoder layers, H] */
-    float share;                /* 1 / number of alignment heads */
+    float factor;               /* 1 / number of alignment heads */
 } Caches;
 
 /* Attention of one row's heads [H, D] over its keys and values. Adds the weights of the heads in
@@ -248,8 +275,8 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
                                  values + live->row * size, caches->room, live->position));
         TIMED(ATTENTION,
               attend_heads(model, parts, keys + live->row * size, values + live->row * size,
-                           caches->room, live->position + 1, scratch->weights,
-                           scratch->y + i * e, NULL, (Attended){NULL, 0.0f}));
+                           caches->room, live->position + 1, scratch->weights, scratch->y + i * e,
+                           NULL, (Attended){NULL, 0.0f}));
     }
     TIMED(QUANTISING, quantise(scratch->y, count, e, &scratch->codes));
     end_sublayer(model, layer->self_norm, &layer->self_output, count, scratch);
@@ -265,17 +292,16 @@ static void cross_attention(const Model *model, const DecoderLayer *layer, const
     for (int64_t i = 0; i < count; i++) {
         const Live *const live = scratch->live + i;
         const int64_t begin = live->sentence * size;
-        TIMED(ATTENTION,
-              attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
-                           caches->src_room, caches->src_lengths[live->sentence],
-                           scratch->weights, scratch->y + i * e, aligning,
-                           (Attended){live->alignment, caches->share}));
+        TIMED(ATTENTION, attend_heads(model, scratch->wide + i * e, keys + begin, values + begin,
+                                      caches->src_room, caches->src_lengths[live->sentence],
+                                      scratch->weights, scratch->y + i * e, aligning,
+                                      (Attended){live->alignment, caches->factor}));
     }
     TIMED(QUANTISING, quantise(scratch->y, count, e, &scratch->codes));
     end_sublayer(model, layer->cross_norm, &layer->cross_output, count, scratch);
 }
 
-static float share_of_heads(const Model *model, const uint8_t *aligning)
+static float factor_of_heads(const Model *model, const uint8_t *aligning)
 {
     int64_t heads = 0;
     for (int64_t i = 0; i < model->sizes.decoder_layers * model->sizes.heads; i++)
@@ -341,15 +367,33 @@ static void multiply_logits(const Model *model, const Rows *rows, int64_t count,
         project(scratch, &model->logits, count, RANK, scores);
 }
 
+#ifndef NDEBUG
+static void check_rows(const Model *model, const Rows *rows)
+{
+    ASSERT_MULTIPLE(rows->src_room, BLOCK);
+    ASSERT_MULTIPLE(rows->room, BLOCK);
+    assert(rows->sentences > 0 && rows->width > 0);
+    for (int64_t row = 0; row < count_rows(rows); row++) {
+        ASSERT_INDEX(rows->src_lengths[row / rows->width] - 1, rows->src_room);
+        if (rows->ids[row] < 0)
+            continue;
+        ASSERT_INDEX(rows->ids[row], model->sizes.vocab_size);
+        ASSERT_INDEX(rows->positions[row], rows->room);
+    }
+}
+#endif
+
 /* One step: scores [R, V padded] of every token; each row is followed by the largest of each
  * panel. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores,
                    Helpers *helpers)
 {
     const int64_t e = model->sizes.model_size;
-    Scratch laid_out = {.ticks = rows->ticks, .helpers = helpers}, *const scratch = &laid_out;
+    CHECK(check_rows(model, rows));
+    Scratch laid_out = {.ticks = rows->ticks, .helpers = helpers};
+    Scratch *const scratch = &laid_out;
     const Caches caches = {rows->src_room, rows->room, rows->src_lengths, rows->aligning,
-                           share_of_heads(model, rows->aligning)};
+                           factor_of_heads(model, rows->aligning)};
     lay_out(model, count_rows(rows), memory, scratch);
     const int64_t count = find_live(rows, scratch->live);
     for (int64_t i = 0; i < count; i++)
@@ -389,12 +433,32 @@ static void score_targets(const Model *model, const Pairs *pairs, Scratch *scrat
         const float *scores = pairs->scores;
         TIMED(LOGITS, multiply(NULL, &model->logits, codes, count, RANK, pairs->scores));
         for (int64_t i = begin; i < begin + count; i++, scores += outputs + panels)
-            TIMED(RANKING, pairs->log_probs[i] =
-                               scores[pairs->targets[i]] -
-                               log_sum_of_panels(scores, panels,
-                                                 largest_of(scores + outputs, panels)));
+            TIMED(RANKING,
+                  pairs->log_probs[i] =
+                      scores[pairs->targets[i]] -
+                      log_sum_of_panels(scores, panels, largest_of(scores + outputs, panels)));
     }
 }
+
+#ifndef NDEBUG
+static void check_pairs(const Model *model, const Pairs *pairs)
+{
+    int64_t steps = 0;
+    ASSERT_MULTIPLE(pairs->src_room, BLOCK);
+    ASSERT_MULTIPLE(pairs->room, BLOCK);
+    assert(pairs->pairs > 0);
+    for (int64_t pair = 0; pair < pairs->pairs; pair++) {
+        ASSERT_INDEX(pairs->src_lengths[pair] - 1, pairs->src_room);
+        ASSERT_INDEX(pairs->lengths[pair] - 1, pairs->room);
+        steps += pairs->lengths[pair];
+    }
+    assert(steps == pairs->steps);
+    for (int64_t step = 0; step < steps; step++) {
+        ASSERT_INDEX(pairs->ids[step], model->sizes.vocab_size);
+        ASSERT_INDEX(pairs->targets[step], model->sizes.vocab_size);
+    }
+}
+#endif
 
 /* Score given translations, all steps at once. The products and their order are those of
  * step-by-step decoding, so the results are the same. */
@@ -402,9 +466,11 @@ void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
 {
     const int64_t e = model->sizes.model_size, count = pairs->steps;
     uint8_t *const past[2] = {pairs->keys, pairs->values};
-    Scratch laid_out = {.ticks = pairs->ticks}, *const scratch = &laid_out;
+    CHECK(check_pairs(model, pairs));
+    Scratch laid_out = {.ticks = pairs->ticks};
+    Scratch *const scratch = &laid_out;
     const Caches caches = {pairs->src_room, pairs->room, pairs->src_lengths, pairs->aligning,
-                           share_of_heads(model, pairs->aligning)};
+                           factor_of_heads(model, pairs->aligning)};
     lay_out(model, count, memory, scratch);
     find_steps(pairs, scratch->live);
     for (int64_t i = 0; i < count; i++)
@@ -414,18 +480,4 @@ void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
         decoder_layer(model, i, &caches, past, pairs->cross + 2 * i, count, scratch);
     final_norm(model, model->decoder_norm, count, scratch);
     score_targets(model, pairs, scratch);
-}
-
-/* The clock of the sections' ticks. */
-int64_t dragoman_clock(void) { return read_clock(); }
-
-/* Sizes and constants that library.py compares, to find a library compiled from other sources. */
-void dragoman_agreement(int64_t *numbers)
-{
-    const int64_t ours[] = {sizeof(Sizes), sizeof(Product), sizeof(Sources), sizeof(Rows),
-                            sizeof(Searches), sizeof(Found), sizeof(Token), sizeof(Finished),
-                            sizeof(Constraints), sizeof(Suppressed), sizeof(Terms),
-                            sizeof(Pairs), PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK,
-                            SCORED_TOGETHER, SECTIONS};
-    memcpy(numbers, ours, sizeof ours);
 }

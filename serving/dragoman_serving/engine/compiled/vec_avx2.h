@@ -11,7 +11,7 @@ typedef struct {
 /* Apply an instruction to both halves. */
 #define EACH1(name, v) ((Vec){name((v).low), name((v).high)})
 #define EACH2(name, a, b) ((Vec){name((a).low, (b).low), name((a).high, (b).high)})
-#define EACH3(name, a, b, c)                                                                     \
+#define EACH3(name, a, b, c) \
     ((Vec){name((a).low, (b).low, (c).low), name((a).high, (b).high, (c).high)})
 
 INLINE Vec v_load(const float *from)
@@ -49,9 +49,9 @@ INLINE Vec v_round(Vec v)
 
 INLINE Vec v_power_of_two(Vec n)
 {
-#define POWER(half)                                                                              \
-    _mm256_castsi256_ps(_mm256_slli_epi32(                                                       \
-        _mm256_add_epi32(_mm256_cvtps_epi32(half), _mm256_set1_epi32(127)), 23))
+#define POWER(half) \
+    _mm256_castsi256_ps( \
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(half), _mm256_set1_epi32(127)), 23))
     return EACH1(POWER, n);
 #undef POWER
 }
@@ -119,8 +119,9 @@ INLINE __m256 sum_eight(const Vec *v)
     const __m256 first_high = sum_four(v[0].high, v[1].high, v[2].high, v[3].high);
     const __m256 last_low = sum_four(v[4].low, v[5].low, v[6].low, v[7].low);
     const __m256 last_high = sum_four(v[4].high, v[5].high, v[6].high, v[7].high);
-#define PAIRS(one, other)                                                                        \
-    _mm256_add_ps(_mm256_permute2f128_ps(one, other, 0x20), _mm256_permute2f128_ps(one, other, 0x31))
+#define PAIRS(one, other) \
+    _mm256_add_ps(_mm256_permute2f128_ps(one, other, 0x20), \
+                  _mm256_permute2f128_ps(one, other, 0x31))
     return _mm256_add_ps(PAIRS(first_low, last_low), PAIRS(first_high, last_high));
 #undef PAIRS
 }
@@ -167,17 +168,13 @@ INLINE Weights q_load_weights(const int8_t *from)
 INLINE Sums q_start(const int32_t *from, int32_t factor, int32_t number)
 {
     const __m256i factors = _mm256_set1_epi32(factor), numbers = _mm256_set1_epi32(number);
-#define START(half)                                                                              \
-    _mm256_add_epi32(                                                                            \
-        _mm256_mullo_epi32(_mm256_loadu_si256((const void *)(half)), factors), numbers)
+#define START(half) \
+    _mm256_add_epi32(_mm256_mullo_epi32(_mm256_loadu_si256((const void *)(half)), factors), numbers)
     return (Sums){START(from), START(from + 8)};
 #undef START
 }
 
-INLINE Sums q_zero(void)
-{
-    return (Sums){_mm256_setzero_si256(), _mm256_setzero_si256()};
-}
+INLINE Sums q_zero(void) { return (Sums){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 
 INLINE Sums q_add(Sums a, Sums b)
 {
@@ -205,10 +202,7 @@ INLINE __m128i round_codes(Vec v, int32_t zero)
     return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-INLINE void v_store_bytes(int8_t *to, Vec v)
-{
-    _mm_storeu_si128((void *)to, round_codes(v, 0));
-}
+INLINE void v_store_bytes(int8_t *to, Vec v) { _mm_storeu_si128((void *)to, round_codes(v, 0)); }
 
 #ifdef __AVXVNNI__
 
@@ -272,8 +266,7 @@ INLINE __m256i add_half(__m256i sums, Four four, __m256i weights)
 
 INLINE Sums q_add_products(Sums sums, Four codes, Weights weights)
 {
-    return (Sums){add_half(sums.low, codes, weights.low),
-                  add_half(sums.high, codes, weights.high)};
+    return (Sums){add_half(sums.low, codes, weights.low), add_half(sums.high, codes, weights.high)};
 }
 
 #endif

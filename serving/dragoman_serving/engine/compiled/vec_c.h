@@ -13,9 +13,9 @@ typedef struct {
     Floats part[4];
 } Vec;
 
-#define EACH(expression)                                                                         \
-    Vec result;                                                                                  \
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) result.part[i] = expression;             \
+#define EACH(expression) \
+    Vec result; \
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) result.part[i] = expression; \
     return result
 
 INLINE Vec v_load(const float *from)

@@ -10,10 +10,10 @@ typedef struct {
     float32x4_t part[4];
 } Vec;
 
-#define EACH(expression)                                                                         \
-    Vec result;                                                                                  \
-    for (int i = 0; i < 4; i++)                                                                  \
-        result.part[i] = (expression);                                                           \
+#define EACH(expression) \
+    Vec result; \
+    for (int i = 0; i < 4; i++) \
+        result.part[i] = (expression); \
     return result
 
 INLINE Vec v_load(const float *from) { EACH(vld1q_f32(from + 4 * i)); }
@@ -88,14 +88,14 @@ INLINE float32x4_t sum_parts(float32x4_t a, float32x4_t b, float32x4_t c, float3
 
 INLINE Vec v_sum_each(Vec v[16])
 {
-    EACH(sum_parts(
-        sum_parts(v[4 * i].part[0], v[4 * i].part[1], v[4 * i].part[2], v[4 * i].part[3]),
-        sum_parts(v[4 * i + 1].part[0], v[4 * i + 1].part[1], v[4 * i + 1].part[2],
-                  v[4 * i + 1].part[3]),
-        sum_parts(v[4 * i + 2].part[0], v[4 * i + 2].part[1], v[4 * i + 2].part[2],
-                  v[4 * i + 2].part[3]),
-        sum_parts(v[4 * i + 3].part[0], v[4 * i + 3].part[1], v[4 * i + 3].part[2],
-                  v[4 * i + 3].part[3])));
+    EACH(
+        sum_parts(sum_parts(v[4 * i].part[0], v[4 * i].part[1], v[4 * i].part[2], v[4 * i].part[3]),
+                  sum_parts(v[4 * i + 1].part[0], v[4 * i + 1].part[1], v[4 * i + 1].part[2],
+                            v[4 * i + 1].part[3]),
+                  sum_parts(v[4 * i + 2].part[0], v[4 * i + 2].part[1], v[4 * i + 2].part[2],
+                            v[4 * i + 2].part[3]),
+                  sum_parts(v[4 * i + 3].part[0], v[4 * i + 3].part[1], v[4 * i + 3].part[2],
+                            v[4 * i + 3].part[3])));
 }
 
 INLINE float v_sum(Vec v)
@@ -105,8 +105,7 @@ INLINE float v_sum(Vec v)
 
 INLINE float v_largest(Vec v)
 {
-    return vmaxvq_f32(
-        vmaxq_f32(vmaxq_f32(v.part[0], v.part[1]), vmaxq_f32(v.part[2], v.part[3])));
+    return vmaxvq_f32(vmaxq_f32(vmaxq_f32(v.part[0], v.part[1]), vmaxq_f32(v.part[2], v.part[3])));
 }
 
 /* 8-bit products of signed codes. */

@@ -1,4 +1,4 @@
-"""Triton around the relay's C code: `triton.c` beside this, driven from Python."""
+"""Triton around the relay's C code: `tests/relay/imitation.c`, driven from Python."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from tests.conftest import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "serving" / "dragoman_serving" / "relay").glob("*.c"))
 INCLUDE = f"-I{SOURCES[0].parent}"
+_IMITATION = REPOSITORY / "tests/relay/imitation.c"
+HEADERS = [SOURCES[0].with_name("triton.h"), _IMITATION.with_suffix(".h")]
 FINAL = 1
 _WAIT_S = 60
 _KINDS: tuple[type, ...] = (str, int, bool, float)
@@ -24,7 +26,7 @@ _KINDS: tuple[type, ...] = (str, int, bool, float)
 
 
 class Tensor(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -33,28 +35,31 @@ class Tensor(ctypes.Structure):
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("bytes", ctypes.c_uint64),
         ("data", ctypes.c_void_p),
+        ("memory", ctypes.c_int),
     )
 
 
 class Parameter(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (("name", ctypes.c_char_p), ("type", ctypes.c_int), ("value", ctypes.c_void_p))
 
 
 class Error(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (("code", ctypes.c_int), ("message", ctypes.c_char_p))
 
 
 class Model(ctypes.Structure):
-    """See `triton.c`."""
+    """See `tests/relay/imitation.h`."""
 
     _fields_ = (("state", ctypes.c_void_p), ("config", ctypes.c_char_p))
 
 
 class _Request(ctypes.Structure):
+    """See `tests/relay/imitation.h`."""
+
     _fields_ = (
         ("timeout_us", ctypes.c_uint64),
         ("parameter_count", ctypes.c_uint32),
@@ -65,11 +70,20 @@ class _Request(ctypes.Structure):
         ("outputs", ctypes.POINTER(ctypes.c_char_p)),
         ("trace", ctypes.c_char_p),
         ("id", ctypes.c_char_p),
+        ("lacks_tracing", ctypes.c_bool),
         ("cancelled", ctypes.c_bool),
         ("released", ctypes.c_int),
     )
 
 
+STRUCTURES: dict[str, type[ctypes.Structure]] = {
+    "Tensor": Tensor,
+    "Parameter": Parameter,
+    "TRITONSERVER_Error": Error,
+    "TRITONBACKEND_Model": Model,
+    "TRITONBACKEND_Request": _Request,
+}
+"""By the names of their types in C."""
 _ErrorPointer = ctypes.POINTER(Error)
 _OnResponse = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_uint32, _ErrorPointer, ctypes.c_uint32, ctypes.POINTER(Tensor)
@@ -224,8 +238,7 @@ def compile_library(path: Path) -> None:
     """Compile the relay with the imitation around it."""
     flags = ["-std=gnu11", "-shared", "-fPIC", INCLUDE, "-Wl,-Bsymbolic", "-pthread"]
     flags.append("-Wl,--wrap=realloc")
-    imitation = Path(__file__).with_name("triton.c"), REPOSITORY / "tests/relay/triton_constants.c"
-    subprocess.run(["cc", *flags, *imitation, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
+    subprocess.run(["cc", *flags, _IMITATION, *SOURCES, "-o", path], check=True, timeout=_WAIT_S)
 
 
 def _read(tensor: Tensor) -> frames.Tensor:

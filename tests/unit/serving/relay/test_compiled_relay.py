@@ -30,10 +30,13 @@ from dragoman_serving.service.frames import (
 )
 from dragoman_serving.service.frames import Request as Frame
 
+from tests.layouts import compiled_layouts, layout_of
 from tests.unit.serving.relay.imitated_triton import (
     FINAL,
+    HEADERS,
     INCLUDE,
     SOURCES,
+    STRUCTURES,
     Request,
     Triton,
     compile_library,
@@ -64,6 +67,10 @@ TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const ch
 {
     puts(message);
     return (TRITONSERVER_Error *)1;
+}
+char *__wrap_strdup(const char *text)
+{
+    return (void)text, NULL;
 }
 int main(void)
 {
@@ -418,12 +425,20 @@ def test_finalizing_cancels_requests_in_flight(triton: Triton, engine: Engine) -
     assert request.failure() == GONE
 
 
-def test_a_socket_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+def test_structures_of_the_imitation_are_those_of_its_header(tmp_path: Path) -> None:
+    in_c = compiled_layouts(STRUCTURES, HEADERS, tmp_path)
+    assert {name: layout_of(structure) for name, structure in STRUCTURES.items()} == in_c
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [([], "no socket: Too many open files"), (["-Wl,--wrap=strdup"], "no memory")],
+)
+def test_what_a_model_lacks_is_named(flags: list[str], message: str, tmp_path: Path) -> None:
     source, program = tmp_path / "initializes.c", tmp_path / "initializes"
     source.write_text(INITIALIZES)
     # Functions that a failed start does not call stay unresolved.
-    flags = ["-std=gnu11", "-no-pie", INCLUDE]
-    flags.append("-Wl,--unresolved-symbols=ignore-all")
+    flags = ["-std=gnu11", "-no-pie", INCLUDE, "-Wl,--unresolved-symbols=ignore-all", *flags]
     subprocess.run(["cc", *flags, source, *SOURCES, "-lpthread", "-o", program], check=True)
     done = subprocess.run(
         [program],
@@ -433,4 +448,22 @@ def test_a_socket_that_cannot_be_created_is_named(tmp_path: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 0
-    assert done.stdout == "no socket: Too many open files\n"
+    assert done.stdout == f"{message}\n"
+
+
+def test_closing_reads_the_slots_under_their_lock(tmp_path: Path) -> None:
+    """Otherwise, the thread sanitizer reports a data race."""
+    program = tmp_path / "closing"
+    sources = [Path(__file__).with_name("closing.c")]
+    sources += [source for source in SOURCES if source.stem in ("frames", "in_flight")]
+    flags = ["-std=gnu11", "-g", "-fsanitize=thread", INCLUDE, "-pthread"]
+    done = _run(["cc", *flags, *map(str, sources), "-o", str(program)])
+    if done.returncode and "tsan" in done.stderr:
+        pytest.skip("no thread sanitizer")
+    assert done.returncode == 0, done.stderr
+    done = _run([str(program)])
+    assert done.returncode == 0, done.stderr
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)

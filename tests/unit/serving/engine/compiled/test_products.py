@@ -12,7 +12,7 @@ from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.library import Number, Pointer, Product
 
 STORE = 0
-"""Values of `Finish` in `kernels.h`."""
+"""Values of `Finish` in `products.h`."""
 INPUTS, OUTPUTS = 512, 192
 ROWS = range(1, 14)
 """More rows than the largest tile has."""
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class Codes(ctypes.Structure):
-    """See `kernels.h`."""
+    """See `products.h`."""
 
     _fields_ = (
         ("codes", Pointer),

@@ -1,5 +1,5 @@
-/* Triton's backend API for one test process; Python can read requests and responses. */
-#include "triton.h"
+/* See imitation.h. */
+#include "imitation.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -8,38 +8,6 @@
 
 enum { MOST_OUTPUTS = 8 };
 
-typedef struct {
-    const char *name;
-    int type;
-    uint32_t dims;
-    const int64_t *shape;
-    uint64_t bytes;
-    const void *data;
-} Tensor;
-typedef struct {
-    const char *name;
-    int type;
-    const void *value;
-} Parameter;
-struct TRITONSERVER_Error {
-    int code;
-    char *message;
-};
-struct TRITONBACKEND_Model {
-    void *state;
-    const char *config;
-};
-struct TRITONBACKEND_Request {
-    uint64_t timeout_us;
-    uint32_t parameter_count, input_count, output_count;
-    const Parameter *parameters;
-    Tensor *inputs;
-    const char **outputs;
-    const char *trace; /* its context; NULL: the request is not traced */
-    const char *id;
-    bool cancelled;
-    volatile int released;
-};
 struct TRITONBACKEND_Response {
     TRITONBACKEND_Request *request;
     uint32_t count;
@@ -52,22 +20,18 @@ struct TRITONSERVER_MetricFamily {
 };
 struct TRITONSERVER_Metric {
     TRITONSERVER_MetricFamily *family;
-    char labels[128]; /* as Prometheus writes them */
+    char *labels; /* as Prometheus writes them */
 };
 
-/* Set by Python. */
-void (*on_response)(TRITONBACKEND_Request *request, uint32_t flags,
-                    const TRITONSERVER_Error *error, uint32_t count, const Tensor *outputs);
+void (*on_response)(TRITONBACKEND_Request *request, uint32_t flags, const TRITONSERVER_Error *error,
+                    uint32_t count, const Tensor *outputs);
+void (*on_release)(TRITONBACKEND_Request *request);
 void (*on_metric)(int kind, const char *name, const char *labels, double value);
 bool has_metrics = true;
+atomic_size_t families, unsent_responses;
+size_t largest_array;
 
-/* Number of existing metric families. */
-size_t families = 0;
-
-/* Largest size in bytes of an array that the relay has grown; read and reset by Python. */
-size_t largest_array = 0;
-
-void *__real_realloc(void *array, size_t bytes);
+__attribute__((weak)) void *__real_realloc(void *array, size_t bytes);
 
 /* The linker replaces realloc by this. */
 void *__wrap_realloc(void *array, size_t bytes)
@@ -77,10 +41,27 @@ void *__wrap_realloc(void *array, size_t bytes)
     return __real_realloc(array, bytes);
 }
 
+static void *allocate(size_t bytes)
+{
+    void *const memory = malloc(bytes > 0 ? bytes : 1);
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
+static char *copy_text(const char *text) { return strcpy(allocate(strlen(text) + 1), text); }
+
+/* Read every byte, so that a sanitizer detects a missing terminator. */
+static void read_to_end(const char *text)
+{
+    const volatile size_t length = strlen(text);
+    (void)length;
+}
+
 TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char *message)
 {
-    TRITONSERVER_Error *const error = malloc(sizeof *error);
-    *error = (TRITONSERVER_Error){code, strdup(message)};
+    TRITONSERVER_Error *const error = allocate(sizeof *error);
+    *error = (TRITONSERVER_Error){code, copy_text(message)};
     return error;
 }
 
@@ -107,7 +88,7 @@ TRITONSERVER_Parameter *TRITONSERVER_ParameterNew(const char *name, TRITONSERVER
                                                   const void *value)
 {
     const size_t bytes = strlen(name) + strlen(value) + 4;
-    char *const label = malloc(bytes);
+    char *const label = allocate(bytes);
     snprintf(label, bytes, "%s=\"%s\"", name, (const char *)value);
     return type == TRITONSERVER_PARAMETER_STRING ? (TRITONSERVER_Parameter *)label : NULL;
 }
@@ -116,11 +97,11 @@ TRITONSERVER_Error *TRITONSERVER_MetricFamilyNew(TRITONSERVER_MetricFamily **fam
                                                  TRITONSERVER_MetricKind kind, const char *name,
                                                  const char *description)
 {
-    (void)description;
     if (!has_metrics)
         return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "metrics are not enabled");
-    *family = malloc(sizeof **family);
-    **family = (TRITONSERVER_MetricFamily){kind, strdup(name), 0};
+    *family = allocate(sizeof **family);
+    **family = (TRITONSERVER_MetricFamily){kind, copy_text(name), 0};
+    read_to_end(description);
     families++;
     return NULL;
 }
@@ -138,9 +119,13 @@ TRITONSERVER_Error *TRITONSERVER_MetricNew(TRITONSERVER_Metric **metric,
                                            TRITONSERVER_MetricFamily *family,
                                            const TRITONSERVER_Parameter **labels, uint64_t number)
 {
-    *metric = malloc(sizeof **metric);
-    **metric = (TRITONSERVER_Metric){family, ""};
+    size_t bytes = 1;
+    for (uint64_t i = 0; i < number; i++)
+        bytes += strlen((const char *)labels[i]) + 1;
+    *metric = allocate(sizeof **metric);
+    **metric = (TRITONSERVER_Metric){family, allocate(bytes)};
     family->metrics++;
+    (*metric)->labels[0] = 0;
     for (uint64_t i = 0, at = 0; i < number; i++)
         at += sprintf((*metric)->labels + at, "%s%s", i > 0 ? "," : "", (const char *)labels[i]);
     return NULL;
@@ -149,6 +134,7 @@ TRITONSERVER_Error *TRITONSERVER_MetricNew(TRITONSERVER_Metric **metric,
 TRITONSERVER_Error *TRITONSERVER_MetricDelete(TRITONSERVER_Metric *metric)
 {
     metric->family->metrics--;
+    free(metric->labels);
     free(metric);
     return NULL;
 }
@@ -157,7 +143,8 @@ static TRITONSERVER_Error *write_metric(const TRITONSERVER_Metric *metric, int k
 {
     if (kind != metric->family->kind)
         return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INVALID_ARG, "another kind of metric");
-    on_metric(kind, metric->family->name, metric->labels, value);
+    if (on_metric != NULL)
+        on_metric(kind, metric->family->name, metric->labels, value);
     return NULL;
 }
 
@@ -222,6 +209,8 @@ TRITONSERVER_Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *request, cons
 TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *request,
                                                TRITONSERVER_InferenceTrace **trace)
 {
+    if (request->lacks_tracing)
+        return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNSUPPORTED, "tracing is not supported");
     *trace = request->trace != NULL ? (TRITONSERVER_InferenceTrace *)request : NULL;
     return NULL;
 }
@@ -229,7 +218,8 @@ TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *request,
 TRITONSERVER_Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *trace,
                                                        const char **context)
 {
-    *context = ((const TRITONBACKEND_Request *)trace)->trace;
+    const char *const text = ((const TRITONBACKEND_Request *)trace)->trace;
+    *context = *text != 0 ? text : NULL;
     return NULL;
 }
 
@@ -282,6 +272,8 @@ TRITONSERVER_Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *request,
 {
     (void)flags;
     request->released++;
+    if (on_release != NULL)
+        on_release(request);
     return NULL;
 }
 
@@ -292,13 +284,17 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
 {
     const Tensor *const tensor = (const Tensor *)input;
     *name = tensor->name;
-    if (type == NULL) /* only the name is requested */
-        return NULL;
-    *type = tensor->type;
-    *shape = tensor->shape;
-    *dims = tensor->dims;
-    *bytes = tensor->bytes;
-    *buffers = 2;
+    /* As in Triton, arguments that are not requested are null. */
+    if (type != NULL)
+        *type = tensor->type;
+    if (shape != NULL)
+        *shape = tensor->shape;
+    if (dims != NULL)
+        *dims = tensor->dims;
+    if (bytes != NULL)
+        *bytes = tensor->bytes;
+    if (buffers != NULL)
+        *buffers = 2;
     return NULL;
 }
 
@@ -311,7 +307,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32
     const uint64_t first = tensor->bytes / 2;
     *buffer = (const char *)tensor->data + (index == 0 ? 0 : first);
     *bytes = index == 0 ? first : tensor->bytes - first;
-    *memory = TRITONSERVER_MEMORY_CPU;
+    *memory = tensor->memory;
     *memory_id = 0;
     return NULL;
 }
@@ -319,8 +315,10 @@ TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32
 TRITONSERVER_Error *TRITONBACKEND_ResponseNew(TRITONBACKEND_Response **response,
                                               TRITONBACKEND_Request *request)
 {
-    *response = calloc(1, sizeof **response);
-    (*response)->request = request;
+    assert(request->released == 0); /* also detects freed memory */
+    *response = allocate(sizeof **response);
+    **response = (TRITONBACKEND_Response){.request = request};
+    unsent_responses++;
     return NULL;
 }
 
@@ -332,9 +330,9 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *respons
     if (response->count == MOST_OUTPUTS)
         return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "too many outputs");
     Tensor *const tensor = &response->outputs[response->count++];
-    int64_t *const copy = malloc((dims + 1) * sizeof *copy);
+    int64_t *const copy = allocate(dims * sizeof *copy);
     memcpy(copy, shape, dims * sizeof *copy);
-    *tensor = (Tensor){.name = strdup(name), .type = type, .dims = dims, .shape = copy};
+    *tensor = (Tensor){.name = copy_text(name), .type = type, .dims = dims, .shape = copy};
     *output = (TRITONBACKEND_Output *)tensor;
     return NULL;
 }
@@ -345,7 +343,7 @@ TRITONSERVER_Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, voi
 {
     Tensor *const tensor = (Tensor *)output;
     (void)memory, (void)memory_id;
-    *buffer = malloc(bytes + 1);
+    *buffer = allocate(bytes);
     tensor->data = *buffer;
     tensor->bytes = bytes;
     return NULL;
@@ -354,12 +352,86 @@ TRITONSERVER_Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, voi
 TRITONSERVER_Error *TRITONBACKEND_ResponseSend(TRITONBACKEND_Response *response, uint32_t flags,
                                                TRITONSERVER_Error *error)
 {
-    on_response(response->request, flags, error, response->count, response->outputs);
+    unsent_responses--;
+    if (on_response != NULL)
+        on_response(response->request, flags, error, response->count, response->outputs);
     for (uint32_t i = 0; i < response->count; i++) {
         free((void *)response->outputs[i].name);
         free((void *)response->outputs[i].shape);
         free((void *)response->outputs[i].data);
     }
     free(response);
+    return NULL;
+}
+
+/* Answers that no test changes. */
+
+void TRITONSERVER_ParameterDelete(TRITONSERVER_Parameter *parameter) { free(parameter); }
+
+TRITONSERVER_Error *TRITONBACKEND_ApiVersion(uint32_t *major, uint32_t *minor)
+{
+    *major = API_MAJOR;
+    *minor = API_MINOR;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelName(TRITONBACKEND_Model *model, const char **name)
+{
+    (void)model;
+    *name = "translate";
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *model,
+                                                  TRITONBACKEND_ArtifactType *type,
+                                                  const char **location)
+{
+    (void)model;
+    *type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
+    *location = "/models/translate";
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelVersion(TRITONBACKEND_Model *model, uint64_t *version)
+{
+    (void)model;
+    *version = 3;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
+    TRITONBACKEND_ModelInstance *instance, TRITONBACKEND_Request *request, bool success,
+    uint64_t exec_start_ns, uint64_t compute_start_ns, uint64_t compute_end_ns,
+    uint64_t exec_end_ns)
+{
+    (void)instance, (void)request, (void)success;
+    (void)exec_start_ns, (void)compute_start_ns, (void)compute_end_ns, (void)exec_end_ns;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
+    TRITONBACKEND_ModelInstance *instance, uint64_t batch_size, uint64_t exec_start_ns,
+    uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns)
+{
+    (void)instance, (void)batch_size;
+    (void)exec_start_ns, (void)compute_start_ns, (void)compute_end_ns, (void)exec_end_ns;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_MessageNewFromSerializedJson(TRITONSERVER_Message **message,
+                                                              const char *base, size_t bytes)
+{
+    (void)bytes;
+    *message = (TRITONSERVER_Message *)base;
+    return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *model,
+                                                 uint32_t config_version,
+                                                 TRITONSERVER_Message *config)
+{
+    (void)model;
+    (void)config_version;
+    (void)config;
     return NULL;
 }

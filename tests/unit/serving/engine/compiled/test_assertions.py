@@ -1,0 +1,92 @@
+"""The development build stops where a caller breaks what a kernel requires of sizes and indices."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from dragoman_serving.engine.compiled import library
+
+PREPARE = """
+import ctypes, sys
+from dragoman_serving.engine.compiled import library
+from dragoman_serving.engine.compiled.library import (
+    Constraints, Found, Number, Product, Rows, Searches, Sizes, Sources
+)
+c, of, N = ctypes.CDLL(sys.argv[1]), ctypes.byref, Number
+zeros = lambda count: (N * count)()
+sizes = dict(model_size=64, feed_forward_size=64, heads=2, head_size=32, encoder_layers=1,
+             decoder_layers=1, longest=16, vocab_size=100, src_ids=100)
+def model(**changed):
+    c.dragoman_model_bytes.restype = N
+    memory = ctypes.create_string_buffer(c.dragoman_model_bytes())
+    c.dragoman_find_weights(of(Sizes(**{**sizes, **changed})), memory)
+    return memory
+def sources(ids, lengths, **changed):
+    fields = dict(sentences=len(lengths), tokens=len(ids), room=16,
+                  ids=ctypes.addressof((N * len(ids))(*ids)),
+                  lengths=ctypes.addressof((N * len(lengths))(*lengths)))
+    c.dragoman_encode(model(), of(Sources(**{**fields, **changed})), None, None)
+def rows(token=1, position=0, src_length=1, **changed):
+    kept = [(N * 1)(value) for value in (token, position, src_length)]
+    ids, positions, lengths = map(ctypes.addressof, kept)
+    fields = dict(sentences=1, width=1, ids=ids, positions=positions, src_lengths=lengths,
+                  src_room=16, room=16)
+    c.dragoman_step(model(), of(Rows(**{**fields, **changed})), None, None, None)
+def searches(**fields):
+    return of(Searches(**{**dict(slots=2, width=1, branches=1, panels=1, capacity=4), **fields}))
+"""
+BROKEN = {
+    "best: no token": "c.dragoman_best(None, N(1), N(1), N(0), None, None)",
+    "best: too many tokens": "c.dragoman_best(None, N(1), N(99), N(1025), None, None)",
+    "lay out: longer than its panels": "c.dragoman_lay_out(None, N(65), N(1), None)",
+    "log-softmax: rows that overlap": "c.dragoman_log_softmax(None, N(1), N(63), N(64), None)",
+    "quantise: a part of a vector": "c.quantise(None, N(1), N(17), None)",
+    "key: before the first": "c.store_key(None, N(32), None, N(-1))",
+    "value: too long": "c.store_value(None, N(272), None, N(0))",
+    "product: a part of a panel": "c.multiply_listed(of(Product(inputs=16, outputs=63)))",
+    "model: too many layers": "model(decoder_layers=65)",
+    "model: heads of another size": "model(heads=3)",
+    "encode: an id beyond the vocabulary": "sources([1, 100], [2])",
+    "encode: a negative id": "sources([1, -1], [2])",
+    "encode: other lengths than tokens": "sources([1, 2, 3], [1, 1])",
+    "encode: a part of a block": "sources([1], [1], room=24)",
+    "encode: longer than its cache": "sources([1] * 17, [17])",
+    "step: an id beyond the vocabulary": "rows(token=100)",
+    "step: a position beyond the cache": "rows(position=16)",
+    "step: a source longer than its cache": "rows(src_length=17)",
+    "step: a part of a block": "rows(room=20)",
+    "terms: no term": "c.dragoman_terms_bytes(N(1), N(0))",
+    "leave: no such sentence": "c.dragoman_leave_search(searches(), N(2))",
+    "result: no such slot": "c.dragoman_result(searches(), N(-1), N(0), None, None, None, None)",
+    "advance: a part of a sentence": "c.dragoman_advance(searches(slots=3, branches=2))",
+    "helpers: fewer than none": "c.dragoman_start_helpers(zeros(100), N(-1))",
+}
+
+
+def run(name: str, statement: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PREPARE + statement, str(library._path(name))]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("name", library.usable_instruction_sets())
+def test_every_library_has_assertions(name: str) -> None:
+    done = run(name, BROKEN["best: no token"])
+    assert done.returncode == -signal.SIGABRT, "install with DRAGOMAN_DEVELOPMENT=1, as make does"
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_promise_stops_the_process(case: str) -> None:
+    name = library.choose_instruction_set()
+    assert name
+    done = run(name, BROKEN[case])
+    assert done.returncode == -signal.SIGABRT, done.stderr
+    assert "Assertion" in done.stderr
+
+
+def test_kept_promises_do_not() -> None:
+    name = library.choose_instruction_set()
+    assert name
+    assert run(name, "model(); c.dragoman_terms_bytes(N(1), N(1))").returncode == 0
