@@ -11,8 +11,8 @@ from typing import Any
 import dragoman_client
 import pytest
 from dragoman_client import InvalidRequest, ServerUnavailable
-from stand_ins import FakeTransport, translated
 
+from client.tests.stand_ins import FakeTransport, translated
 from dragoman.commands import translate
 from dragoman.kernel.errors import DragomanError, UsageError
 
