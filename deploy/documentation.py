@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Point links to files outside of docs/ at their pages; name those that have none."""
     source = _FILES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     if source in _HISTORY:

@@ -77,9 +77,7 @@ def test_a_folder_is_translated_once(batch: Any, tmp_path: Path, server: FakeSer
     assert [request.model for request in server.requests[asked:]] == ["info"]
 
 
-def test_shards_and_a_last_run_translate_every_chunk_once(
-    batch: Any, tmp_path: Path, server: FakeServer
-) -> None:
+def test_shards_and_a_last_run_translate_every_chunk_once(batch: Any, tmp_path: Path) -> None:
     words = ("--input", str(tmp_path / "in/a.txt"))
     rows = []
     for shard in ("1/3", "3/3"):

@@ -48,7 +48,7 @@ class Context:
     def peer(self) -> str:
         return "ipv4:127.0.0.1:4321"
 
-    async def abort(self, code: grpc.StatusCode, *rest: Any) -> None:
+    async def abort(self, code: grpc.StatusCode, *_rest: Any) -> None:
         raise Ended(code)
 
 
@@ -65,7 +65,7 @@ def app() -> Iterator[Application]:
 
 
 def service_of(app: Application, spans: RequestSpans | None = None) -> RivaService:
-    return RivaService(app.gateway, lambda *observed: None, spans)
+    return RivaService(app.gateway, lambda *_observed: None, spans)
 
 
 def translate(

@@ -645,7 +645,7 @@ def best_models(run: Path, config: OptimisationConfig) -> tuple[BestModels, list
     return BestModels(run, config, write), written
 
 
-def test_validations_distinguish_corpora_of_one_prefix(text: Path, tmp_path: Path) -> None:
+def test_validations_distinguish_corpora_of_one_prefix(tmp_path: Path) -> None:
     pairs = reverse_pairs(40, seed=3)
     for language, side in (("en", 0), ("de", 1), ("fr", 0)):
         lines = "".join(f"{pair[side]}\n" for pair in pairs)
@@ -680,16 +680,14 @@ def test_validations_distinguish_corpora_of_one_prefix(text: Path, tmp_path: Pat
     assert [part.max_pairs for part in learnt_parts(some, config.data.directions)] == [2, 2]
 
 
-def test_held_out_text_without_a_complete_pair_is_refused_in_one_line(
-    text: Path, tmp_path: Path
-) -> None:
+def test_held_out_text_without_a_complete_pair_is_refused_in_one_line(tmp_path: Path) -> None:
     write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
     write_pairs(tmp_path / "valid", [("one", " ")], ("en", "de"))
     with pytest.raises(UsageError, match="valid: every pair has an empty side"):
         Trainer(settings(5), tmp_path, tmp_path / "run")
 
 
-def test_patience_requires_validation_text(text: Path, tmp_path: Path) -> None:
+def test_patience_requires_validation_text(tmp_path: Path) -> None:
     words = (PATIENCE, "data.valid=['long']", "data.max_length_tokens=20")
     write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
     write_pairs(tmp_path / "long", [("red " * 50, "blue")], ("en", "de"))
@@ -831,7 +829,7 @@ def test_too_little_memory_is_reported_in_one_line(
 ) -> None:
     words = ["model.feed_forward_size=1_000_000_000_000"] if when == "at the start" else []
 
-    def forward(self: Transformer, *inputs: Tensor) -> Tensor:
+    def forward(_self: Transformer, *_inputs: Tensor) -> Tensor:
         return torch.empty(10**15)  # more memory than any machine has
 
     monkeypatch.setattr(Transformer, "forward", forward)
@@ -846,7 +844,7 @@ def test_a_compiled_model_trains_the_same_in_few_graphs(
     # Compiling the graphs to machine code takes minutes; errors would be in the graphs.
     graphs, compile_module = [], Transformer.compile
 
-    def without_code(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def without_code(graph: torch.fx.GraphModule, _inputs: list[Tensor]) -> Callable[..., Any]:
         graphs.append(graph)
         return graph.forward
 
