@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 
-_FILES = {"changelog.md": "CHANGELOG.md", "python.md": "client/README.md"}
+_FILES = {
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "python.md": "client/README.md",
+}
 """The pages of files outside of docs/."""
 
 _HISTORY = ("CHANGELOG.md", "docs/lab-notebook.md")

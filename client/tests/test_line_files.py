@@ -387,4 +387,5 @@ def test_a_refused_option_ends_the_translation_of_a_file(tmp_path: Path) -> None
         pytest.raises(TranslationError, match="beam_width is 9"),
     ):
         translator.translate_file(tmp_path / "source", tmp_path / "target", beam_width=9)
-    assert list(itertools.islice((tmp_path / "target.partial").open(), 1)) == []
+    with (tmp_path / "target.partial").open() as partial:
+        assert list(itertools.islice(partial, 1)) == []

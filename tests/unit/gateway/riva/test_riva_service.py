@@ -203,6 +203,7 @@ def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch)
                 await asyncio.sleep(0.05)
         with suppress(ConnectionError):
             await ended
+        writer.close()
         await server.close(0)
 
     with Application(timeout_s=1, upload_timeout_s=1, body_bytes=1024) as app:
