@@ -83,7 +83,7 @@ def assert_same_weights(found: Path, right: Path) -> None:
 
 def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
     """A run's log entries by step; a repeated step is an error."""
-    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     found = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
     assert len(dict(found)) == len(found)
     return dict(found)
@@ -327,7 +327,7 @@ def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
     words += ["training.peak_learning_rate=3e-3", "data.valid.0.max_pairs=12"]
     run = tmp_path / "run"
     final = Trainer(settings(200, *words), text, run).train()
-    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     logged = [entry["bleu"] for entry in entries if entry["kind"] == "valid"]
     assert len(logged) == 2
     model = checkpoint.load(final)
@@ -349,7 +349,9 @@ def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
 def test_a_run_leaves_its_settings_log_and_average(text: Path, tmp_path: Path) -> None:
     final = Trainer(settings(20), text, tmp_path / "run").train()
     assert checkpoint.load(final).config == settings(20)
-    entries = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]
+    entries = [
+        json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    ]
     assert [e["step"] for e in entries if e["kind"] == "valid"] == [10, 20]
     losses = [e["loss"] for e in entries if e["kind"] == "train"]
     assert losses[-1] < losses[0]
@@ -659,7 +661,9 @@ def test_validations_distinguish_corpora_of_one_prefix(tmp_path: Path) -> None:
     config = resolve(None, [*SETTINGS, "training.steps=10", *words])
     Trainer(config, tmp_path, run).train()
     (entry,) = (
-        json.loads(line) for line in (run / "log.jsonl").open() if '"kind": "valid"' in line
+        json.loads(line)
+        for line in (run / "log.jsonl").read_text().splitlines()
+        if '"kind": "valid"' in line
     )
     by_corpus = entry["corpora"]
     assert list(by_corpus) == ["held en-de", "held de-fr", "held en-de-fr"]
@@ -736,7 +740,7 @@ def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: 
     path.write_text(json.dumps(progress))
     Trainer(settings(15, *words), text, run, resume=True).train()
     after = json.loads((run / "checkpoints/step-0000015/progress.json").read_text())["loss_scale"]
-    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     (last,) = (one for one in entries if (one["kind"], one["step"]) == ("train", 15))
     assert last["skipped_steps"] == after["skipped_steps"] > 0
     assert after["value"] == 2.0 ** (27 - after["skipped_steps"])
