@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 
-_FILES = {"changelog.md": "CHANGELOG.md", "python.md": "client/README.md"}
+_FILES = {
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "python.md": "client/README.md",
+}
 """The pages of files outside of docs/."""
 
 _HISTORY = ("CHANGELOG.md", "docs/lab-notebook.md")
@@ -46,7 +50,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Point links to files outside of docs/ at their pages; name those that have none."""
     source = _FILES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     if source in _HISTORY:

@@ -117,7 +117,7 @@ def triton_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def http_connections(http_url: str) -> set[Any]:
+def http_connections() -> set[Any]:
     """Client addresses of the translation requests to the HTTP server since the test began."""
     WrongHandler.connections.clear()
     return WrongHandler.connections

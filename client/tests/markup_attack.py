@@ -53,7 +53,7 @@ def check_any_xml(document: bytes, noise: str, random: Random) -> None:
     check_xml(document, noise, random)
 
 
-def check_bytes(document: bytes, noise: str, random: Random) -> None:
+def check_bytes(document: bytes, _noise: str, random: Random) -> None:
     """Check a page in any encoding, valid or not."""
     check_document(HtmlReader, document, random)
 

@@ -48,7 +48,7 @@ def ask(url: str, asynchronously: bool, streamed: bool = False, **more: Any) -> 
     return asyncio.run(run())
 
 
-def silence(connection: socket.socket, answer: bytes) -> None:
+def silence(_connection: socket.socket, _answer: bytes) -> None:
     """Send nothing, for longer than any timeout."""
     time.sleep(60)
 
@@ -70,17 +70,17 @@ def half_then_reset(connection: socket.socket, answer: bytes) -> None:
     reset(connection)
 
 
-def only_reset(connection: socket.socket, answer: bytes) -> None:
+def only_reset(connection: socket.socket, _answer: bytes) -> None:
     """Reset the connection without sending a byte."""
     reset(connection)
 
 
-def no_http(connection: socket.socket, answer: bytes) -> None:
+def no_http(connection: socket.socket, _answer: bytes) -> None:
     """Send bytes of another protocol."""
     connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" * 50)
 
 
-def endless_head(connection: socket.socket, answer: bytes) -> None:
+def endless_head(connection: socket.socket, _answer: bytes) -> None:
     """Send headers without an end."""
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     while True:
@@ -90,7 +90,7 @@ def endless_head(connection: socket.socket, answer: bytes) -> None:
 def answer_with(body: bytes) -> Callable[..., None]:
     """A fault that sends this body."""
 
-    def send(connection: socket.socket, answer: bytes) -> None:
+    def send(connection: socket.socket, _answer: bytes) -> None:
         head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
 
@@ -146,7 +146,7 @@ def test_broken_answers_over_http(
     fault: Callable[..., None], kinds: Any, asynchronously: bool
 ) -> None:
     """Each fault raises an error of the client soon after the timeout."""
-    with http_server(lambda texts: fault) as (url, _):
+    with http_server(lambda _texts: fault) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(kinds):
             ask(url, asynchronously, retries=0)  # a late retry could exceed the deadline
@@ -158,7 +158,7 @@ def test_broken_answers_over_http(
 def test_invalid_answers_over_http(what: str, asynchronously: bool) -> None:
     """The client raises its own errors, not an exception of a library."""
     with (
-        http_server(lambda texts: NONSENSE[what]) as (url, _),
+        http_server(lambda _texts: NONSENSE[what]) as (url, _),
         pytest.raises((ServerError, ServerUnavailable)),
     ):
         ask(url, asynchronously, retries=0)
@@ -166,7 +166,7 @@ def test_invalid_answers_over_http(what: str, asynchronously: bool) -> None:
 
 def test_a_slow_answer_ends_at_the_deadline() -> None:
     """Only with asyncio: the blocking client's timeout applies to each wait, as documented."""
-    with http_server(lambda texts: dribble) as (url, _):
+    with http_server(lambda _texts: dribble) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(DeadlineExceeded):
             ask(url, asynchronously=True)
@@ -188,7 +188,7 @@ def test_interrupted_streams_over_http(ending: Callable[..., None], asynchronous
     def break_off(connection: socket.socket, _: bytes) -> None:
         ending(connection, whole * 2)
 
-    with http_server(lambda texts: break_off) as (url, _):
+    with http_server(lambda _texts: break_off) as (url, _):
         begin_s = time.monotonic()
         with pytest.raises(TranslationError):
             ask(url, asynchronously, streamed=True)
@@ -209,7 +209,7 @@ def test_long_events_are_read(asynchronously: bool) -> None:
     texts = ["a" * 12_000_000, "a" * 13_000_000]
     events = event(texts[0], "") + event(texts[1], "stop")
 
-    def send(connection: socket.socket, answer: bytes) -> None:
+    def send(connection: socket.socket, _answer: bytes) -> None:
         middle = len(events) // 3
         connection.sendall(EVENT_STREAM + chunk(events[:middle]) + chunk(events[middle:]))
         connection.sendall(chunk(b""))
@@ -225,7 +225,7 @@ def test_an_event_without_an_end_is_an_error(
     """The error is raised before an endless event fills the memory."""
     monkeypatch.setattr(event_lines, "MOST_LINE_BYTES", 1 << 20)
 
-    def send(connection: socket.socket, answer: bytes) -> None:
+    def send(connection: socket.socket, _answer: bytes) -> None:
         connection.sendall(EVENT_STREAM + chunk(b"data: "))
         while True:
             connection.sendall(chunk(b"x" * 10_000))
@@ -240,7 +240,7 @@ def test_an_event_without_an_end_is_an_error(
 def test_an_interrupted_answer_is_reported_as_interrupted(streamed: bool) -> None:
     """The message does not claim that an interrupted answer is not HTTP."""
 
-    def send(connection: socket.socket, answer: bytes) -> None:
+    def send(connection: socket.socket, _answer: bytes) -> None:
         connection.sendall(EVENT_STREAM + b"20\r\ndata: ")
 
     with http_server(lambda _: send) as (url, _), pytest.raises(ServerUnavailable) as caught:
@@ -248,7 +248,7 @@ def test_an_interrupted_answer_is_reported_as_interrupted(streamed: bool) -> Non
     assert str(caught.value).endswith(": the connection closed before the end of the answer")
 
 
-def hang(texts: list[str], response: Any, context: Any) -> Any:
+def hang(_texts: list[str], response: Any, context: Any) -> Any:
     """Wait until the call has ended for the client."""
     gone = threading.Event()
     context.add_callback(gone.set)
@@ -258,13 +258,13 @@ def hang(texts: list[str], response: Any, context: Any) -> Any:
 
 def abort(code: grpc.StatusCode) -> Callable[..., Any]:
     """A fault that aborts with this status."""
-    return lambda texts, response, context: context.abort(code, "no")
+    return lambda _texts, _response, context: context.abort(code, "no")
 
 
 def change(edit: Callable[[Any], object]) -> Callable[..., Any]:
     """A fault that edits the correct answer."""
 
-    def behave(texts: list[str], response: Any, context: Any) -> Any:
+    def behave(_texts: list[str], response: Any, _context: Any) -> Any:
         wrong = service_pb2.ModelInferResponse()
         wrong.CopyFrom(response)
         edit(wrong)
@@ -322,18 +322,18 @@ def test_texts_are_translated_by_a_server_that_often_fails(
         with lock:
             return generator.random()
 
-    def over_http(texts: list[str]) -> Any:
+    def over_http(_texts: list[str]) -> Any:
         chance = draw()
         if chance < 0.15:
             return only_reset
         if chance < 0.33:
-            return lambda connection, answer: connection.sendall(
+            return lambda connection, _answer: connection.sendall(
                 http_answer([], "503 Service Unavailable")
             )
         time.sleep(0.01 * draw())
         return None
 
-    def over_grpc(texts: list[str], response: Any, context: Any) -> Any:
+    def over_grpc(_texts: list[str], response: Any, context: Any) -> Any:
         if draw() < 0.33:
             context.abort(grpc.StatusCode.UNAVAILABLE, "busy")
         time.sleep(0.01 * draw())

@@ -248,7 +248,7 @@ def test_an_unsupported_encoding_is_refused() -> None:
 @pytest.mark.parametrize("translation", ["", " \n", "\u00a0"])
 def test_a_blank_translation_keeps_the_text(translation: str) -> None:
     page = b"<p>One <b title='Two'>three</b> four"
-    assert written(HtmlReader(), page, lambda one: (translation, PlacedCodes())) == page
+    assert written(HtmlReader(), page, lambda _one: (translation, PlacedCodes())) == page
 
 
 @pytest.mark.parametrize(

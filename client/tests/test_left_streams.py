@@ -146,7 +146,7 @@ def test_a_stream_that_is_read_to_its_end_is_not_cancelled(
 class WithoutStreams(GrpcService):
     """A service behind a proxy that does not forward streams."""
 
-    def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
+    def ModelStreamInfer(self, _requests: Any, context: Any) -> Any:  # noqa: N802
         """Abort with the status UNIMPLEMENTED."""
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "Received http2 header with status: 404")
         yield service_pb2.ModelStreamInferResponse()

@@ -30,7 +30,7 @@ class Failing(FakeTransport):
         super().__init__(longest_delay_s=0.002)
         self.left = requests
 
-    def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+    def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
         with self._lock:
             self.left -= 1
             if self.left < 0:
@@ -174,7 +174,7 @@ def test_refused_lines_are_reported_with_their_numbers(tmp_path: Path) -> None:
     """Numbers of refused lines are those in the file, also after an interruption."""
 
     class Refusing(Failing):
-        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
             for index, text in enumerate(inputs["text_input"][0]):
                 if text == b"bad":
                     raise InvalidRequest(f"text {index} is bad")
@@ -184,11 +184,11 @@ def test_refused_lines_are_reported_with_their_numbers(tmp_path: Path) -> None:
     texts = ["bad" if n in (3, 30, 49) else f"line {n}" for n in range(50)]
     source.write_text("".join(f"{text}\n" for text in texts))
     numbers: list[int] = []
-    interrupt(source, target, Refusing(7), refuse=lambda number, error: numbers.append(number))
+    interrupt(source, target, Refusing(7), refuse=lambda number, _error: numbers.append(number))
     assert numbers == [4]
     with Translator(transport=Refusing(99)) as translator:
         done = translator.translate_file(
-            source, target, resume=True, refuse=lambda number, error: numbers.append(number)
+            source, target, resume=True, refuse=lambda number, _error: numbers.append(number)
         )
     assert numbers == [4, 31, 50]
     assert done.refused == 3
@@ -253,7 +253,7 @@ def test_a_change_of_the_source_is_an_error(tmp_path: Path) -> None:
     source.write_text("a\nb\n")
 
     class Changing(FakeTransport):
-        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
             with source.open("a") as file:
                 file.write("c\n")
             return super().infer(inputs)
@@ -288,7 +288,7 @@ def test_a_refused_object_is_marked(tmp_path: Path) -> None:
     """The finish reason of a blank object is `stop`, that of a refused one `refused`."""
 
     class Refusing(FakeTransport):
-        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
             texts = inputs["text_input"][0].tolist()
             if b"a" in texts:
                 raise InvalidRequest(f"text {texts.index(b'a')} is bad")
@@ -304,7 +304,7 @@ def test_a_refused_object_is_marked(tmp_path: Path) -> None:
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     class Forgetful(FakeTransport):
-        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
             self.requests.clear()
             return super().infer(inputs)
 
@@ -378,7 +378,7 @@ def test_a_refused_option_ends_the_translation_of_a_file(tmp_path: Path) -> None
     """A server that refuses an option would refuse every line, so no line is written."""
 
     class Strict(FakeTransport):
-        def infer(self, inputs: Any, timeout_s: float = 1.0) -> Any:
+        def infer(self, _inputs: Any, _timeout_s: float = 1.0) -> Any:
             raise InvalidRequest("beam_width is 9: give 1 to 8")
 
     (tmp_path / "source").write_text("a\nb\n")
@@ -387,4 +387,5 @@ def test_a_refused_option_ends_the_translation_of_a_file(tmp_path: Path) -> None
         pytest.raises(TranslationError, match="beam_width is 9"),
     ):
         translator.translate_file(tmp_path / "source", tmp_path / "target", beam_width=9)
-    assert list(itertools.islice((tmp_path / "target.partial").open(), 1)) == []
+    with (tmp_path / "target.partial").open() as partial:
+        assert list(itertools.islice(partial, 1)) == []

@@ -181,7 +181,7 @@ def test_the_capacity_is_confirmed_by_a_long_trial() -> None:
 @pytest.mark.parametrize("start", [0, 100])
 def test_a_server_that_meets_no_objective_has_no_capacity(start: float) -> None:
     """The search also ends if no rate meets the objectives."""
-    found = search(start, lambda rate: False)
+    found = search(start, lambda _rate: False)
     assert found.sentences_per_s == 0
     assert len(found.trials) < 20
     assert not any(trial.held for trial in found.trials)

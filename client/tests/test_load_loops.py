@@ -52,7 +52,7 @@ def short() -> Awaitable[object]:
     return asyncio.sleep(0.01)
 
 
-def closed(sent: Sent, senders: list[Send], concurrency: int = 3) -> Ledger:
+def closed(senders: list[Send], concurrency: int = 3) -> Ledger:
     """Run a closed loop for a quarter of a second, after a short warm-up."""
 
     async def run() -> Ledger:
@@ -71,7 +71,7 @@ def closed(sent: Sent, senders: list[Send], concurrency: int = 3) -> Ledger:
 def test_a_closed_loop_keeps_its_concurrency() -> None:
     """Every request is sent once before any is repeated."""
     sent = Sent(short)
-    page = closed(sent, sent.senders(7)).window(0)
+    page = closed(sent.senders(7)).window(0)
     assert sent.most_at_once == 3
     assert max(sent.counts.values()) - min(sent.counts.values()) <= 1
     assert 0 < page.answers == page.sentences < sent.counts.total()  # without the warm-up
@@ -91,7 +91,7 @@ def test_errors_are_counted_by_kind_and_not_as_answers() -> None:
         raise ServerUnavailable("gone")
 
     sent = Sent(short)
-    ledger = closed(sent, [*sent.senders(1), refused, away])
+    ledger = closed([*sent.senders(1), refused, away])
     assert ledger.examples == {"InvalidRequest": "too bad", "ServerUnavailable": "gone"}
     page = ledger.window(0)
     assert page.errors.keys() == {"InvalidRequest", "ServerUnavailable"}
@@ -105,7 +105,7 @@ def test_unexpected_errors_are_raised() -> None:
         raise RuntimeError("a fault")
 
     with pytest.raises(RuntimeError, match="a fault"):
-        closed(Sent(short), [broken])
+        closed([broken])
     with pytest.raises(RuntimeError, match="a fault"):
         asyncio.run(_open([broken], rate=50))
 
@@ -145,7 +145,7 @@ def test_a_late_generator_counts_its_own_delay() -> None:
     """Latency counts from the scheduled time."""
 
     async def answered() -> Answered:
-        time.sleep(0.02)  # blocks the event loop, as on an overloaded machine
+        time.sleep(0.02)  # noqa: ASYNC251 - blocks the loop, as on an overloaded machine
         return Answered(1, 1)
 
     ledger, _ = asyncio.run(_open([answered], rate=100, unsent=True))
@@ -172,7 +172,7 @@ def test_unsent_requests_are_counted() -> None:
     """A generator that is late at the end has not reached its rate."""
 
     async def blocking() -> Answered:
-        time.sleep(0.05)
+        time.sleep(0.05)  # noqa: ASYNC251 - blocks the loop, as on an overloaded machine
         return Answered(1, 1)
 
     ledger, _ = asyncio.run(_open([blocking], rate=100, unsent=True))

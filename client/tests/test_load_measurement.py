@@ -32,7 +32,7 @@ def measured(
 
     @contextlib.asynccontextmanager
     async def open_senders(
-        target: Target, batches: Sequence[Sequence[str]], at_once: int | None
+        _target: Target, _batches: Sequence[Sequence[str]], _at_once: int | None
     ) -> AsyncIterator[list[Send]]:
         yield [send]
 

@@ -53,10 +53,10 @@ def test_long_events_are_counted() -> None:
     head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
     stream = f"{head}data: {json.dumps(event)}\n\n".encode()
 
-    def stream_one(connection: socket.socket, answer: bytes) -> None:
+    def stream_one(connection: socket.socket, _answer: bytes) -> None:
         connection.sendall(stream)
 
-    with http_server(lambda texts: stream_one) as (url, _):
+    with http_server(lambda _texts: stream_one) as (url, _):
         assert send(Target.of(url, streamed=True), "abc").tokens == 1
 
 

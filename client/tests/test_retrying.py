@@ -68,7 +68,7 @@ def pauses_of(error: ServerUnavailable, timeout_s: float, retries: int) -> list[
     """The pauses between tries that all fail with this error."""
     pauses: list[float] = []
 
-    async def fail(timeout_s: float) -> None:
+    async def fail(_timeout_s: float) -> None:
         raise error
 
     async def sleep(seconds: float) -> None:

@@ -57,7 +57,7 @@ def test_every_recorded_answer_is_compared() -> None:
 def test_errors_of_the_function_reach_the_client(error: TranslationError, protocol: str) -> None:
     """Class and message of an error are kept, also at the end of a stream."""
 
-    def refuse(text: str) -> str:
+    def refuse(_text: str) -> str:
         raise error
 
     with (

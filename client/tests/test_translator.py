@@ -17,7 +17,7 @@ from stand_ins import FakeTransport, translated
 class RefusingTransport(FakeTransport):
     """Refuses a request that contains a certain text."""
 
-    def infer(self, inputs: Any, timeout_s: float = 1.0) -> dict[str, Any]:
+    def infer(self, inputs: Any, _timeout_s: float = 1.0) -> dict[str, Any]:
         """Refuse the request, or answer it."""
         if b"bad" in inputs["text_input"]:
             raise InvalidRequest("text 1: bad")

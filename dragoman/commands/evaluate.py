@@ -209,11 +209,11 @@ def _oracle(arguments: argparse.Namespace) -> _System:
         alpha=arguments.length_penalty,
     )
 
-    def translate(texts: Sequence[str], source: str, target: str) -> list[tuple[str, bool]]:
+    def translate(texts: Sequence[str], _source: str, target: str) -> list[tuple[str, bool]]:
         found = translator.translate(texts, target)
         return [(checkpoint.tokenizer.target.decode(h.ids), h.complete) for h in found]
 
-    return _System(checkpoint.config.directions, "fp32", lambda text, target: None, translate)
+    return _System(checkpoint.config.directions, "fp32", lambda _text, _target: None, translate)
 
 
 def _engine(arguments: argparse.Namespace) -> _System:

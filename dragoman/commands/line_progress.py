@@ -16,7 +16,7 @@ def line_progress(quiet: bool, unit: str) -> Iterator[Callable[[int, int, int | 
     and the bar would overwrite them.
     """
     if quiet or not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda done, before, of: None
+        yield lambda _done, _before, _of: None
         return
     from rich.console import Console
     from rich.progress import (

@@ -110,12 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     work = _Work(arguments, translator, form, options)
     try:
         with translator:
-            if arguments.format in _MARKUP_FORMATS and arguments.output is None:
-                work.markup_to_standard_output()
-            elif arguments.output is None:
-                work.to_standard_output()
-            else:
-                work.to_file()
+            work.run()
     except TranslationError as error:
         after = f" after {work.unit} {work.lines}" if work.lines else ""
         raise server_error(arguments.url, error, after, work.fix) from error
@@ -125,16 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         if work.fix:
             _log.warning("interrupted after %s %d%s", work.unit, work.lines, work.fix)
         raise
-    if work.cut:
-        limit = (
-            "--max-tokens: raise it" if "max_tokens" in options else "the model's limit of tokens"
-        )
-        _log.warning("%d of %d translations were cut at %s", work.cut, work.lines, limit)
-    if work.refused:
-        left = "empty" if work.unit == "line" else "as they were"
-        raise DragomanError(
-            f"{work.refused} of {work.lines} {work.unit}s were refused and left {left}"
-        )
+    work.report()
     return 0
 
 
@@ -156,7 +142,32 @@ class _Work:
         self.fix = ""
         """How to continue an interrupted run, for messages."""
 
-    def to_file(self) -> None:
+    def run(self) -> None:
+        """Translate what the arguments name."""
+        if self._arguments.output is not None:
+            self._to_file()
+        elif self._arguments.format in _MARKUP_FORMATS:
+            self._markup_to_standard_output()
+        else:
+            self._to_standard_output()
+
+    def report(self) -> None:
+        """Report translations that were cut or refused.
+
+        Raises:
+            DragomanError: texts were refused.
+        """
+        if self.cut:
+            is_own = "max_tokens" in self._options
+            limit = "--max-tokens: raise it" if is_own else "the model's limit of tokens"
+            _log.warning("%d of %d translations were cut at %s", self.cut, self.lines, limit)
+        if self.refused:
+            left = "empty" if self.unit == "line" else "as they were"
+            raise DragomanError(
+                f"{self.refused} of {self.lines} {self.unit}s were refused and left {left}"
+            )
+
+    def _to_file(self) -> None:
         """Translate one file into another."""
         source, target = self._arguments.input, self._arguments.output
         if source is None or self._arguments.text:
@@ -191,7 +202,7 @@ class _Work:
                 file = error.filename or target
                 raise DragomanError(f"{file}: {error.strerror or error}") from error
 
-    def markup_to_standard_output(self) -> None:
+    def _markup_to_standard_output(self) -> None:
         """Translate a file or standard input; its markup stays as it is."""
         from dragoman_client.document_translation import (
             open_reader,
@@ -229,7 +240,7 @@ class _Work:
     def _tell(self, done: int) -> None:
         self.lines = done
 
-    def to_standard_output(self) -> None:
+    def _to_standard_output(self) -> None:
         """Translate the texts of the command line, a file, or standard input."""
         from dragoman_client.documents import line_end
         from dragoman_client.file_translation import lines_of, read_lines

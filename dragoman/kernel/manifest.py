@@ -377,6 +377,12 @@ class Manifest:
 
     def _check(self, bundle: Path) -> None:
         path = bundle / FILE_NAME
+        self._check_names(path, bundle)
+        self._check_sizes(path)
+        self._check_alignment(path)
+        self._check_languages(path)
+
+    def _check_names(self, path: Path, bundle: Path) -> None:
         used = (self.tokenizer, self.weights, *(graph.file for graph in self.graphs.values()))
         for name in (*used, self.tgt_tokenizer, self.shortlist):
             if name is not None and name not in self.files:
@@ -385,6 +391,8 @@ class Manifest:
             plain = Path(name).name == name and "\0" not in name
             if not plain or not (bundle / name).resolve().is_relative_to(bundle.resolve()):
                 raise UsageError(f"{path}: {name!r} leaves the bundle's folder")
+
+    def _check_sizes(self, path: Path) -> None:
         sizes = self.dimensions
         for name, value in dataclasses.asdict(sizes).items():
             if value is not None and value < 1:
@@ -396,15 +404,19 @@ class Manifest:
             raise UsageError(f"{path}: a special id is not below vocab_size {sizes.vocab_size}")
         if max(ids.tags.values(), default=0) >= sizes.src_ids:
             raise UsageError(f"{path}: a tag is not below {sizes.src_ids}, the ids of sources")
-        for pair in self.alignment.heads if self.alignment else ():
+
+    def _check_alignment(self, path: Path) -> None:
+        if self.alignment is None:
+            return
+        sizes = self.dimensions
+        for pair in self.alignment.heads:
             if len(pair) != 2:
                 raise UsageError(f"{path}: alignment: {list(pair)} is not a layer and a head")
             layer, head = pair
             if not (0 <= layer < sizes.decoder_layers and 0 <= head < sizes.heads):
                 raise UsageError(f"{path}: alignment: there is no head {head} in layer {layer}")
-        if self.alignment and not self.alignment.heads:
+        if not self.alignment.heads:
             raise UsageError(f"{path}: alignment: names no heads")
-        self._check_languages(path)
 
     def check_files(self, bundle: Path) -> None:
         """Check every file of a bundle against the manifest.

@@ -149,7 +149,7 @@ class _Lists:
     def add(self, language: int, pairs: Sequence[Pair], told: Callable[[], None]) -> None:
         """Add the lists of one direction into a language."""
         sizes, end = self._manifest.dimensions, self._manifest.special_ids.end
-        links = count_links(pairs, sizes.vocab_size, lambda done: told())
+        links = count_links(pairs, sizes.vocab_size, lambda _done: told())
         src_ids, tgt_ids = _most_frequent(links, self._each, end)
         counts = np.bincount(np.concatenate([tgt for _, tgt in pairs]), minlength=sizes.vocab_size)
         common = np.argsort(-counts, kind="stable")[: self._frequent]

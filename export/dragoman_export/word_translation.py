@@ -52,7 +52,7 @@ class _Chunk:
 
 
 def count_links(
-    pairs: Sequence[Pair], tgt_size: int, told: Callable[[int], None] = lambda done: None
+    pairs: Sequence[Pair], tgt_size: int, told: Callable[[int], None] = lambda _done: None
 ) -> Links:
     """Expected counts of links between the tokens of sentence pairs.
 

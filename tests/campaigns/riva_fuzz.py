@@ -97,7 +97,7 @@ class _Attack:
         response = messages.TranslateTextResponse.FromString(answer)
         return [one.text for one in response.translations] == [TRANSLATION]
 
-    def _good(self, chance: Random) -> Ended:
+    def _good(self, _chance: Random) -> Ended:
         self.wrong += not self.translates()
         return Ended.ANSWERED
 

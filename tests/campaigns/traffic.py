@@ -103,7 +103,9 @@ class Traffic(Background):
         """Wait until a client may send its next request, at random times, as users do."""
         if self.rate is not None:
             next_s = sent_s + 2 * self._random.random() * self._clients / self.rate
-            while (left_s := next_s - time.monotonic()) > 0 and not self._stopping.is_set():
+            while (left_s := next_s - time.monotonic()) > 0:
+                if self._stopping.is_set():
+                    return
                 await asyncio.sleep(min(left_s, _LOOK_S))
 
 

@@ -99,7 +99,7 @@ class Served:
         with triton_grpc.InferenceServerClient(address) as client:
             self.cancel(
                 lambda: client.async_infer(
-                    "translate", [tensor(MANY)], callback=lambda result, error: ended.set()
+                    "translate", [tensor(MANY)], callback=lambda _result, _error: ended.set()
                 ),
                 lambda call: call.cancel(),
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,6 +72,6 @@ def test_they_are_loaded_only_when_named(shipped: Served) -> None:
         assert not client.is_model_ready("encoder")
 
 
-def test_a_missing_model_is_named(tmp_path: Path) -> None:
+def test_a_missing_model_is_named() -> None:
     with pytest.raises(UsageError, match="holds no model 'nonsense' to load"):
         TritonServer(ServeOptions(SKELETON, more_models=("nonsense",)))

@@ -88,7 +88,7 @@ class AsyncTranslator(Exchange):
         resume: bool = False,
         force: bool = False,
         tell: Callable[[FileProgress], None] = lambda _: None,
-        refuse: Callable[[int, InvalidRequest], None] = lambda number, error: None,
+        refuse: Callable[[int, InvalidRequest], None] = lambda _number, _error: None,
         **options: Unpack[OptionArguments],
     ) -> FileProgress:
         """Translate a file line by line into another one; see `Translator.translate_file`.

@@ -76,7 +76,7 @@ class ThreadPool:
         """See `exchange.Pool`."""
         return begun.result()
 
-    async def stop(self, begun: Iterable[Future[list[Translation]]]) -> None:
+    async def stop(self, _begun: Iterable[Future[list[Translation]]]) -> None:
         """See `exchange.Pool`."""
         # Does not wait: after an error the remaining answers are not needed.
         self._executor.shutdown(wait=False, cancel_futures=True)

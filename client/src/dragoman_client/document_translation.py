@@ -234,8 +234,8 @@ def translate_parts(
     translate: Translate,
     *,
     concurrency: int = 2,
-    refuse: Refuse = lambda number, error: None,
-    tell: Callable[[int], None] = lambda texts: None,
+    refuse: Refuse = lambda _number, _error: None,
+    tell: Callable[[int], None] = lambda _texts: None,
 ) -> Iterator[bytes]:
     """Translate a document, in constant memory.
 

@@ -23,7 +23,6 @@ DEADLINE_GRACE_S = 3.0
 """Time between the server's deadline and gRPC's; the extra wait for a server that hangs."""
 _ANSWER_GRACE_S = 0.1
 """Time for the server's answer that its deadline has passed to arrive."""
-_LOOK_S = 0.05
 _TOO_LATE = "the answer was not complete in time"
 _End = Exception | None
 """How a stream ended: with a gRPC error, or None for its regular end."""
@@ -138,6 +137,7 @@ class OpenCalls:
     def __init__(self) -> None:
         """Start without calls."""
         self._open: dict[Any, asyncio.Future[None]] = {}
+        self._all_ended = asyncio.Event()
 
     async def answer(self, call: Any, timeout_s: float, takes_long: bool) -> Any:
         """Wait for the answer of a call of `grpc.aio`.
@@ -153,6 +153,7 @@ class OpenCalls:
         """
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
+        self._all_ended.clear()
         self._open[call] = ended  # gRPC cancels a call without references
         call.add_done_callback(self._end)
         timer = loop.call_later(timeout_s + _ANSWER_GRACE_S, _expire, ended)
@@ -170,10 +171,12 @@ class OpenCalls:
     async def wait(self) -> None:
         """Wait until all calls have ended, including abandoned ones."""
         while self._open:
-            await asyncio.sleep(_LOOK_S)
+            await self._all_ended.wait()
 
     def _end(self, call: Any) -> None:
         ended = self._open.pop(call)
+        if not self._open:
+            self._all_ended.set()
         if not ended.done():  # it is done if the caller was cancelled
             ended.set_result(None)
 

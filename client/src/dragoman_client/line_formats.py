@@ -38,7 +38,7 @@ class PlainLines:
         """See `LineFormat`."""
         return line
 
-    def write(self, line: str, translation: Translation) -> str:
+    def write(self, _line: str, translation: Translation) -> str:
         """See `LineFormat`."""
         return _in_one_line(translation)
 

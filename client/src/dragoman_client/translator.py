@@ -273,7 +273,7 @@ class Translator:
         resume: bool = False,
         force: bool = False,
         tell: Callable[[FileProgress], None] = lambda _: None,
-        refuse: Callable[[int, InvalidRequest], None] = lambda number, error: None,
+        refuse: Callable[[int, InvalidRequest], None] = lambda _number, _error: None,
         **options: Unpack[OptionArguments],
     ) -> FileProgress:
         """Translate a file into another one, in constant memory.

@@ -123,7 +123,7 @@ def _check_options(name: str, options: Mapping[str, Any], known: Sequence[str]) 
 
 
 def _write_own(
-    texts: Sequence[str], options: Mapping[str, Any], timeout_s: float, streamed: bool
+    texts: Sequence[str], options: Mapping[str, Any], _timeout_s: float, streamed: bool
 ) -> bytes:
     return own_wire.request_body(build_inputs(texts, options), streamed)
 

@@ -38,8 +38,13 @@ class ServerFigures:
 
     def described(self) -> Iterator[tuple[str, str]]:
         """Yields readable names and values of the metrics that the server has."""
-        ups, means = self.increases, self.means
-        sentences = ups.get("dragoman_sentences_total", 0.0)
+        yield from self._throughput()
+        yield from self._load()
+        yield from self._failures()
+        yield from self._resources()
+
+    def _throughput(self) -> Iterator[tuple[str, str]]:
+        ups = self.increases
         for name, metric in (
             ("sentences/s", "dragoman_sentences_total"),
             ("source tokens/s", "dragoman_input_tokens_total"),
@@ -47,13 +52,16 @@ class ServerFigures:
         ):
             if metric in ups:
                 yield name, f"{ups[metric] / self.elapsed_s:,.0f}"
-        if sentences:
+        if sentences := ups.get("dragoman_sentences_total"):
             for name, metric in (
                 ("queue time", "dragoman_queue_seconds_total"),
                 ("time to first token", "dragoman_first_token_seconds_total"),
                 ("decoding time", "dragoman_decode_seconds_total"),
             ):
                 yield f"{name}, ms per sentence", f"{1000 * ups.get(metric, 0.0) / sentences:.1f}"
+
+    def _load(self) -> Iterator[tuple[str, str]]:
+        ups, means = self.increases, self.means
         if means.get("dragoman_rows_limit"):
             rows, most = means["dragoman_rows"], means["dragoman_rows_limit"]
             yield (
@@ -68,13 +76,18 @@ class ServerFigures:
         if ups.get("nv_inference_exec_count_total"):
             batch = ups["nv_inference_count_total"] / ups["nv_inference_exec_count_total"]
             yield "Triton's batch size, mean requests", f"{batch:.1f}"
+
+    def _failures(self) -> Iterator[tuple[str, str]]:
         for name, metric in (
             ("rejected because the queue was full", "dragoman_sentences_rejected_total"),
             ("past their deadline", "dragoman_sentences_overdue_total"),
             ("cancelled", "dragoman_sentences_cancelled_total"),
         ):
-            if ups.get(metric):
-                yield f"sentences {name}", f"{ups[metric]:,.0f}"
+            if count := self.increases.get(metric):
+                yield f"sentences {name}", f"{count:,.0f}"
+
+    def _resources(self) -> Iterator[tuple[str, str]]:
+        ups, means = self.increases, self.means
         if "dragoman_process_cpu_seconds_total" in ups:
             cores = ups["dragoman_process_cpu_seconds_total"] / self.elapsed_s
             yield "engine process, CPU cores used", f"{cores:.2f}"

@@ -24,10 +24,10 @@ Limits = Mapping[str, float]
 class _Brief(Repr):
     """Shortens values for messages; writes true, false and null as in JSON."""
 
-    def repr_bool(self, value: bool, level: int) -> str:
+    def repr_bool(self, value: bool, _level: int) -> str:
         return str(value).lower()
 
-    def repr_NoneType(self, value: None, level: int) -> str:  # noqa: N802
+    def repr_NoneType(self, _value: None, _level: int) -> str:  # noqa: N802
         return "null"
 
 

@@ -153,7 +153,7 @@ def look_both_ways(
     bundle: Path,
     pairs: Sequence[Sequence[str]],
     languages: tuple[str, str],
-    told: Callable[[int], None] = lambda done: None,
+    told: Callable[[int], None] = lambda _done: None,
 ) -> Directions:
     """Run a bundle's graph on a text, in both directions.
 

@@ -99,7 +99,7 @@ def find_anchors(
     bundle: Path,
     pairs: Sequence[Sequence[str]],
     directions: Sequence[tuple[str, ...]],
-    told: Callable[[int], None] = lambda done: None,
+    told: Callable[[int], None] = lambda _done: None,
 ) -> Anchors:
     """Run a bundle's graph on a text and record the attention at its anchors.
 

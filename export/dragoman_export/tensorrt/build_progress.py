@@ -37,7 +37,7 @@ def _monitor(trt: Any, progress: Progress) -> Any:
             self._lock = threading.Lock()
             self._tasks: dict[str, TaskID] = {}
 
-        def phase_start(self, name: str, parent: str | None, steps: int) -> None:
+        def phase_start(self, name: str, _parent: str | None, steps: int) -> None:
             with self._lock:
                 self._tasks[name] = progress.add_task(name, total=steps)
 

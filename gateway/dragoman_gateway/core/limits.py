@@ -126,7 +126,7 @@ class LocalRateLimiter:
         """Usage shared by the addresses above the maximum number."""
 
     async def take(
-        self, caller: Caller, characters: int, month: str, month_used: int
+        self, caller: Caller, characters: int, _month: str, month_used: int
     ) -> LimitStatus:
         """See `RateLimiter`; never suspends, so that it is atomic."""
         limits, now_s = caller.limits, self._clock()
@@ -143,7 +143,7 @@ class LocalRateLimiter:
         )
 
     async def give_back(
-        self, caller: Caller, status: LimitStatus, month: str, characters: int
+        self, _caller: Caller, status: LimitStatus, _month: str, _characters: int
     ) -> None:
         """See `RateLimiter`; the usage counter counts the month."""
         status.lease.running -= 1
@@ -151,7 +151,7 @@ class LocalRateLimiter:
     async def refund(self, caller: Caller, month: str, characters: int) -> None:
         """See `RateLimiter`; the usage counter counts the month."""
 
-    async def month_used(self, caller: Caller, month: str, own: int) -> int:
+    async def month_used(self, _caller: Caller, _month: str, own: int) -> int:
         """See `RateLimiter`."""
         return own
 

@@ -90,7 +90,7 @@ class Segmenter:
             found |= terms
         return {"glossary": found} if found else {}
 
-    def _terms_in(self, index: int, text: str, direction: Direction) -> dict[str, str]:
+    def _terms_in(self, _index: int, text: str, direction: Direction) -> dict[str, str]:
         return self._terms[direction.languages].occurring(text, self._uncut_bytes)
 
     def _units(

@@ -145,7 +145,9 @@ class DeepLProtocol:
     async def _served(self) -> Languages:
         return await self._gateway.translations.languages()
 
-    async def _translate(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def _translate(
+        self, _request: GatewayRequest, fields: Fields, caller: Caller
+    ) -> Response:
         return await late_answer(self._translations_of(fields, caller))
 
     async def _translations_of(self, fields: Fields, caller: Caller) -> Response:
@@ -167,7 +169,9 @@ class DeepLProtocol:
             translations.append(written)
         return json_response({"translations": translations})
 
-    async def _languages(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def _languages(
+        self, _request: GatewayRequest, fields: Fields, _caller: Caller
+    ) -> Response:
         languages = await self._served()
         kind = fields.text("type") or "source"
         if kind == "source":
@@ -184,7 +188,7 @@ class DeepLProtocol:
         )
 
     async def _languages_of_resource(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, _request: GatewayRequest, fields: Fields, _caller: Caller
     ) -> Response:
         resource = needed(fields, "resource")
         if resource not in _FEATURES:
@@ -206,7 +210,9 @@ class DeepLProtocol:
             ]
         )
 
-    async def _resources(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def _resources(
+        self, _request: GatewayRequest, _fields: Fields, _caller: Caller
+    ) -> Response:
         sides = {
             "auto_detection": {"needs_source_support": True},
             "glossary": {"needs_source_support": True, "needs_target_support": True},
@@ -218,7 +224,7 @@ class DeepLProtocol:
             ]
         )
 
-    async def _usage(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def _usage(self, _request: GatewayRequest, _fields: Fields, caller: Caller) -> Response:
         usage = await self._gateway.access.usage(caller)
         limit = _NO_LIMIT if usage.characters_limit is None else usage.characters_limit
         return json_response(

@@ -41,7 +41,9 @@ class Glossaries:
         """Store the core."""
         self._gateway = gateway
 
-    async def directions(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def directions(
+        self, _request: GatewayRequest, _fields: Fields, _caller: Caller
+    ) -> Response:
         """Return the directions that support glossaries."""
         pairs = sorted((await self._gateway.translations.languages()).direct)
         return json_response(
@@ -53,7 +55,7 @@ class Glossaries:
         )
 
     async def create_single(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, _request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
         """Create a glossary with one direction."""
         dictionary = await asyncio.to_thread(
@@ -64,19 +66,21 @@ class Glossaries:
         return json_response(glossaries.written_single(made), 201)
 
     async def list_single(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, _request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Return the glossaries with one direction."""
         found = await self._gateway.glossaries.all(caller)
         single = [glossaries.written_single(one) for one in found if len(one.dictionaries) == 1]
         return json_response({"glossaries": single})
 
-    async def get_single(self, request: GatewayRequest, fields: Fields, caller: Caller) -> Response:
+    async def get_single(
+        self, request: GatewayRequest, _fields: Fields, caller: Caller
+    ) -> Response:
         """Return a glossary with one direction, without its entries."""
         return json_response(glossaries.written_single(await self._single(request, caller)))
 
     async def entries_of_single(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Return the entries of a glossary with one direction."""
         accepted = request.headers.get("accept", "*/*")
@@ -101,14 +105,14 @@ class Glossaries:
         return glossary
 
     async def delete_glossary(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Delete a glossary."""
         await self._gateway.glossaries.delete(caller, _glossary_id(request))
         return Response(status_code=204)
 
     async def create_glossary(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, _request: GatewayRequest, fields: Fields, caller: Caller
     ) -> Response:
         """Create a glossary."""
         name = needed(fields, "name")
@@ -121,14 +125,14 @@ class Glossaries:
         return json_response(glossaries.written_glossary(made), 201)
 
     async def list_glossaries(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, _request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Return all glossaries."""
         found = await self._gateway.glossaries.all(caller)
         return json_response({"glossaries": [glossaries.written_glossary(one) for one in found]})
 
     async def get_glossary(
-        self, request: GatewayRequest, fields: Fields, caller: Caller
+        self, request: GatewayRequest, _fields: Fields, caller: Caller
     ) -> Response:
         """Return a glossary, without its entries."""
         found = await self._gateway.glossaries.get(caller, _glossary_id(request))

@@ -117,7 +117,7 @@ class LibreTranslateProtocol:
         """See `ProtocolPackage`."""
         return request.query_params.get("api_key") or request.bearer
 
-    def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
+    def refuse(self, _request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         status, message = _refusal(error)
         return json_response({"error": message}, status, error_headers(error))
@@ -254,7 +254,7 @@ class LibreTranslateProtocol:
         found = await self._translations.detect(text)
         return json_response([_detected(Source(found.language, found.probability))])
 
-    async def _languages(self, request: GatewayRequest) -> Response:
+    async def _languages(self, _request: GatewayRequest) -> Response:
         languages = await self._translations.languages()
         return json_response(
             [
@@ -342,10 +342,10 @@ class LibreTranslateProtocol:
         path = await self._gateway.jobs.result(caller, job_id)
         return await file_response(path, job.file_name)
 
-    async def _suggest(self, request: GatewayRequest) -> Response:
+    async def _suggest(self, _request: GatewayRequest) -> Response:
         return json_response({"error": "Suggestions are disabled on this server."}, 403)
 
-    async def _health(self, request: GatewayRequest) -> Response:
+    async def _health(self, _request: GatewayRequest) -> Response:
         is_ready = False
         with contextlib.suppress(GatewayError):
             is_ready = await self._translations.is_ready()

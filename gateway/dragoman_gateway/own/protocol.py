@@ -50,7 +50,7 @@ class OwnProtocol:
             if one.handle is not None
         )
 
-    def is_for(self, path: str) -> bool:
+    def is_for(self, _path: str) -> bool:
         """See `ProtocolPackage`; this protocol is the last one and accepts every path."""
         return True
 

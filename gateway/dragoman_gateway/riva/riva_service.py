@@ -256,7 +256,7 @@ def _check_variation(written: str) -> None:
         )
 
 
-async def _refuse_speech(requests: Any, context: Any) -> None:
+async def _refuse_speech(_requests: Any, context: Any) -> None:
     error = Unsupported("speech is not translated here: send text to TranslateText")
     await context.abort(grpc.StatusCode.UNIMPLEMENTED, str(error))
 

@@ -130,7 +130,7 @@ class BoundedConnection(HttpToolsProtocol):
         if not self._in_head:
             self._expect_more()  # the rest of a request that was refused early
 
-    def send_400_response(self, msg: str) -> None:
+    def send_400_response(self, _msg: str) -> None:
         """Refuse a request that is not HTTP; called by uvicorn."""
         if self._is_head_long:
             self._refuse_long_head()

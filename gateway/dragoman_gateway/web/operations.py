@@ -41,19 +41,19 @@ class Operations:
         """See `ProtocolPackage`."""
         return path in PATHS
 
-    def key_of(self, request: GatewayRequest) -> str | None:
+    def key_of(self, _request: GatewayRequest) -> str | None:
         """See `ProtocolPackage`."""
         return None
 
-    def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
+    def refuse(self, _request: GatewayRequest, error: GatewayError) -> Response:
         """See `ProtocolPackage`."""
         body = {"error": {"code": error.code, "message": str(error)}}
         return json_response(body, error.status, error_headers(error))
 
-    async def _live(self, request: GatewayRequest) -> Response:
+    async def _live(self, _request: GatewayRequest) -> Response:
         return json_response({"status": "ok"})
 
-    async def _ready(self, request: GatewayRequest) -> Response:
+    async def _ready(self, _request: GatewayRequest) -> Response:
         if self._gateway.stopping:
             return _not_ready("stopping")
         if not await self._gateway.translations.is_ready():

@@ -52,7 +52,7 @@ class TextLines:
         """See `Lines`."""
         return self.form.write(line, translation)
 
-    def write_error(self, line: str, reason: str) -> str:
+    def write_error(self, _line: str, _reason: str) -> str:
         """See `Lines`."""
         return ""
 
@@ -128,7 +128,7 @@ class LineRowFormat:
         """See `RowFormat`."""
         return written.count(b"\n")
 
-    def join(self, parts: Iterator[bytes], source: Source, file: BinaryIO) -> int:
+    def join(self, parts: Iterator[bytes], _source: Source, file: BinaryIO) -> int:
         """See `RowFormat`."""
         rows = 0
         for part in parts:

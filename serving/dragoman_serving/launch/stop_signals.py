@@ -17,7 +17,7 @@ class Stopped(KeyboardInterrupt):
 def stop_on_signals() -> None:
     """From now on, raise `Stopped` in the main thread on SIGINT or SIGTERM, once."""
 
-    def stop(number: int, frame: object) -> None:
+    def stop(_number: int, _frame: object) -> None:
         for one in _STOP_SIGNALS:
             signal.signal(one, signal.SIG_IGN)
         raise Stopped

@@ -83,7 +83,7 @@ class Pair:
     via: str | None = None
 
 
-def _any(bundle: Bundle) -> bool:
+def _any(_bundle: Bundle) -> bool:
     return True
 
 

@@ -48,7 +48,7 @@ def graph_model(file: str) -> type[Any]:
             config.set_max_batch_size(0)
             return config
 
-        def initialize(self, arguments: dict[str, str]) -> None:
+        def initialize(self, _arguments: dict[str, str]) -> None:
             """Load the graph.
 
             Raises:

@@ -43,7 +43,7 @@ def main() -> None:
         tracing=tracing,
     )
     start_beating(int(sys.argv[2]), lambda: server.busy)
-    signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
+    signal.signal(signal.SIGTERM, lambda _number, _frame: server.stop())
     try:
         server.serve()
     finally:  # the launcher made it, but may have been killed

@@ -173,7 +173,7 @@ class OneAnswerModel(Model, Generic[_Found]):
         return bundles.start(bundle, asked, begin)
 
     def _start_pivoted(
-        self, bundles: Bundles, route: Route, asked: Asked, under_way: UnderWay
+        self, _bundles: Bundles, route: Route, _asked: Asked, _under_way: UnderWay
     ) -> Future[list[_Found]]:
         """Start answering a request through a pivot language."""
         source, _, target = route.languages

@@ -97,7 +97,7 @@ def test_asyncio(gateway: RunningGateway, shipped: Served) -> None:
     asyncio.run(run())
 
 
-def test_a_gateway_that_starts_later_is_found(start_gateway: Any, shipped: Served) -> None:
+def test_a_gateway_that_starts_later_is_found(start_gateway: Any) -> None:
     with start_gateway() as running:
         url = running.url
     with Translator(url, retries=0) as translator:

@@ -21,7 +21,7 @@ def test_it_stops_cleanly(start_gateway: StartGateway) -> None:
         assert len(running.log) == 1  # the ready line
 
 
-def test_a_port_in_use_is_reported_in_one_line(start_gateway: StartGateway) -> None:
+def test_a_port_in_use_is_reported_in_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -743,7 +743,7 @@ def test_keys_are_drawn(page: Page) -> None:
     ]
 
 
-def test_colours_and_language_of_the_page_are_kept(page: Page, gateway: RunningGateway) -> None:
+def test_colours_and_language_of_the_page_are_kept(page: Page) -> None:
     page.click("#theme")
     page.click("#theme")
     choose(page, "interface", "de")

@@ -112,7 +112,7 @@ def wheels(project: Path) -> Path:
 
 
 @pytest.fixture(scope="package")
-def aarch64_wheel(project: Path, wheels: Path) -> Path:
+def aarch64_wheel(project: Path) -> Path:
     """The server's wheel, cross-compiled."""
     (wheel,) = _make_wheels(project, "aarch64").glob("dragoman-*_aarch64.whl")
     return wheel

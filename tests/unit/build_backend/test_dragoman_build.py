@@ -105,15 +105,15 @@ def test_zig_compiles_on_request(programs: Path, monkeypatch: pytest.MonkeyPatch
     assert variables["CFLAGS"] == "-DMINE"
 
 
-def test_zig_is_not_required_without_a_target(
-    programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("programs")
+def test_zig_is_not_required_without_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert requirements() == []
     assert dragoman_build.compiler_variables() == {}
 
 
-def test_the_build_sees_the_compiler(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("programs")
+def test_the_build_sees_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
     def build(*_: object, **__: object) -> str:

@@ -243,7 +243,7 @@ def test_only_a_frame_with_data_is_a_message() -> None:
 def test_a_subject_that_ends_early_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(plan: Plan) -> Outcome:
+    def run(_plan: Plan) -> Outcome:
         raise TimeoutError("the server does not translate")
 
     monkeypatch.setattr("tests.campaigns.upstream.run", run)
@@ -271,7 +271,7 @@ def test_metrics_are_written_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_the_short_form_ignores_bounds_that_depend_on_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(plan: Plan) -> Outcome:
+    def run(_plan: Plan) -> Outcome:
         return Outcome("upstream", bounds=[Bound("outage, s", 2, 1, timed=True)])
 
     monkeypatch.setattr("tests.campaigns.upstream.run", run)

@@ -101,7 +101,7 @@ class Application:
     ) -> None:
         """Send a request, and disconnect before the response."""
 
-        async def send(message: MutableMapping[str, Any]) -> None:
+        async def send(_message: MutableMapping[str, Any]) -> None:
             raise AssertionError("nobody is there to be answered")
 
         async def left() -> None:

@@ -32,7 +32,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(matrices, {"lr": lr})
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
+    def step(self, _closure: None = None) -> None:  # type: ignore[override]
         """Update the matrices by their gradients, matrices of one shape together."""
         for group in self.param_groups:
             alike: dict[torch.Size, list[Tensor]] = {}

@@ -71,25 +71,25 @@ _WORDS = [
 ]
 
 
-def lower_case(example: Example, chance: Random) -> tuple[str, str] | None:
+def lower_case(example: Example, _chance: Random) -> tuple[str, str] | None:
     """The source in lower case; its translation stays as it is."""
     lower = example.src.lower()
     return (lower, example.tgt) if lower != example.src else None
 
 
-def upper_case(example: Example, chance: Random) -> tuple[str, str] | None:
+def upper_case(example: Example, _chance: Random) -> tuple[str, str] | None:
     """Both sides in upper case."""
     return example.src.upper(), example.tgt.upper()
 
 
-def no_final_mark(example: Example, chance: Random) -> tuple[str, str] | None:
+def no_final_mark(example: Example, _chance: Random) -> tuple[str, str] | None:
     """Both sides without the mark that ends the sentence."""
     src, removed = FINAL_MARK.subn("", example.src)
     tgt, removed_too = FINAL_MARK.subn("", example.tgt)
     return (src, tgt) if removed and removed_too else None
 
 
-def typographic(example: Example, chance: Random) -> tuple[str, str] | None:
+def typographic(example: Example, _chance: Random) -> tuple[str, str] | None:
     """Both sides with the apostrophes and quotation marks of their languages.
 
     A pair without quotation marks becomes a quotation.
@@ -188,12 +188,12 @@ def _address(chance: Random) -> str:
     return chance.choice((f"{page}{chance.choice(paths)}", f"{more}@{host}"))
 
 
-def copied(example: Example, chance: Random) -> tuple[str, str] | None:
+def copied(example: Example, _chance: Random) -> tuple[str, str] | None:
     """The target text as the source: text already in the target language stays unchanged."""
     return example.tgt, example.tgt
 
 
-def no_text(example: Example, chance: Random) -> tuple[str, str] | None:
+def no_text(_example: Example, chance: Random) -> tuple[str, str] | None:
     """Only numbers, codes and addresses, which stay unchanged."""
     one, other = chance.sample(_WORDS, 2)
     day, month, hour = chance.randint(1, 28), chance.randint(1, 12), chance.randint(0, 23)

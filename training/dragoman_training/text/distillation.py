@@ -153,7 +153,7 @@ def tasks(
 def distil(
     task: Task,
     teacher: Teacher,
-    watch: Callable[[int], None] = lambda sources: None,
+    watch: Callable[[int], None] = lambda _sources: None,
     force: bool = False,
 ) -> dict[str, int]:
     """Translate a corpus's sources and write them with their translations.

@@ -68,7 +68,7 @@ class Download:
 
 
 def fetch(
-    source: Source, folder: Path, lock: Path, watch: Watch = lambda done, total: None
+    source: Source, folder: Path, lock: Path, watch: Watch = lambda _done, _total: None
 ) -> Download:
     """Download a file unless it exists, and verify it.
 

@@ -22,7 +22,7 @@ _DOWNLOADS = ".downloads"
 def fetch_corpora(
     corpora: Sequence[Corpus],
     data_dir: Path,
-    watch: Callable[[str], Watch] = lambda what: lambda done, total: None,
+    watch: Callable[[str], Watch] = lambda _what: lambda _done, _total: None,
 ) -> Iterator[tuple[str, int]]:
     """Download corpora and write their texts, one file for each side.
 

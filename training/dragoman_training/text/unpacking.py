@@ -37,7 +37,7 @@ def write_text(
     text: FetchedText,
     files: Sequence[Path],
     data_dir: Path,
-    watch: Watch = lambda done, total: None,
+    watch: Watch = lambda _done, _total: None,
 ) -> dict[str, int]:
     """Write the sides of a text as gzip files, all or none of them.
 

@@ -49,6 +49,15 @@ _SPECIAL: Final = (
 """End tags of other elements do not close elements outside these."""
 _BEYOND_ITEMS: Final = _SPECIAL - {"address", "div", "p"}
 _BEYOND_PARAGRAPHS: Final = _SCOPE | {"button"}
+_CLOSED_BEFORE: Final[Mapping[str, tuple[tuple[str, ...], frozenset[str]]]] = {
+    "li": (("li",), _BEYOND_ITEMS),
+    **dict.fromkeys(("dd", "dt"), (("dd", "dt"), _BEYOND_ITEMS)),
+    "button": (("button",), _SCOPE),
+    **dict.fromkeys(("input", "select", "textarea"), (("select",), _SCOPE)),
+    "option": (("option",), _SPECIAL),
+    "optgroup": (("option", "optgroup"), _SPECIAL),
+}
+"""Elements that a start tag closes, and those that limit how far it looks for them."""
 _NOT_REOPENING: Final = (
     _ENDING_P
     | _TABLE
@@ -198,18 +207,10 @@ class OpenElements:
             self._close(("p",), _BEYOND_PARAGRAPHS)
         if name in _HEADINGS and self.last.name in _HEADINGS:
             self._leave(len(self._open) - 1)
-        elif name == "li":
-            self._close(("li",), _BEYOND_ITEMS)
-        elif name in ("dd", "dt"):
-            self._close(("dd", "dt"), _BEYOND_ITEMS)
+        elif name in _CLOSED_BEFORE:
+            self._close(*_CLOSED_BEFORE[name])
         elif name in ("a", "nobr"):
             self._close_formatting(name)
-        elif name in ("button", "select"):
-            self._close((name,), _SCOPE)
-        elif name in ("input", "textarea"):
-            self._close(("select",), _SCOPE)
-        elif name in ("option", "optgroup"):
-            self._close(("option", name), _SPECIAL)
         elif name == "table" and self.last.name in _TABLE:
             self._close(("table",), _MARKERS)
         elif name in _PARTS_OF_TABLES:

@@ -220,7 +220,7 @@ class XmlTokens:
     def _instruction(self, name: str, text: str) -> None:
         self._inside(XmlToken("instruction", name, text=text))
 
-    def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
+    def _declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
         self._inside(XmlToken("other"))
         if encoding and not self._has_known_encoding:
             self.encoding = _utf_16(self._held) or _python_name(encoding)
@@ -230,9 +230,9 @@ class XmlTokens:
         name: str,
         is_parameter: bool,
         value: str | None,
-        base: str | None,
-        system: str | None,
-        public: str | None,
+        _base: str | None,
+        _system: str | None,
+        _public: str | None,
         notation: str | None,
     ) -> None:
         if value is None and notation is None:

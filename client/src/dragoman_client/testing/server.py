@@ -45,7 +45,7 @@ class GrpcService(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
         """Store the object that answers."""
         self.answers = answers
 
-    def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def ModelReady(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Ready if the model exists."""
         return service_pb2.ModelReadyResponse(ready=_unknown(request.name) is None)
 

@@ -212,7 +212,7 @@ class Engine:
         self._dispatcher.close()
         for worker in self._workers:
             worker.join()
-        for job in self._dispatcher.drop(lambda job: True):
+        for job in self._dispatcher.drop(lambda _job: True):
             job.settle(State.FAILED, Closed("the engine has been shut down"))
         self._closed.set()
         self._sweeper.join()
@@ -311,7 +311,7 @@ class Engine:
         log.error("the engine broke", exc_info=error)
         failure = EngineFailure(f"the engine failed: {type(error).__name__}")
         self._dispatcher.close(failure)
-        waiting = self._dispatcher.drop(lambda job: True)
+        waiting = self._dispatcher.drop(lambda _job: True)
         in_flight = [
             job for batches in self._batches for b in list(batches.values()) for job in b.jobs
         ]

@@ -105,7 +105,9 @@ class SessionDecoding:
         self._tokens = np.concatenate((self._tokens, begin))
         self._positions = np.concatenate((self._positions, np.zeros_like(begin)))
 
-    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> tuple[int, Sequence[int]]:
+    def step(
+        self, alone: bool, _waiting: ctypes.c_int64 | None = None
+    ) -> tuple[int, Sequence[int]]:
         """See `Decoding`; it is always one step."""
         session = self._sessions.choose(alone)
         self._longest += 1

@@ -78,7 +78,7 @@ def the_one(cache: ModelCache) -> CachedModel:
 
 
 def converter(cache: ModelCache, offline: bool = False) -> Converter:
-    return Converter(cache, lambda file, done, size: None, offline)
+    return Converter(cache, lambda _file, _done, _size: None, offline)
 
 
 def spoil(bundle: Path, graph: str) -> None:
@@ -180,7 +180,7 @@ def test_a_download_has_a_progress_bar_on_a_terminal(
 def test_a_folder_is_converted_again_when_it_changes(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    monkeypatch.setattr(conversion, "find_spec", lambda _name: None)
     folder = Path(shutil.copytree(original, tmp_path / original.name))
     cache = ModelCache(tmp_path / "models")
     (source,) = find_sources(str(folder))
@@ -246,10 +246,10 @@ def test_a_model_of_opus_needs_no_owner() -> None:
 def test_concurrent_requests_convert_a_model_once(
     original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    monkeypatch.setattr(conversion, "find_spec", lambda _name: None)
     made: list[Path] = []
 
-    def counted(source: Path, bundle: Path, storage: object) -> Manifest:
+    def counted(source: Path, bundle: Path, _storage: object) -> Manifest:
         made.append(bundle)
         return export_bundle(source, bundle, "fp16")
 
@@ -311,7 +311,7 @@ def test_a_wrong_graph_fails_the_check_of_its_precision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if reference == GRAPHS:
-        monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+        monkeypatch.setattr(conversion, "find_spec", lambda _name: None)
     spoil(the_one(cache).bundle, graph)
     report = check(the_one(cache).bundle, exact)
     assert report.reference == reference
@@ -351,7 +351,7 @@ def test_a_cached_models_checks_are_repeated_on_another_kind_of_cpu(
 def test_verification_detects_graphs_with_other_translations(
     cache: ModelCache, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    monkeypatch.setattr(conversion, "find_spec", lambda _name: None)
     assert main(["models", "verify"]) == 0
     assert "ok    owner/opus-mt-en-de: tokens: greedy, as when the model was converted" in (
         capsys.readouterr().out
@@ -368,9 +368,8 @@ def test_verification_detects_graphs_with_other_translations(
     assert "fp32 failed" in capsys.readouterr().out
 
 
-def test_a_damaged_model_is_not_used(
-    cache: ModelCache, hub: MarianHub, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("hub")
+def test_a_damaged_model_is_not_used(cache: ModelCache, caplog: pytest.LogCaptureFixture) -> None:
     (source,) = find_sources(MODEL)
     (the_one(cache).bundle / WEIGHTS).write_bytes(b"")
     assert cache.find(source) is None

@@ -234,9 +234,7 @@ def test_the_command_calibrates_8_bit_products(copied: Path, tmp_path: Path) -> 
     assert {plan.graph for plan in plans} >= {"encoder", "decoder"}
 
 
-def test_plain_plans_have_no_in_place_cache_update(
-    library: TensorRT, copied: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plain_plans_have_no_in_place_cache_update(library: TensorRT, copied: Path) -> None:
     trt, manifest = library.module, Manifest.load(copied)
     decoder = wanted_plan(copied, "decoder", PlanSettings("fp16", plain=True))
     logger = trt.Logger(trt.Logger.ERROR)

@@ -67,7 +67,7 @@ async def use(access: Access, caller: Caller, characters: int, work_s: float = 0
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_on_loopback_without_a_key_access_is_open(address: str) -> None:
-    async def work(access: Access, store: Store) -> None:
+    async def work(access: Access, _store: Store) -> None:
         for secret in (None, "", "anything"):
             caller = await access.caller(secret, "own", "127.0.0.1")
             assert (caller.key_id, caller.limits) == (None, Limits())
@@ -88,7 +88,7 @@ def test_on_loopback_without_a_key_access_is_open(address: str) -> None:
     ],
 )
 def test_elsewhere_or_behind_a_proxy_keys_are_required_from_the_start(how: dict[str, Any]) -> None:
-    async def work(access: Access, store: Store) -> None:
+    async def work(access: Access, _store: Store) -> None:
         assert not await access.is_open()
         assert not await access.needs_no_key()
         for secret in (None, ""):
@@ -110,7 +110,7 @@ def test_elsewhere_or_behind_a_proxy_keys_are_required_from_the_start(how: dict[
     ],
 )
 def test_a_missing_key_is_named_as_its_protocol_sends_it(protocol: str, field: str) -> None:
-    async def work(access: Access, store: Store) -> None:
+    async def work(access: Access, _store: Store) -> None:
         with pytest.raises(KeyMissing, match=field):
             await access.caller(None, protocol, "127.0.0.1")
 
@@ -158,7 +158,7 @@ def test_anonymous_use_has_limits_for_each_address() -> None:
 
 
 def test_an_ipv6_site_is_one_address() -> None:
-    async def work(access: Access, store: Store) -> list[str]:
+    async def work(access: Access, _store: Store) -> list[str]:
         addresses = (
             *("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1"),
             *("::ffff:10.0.0.1", "10.0.0.1", "fe80::1%eth0", "odd:address"),
@@ -172,7 +172,7 @@ def test_an_ipv6_site_is_one_address() -> None:
 
 
 def test_the_monthly_limit_of_anonymous_use_is_shared() -> None:
-    async def work(access: Access, store: Store) -> None:
+    async def work(access: Access, _store: Store) -> None:
         one = await access.caller(None, "own", "10.0.0.1")
         other = await access.caller(None, "own", "10.0.0.2")
         await use(access, one, 60)
@@ -373,7 +373,7 @@ def test_usage_is_reset_with_a_new_month(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("url", ["http://localhost:6379", "nonsense", "redis://:pa55word@h:x/0"])
 def test_a_wrong_url_of_redis_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(UsageError, match="limits_url") as caught:
-        run(lambda access, store: asyncio.sleep(0), limits_url=url)
+        run(lambda _access, _store: asyncio.sleep(0), limits_url=url)
     assert "pa55word" not in str(caught.value)
 
 
@@ -399,7 +399,7 @@ def test_callers_without_a_required_key_are_strangers() -> None:
         await asyncio.sleep(0.6)
         assert not (await access.caller(secret, "own", "10.0.0.1")).is_stranger
 
-    async def locals_(access: Access, store: Store) -> None:
+    async def locals_(access: Access, _store: Store) -> None:
         assert not (await access.caller(None, "own", "127.0.0.1")).is_stranger
 
     run(strangers, address=EVERYWHERE, anonymous=True)

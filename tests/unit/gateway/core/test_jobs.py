@@ -47,11 +47,11 @@ class Admission:
         self.refuses = False
         self.refunded: list[tuple[str, int, bool]] = []
 
-    async def refund(self, caller: Caller, characters: int, admitted_s: float) -> None:
+    async def refund(self, caller: Caller, characters: int, _admitted_s: float) -> None:
         self.refunded.append((caller.name, characters, caller.limits == NO_LIMITS))
 
     @asynccontextmanager
-    async def admitted(self, caller: Caller, characters: int) -> AsyncIterator[None]:
+    async def admitted(self, _caller: Caller, characters: int) -> AsyncIterator[None]:
         if self.refuses:
             raise QuotaUsedUp("used up")
         self.characters.append(characters)
@@ -269,7 +269,7 @@ def test_owners_take_turns() -> None:
     run(work)
 
 
-def test_the_server_may_be_unavailable_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_may_be_unavailable_for_a_while() -> None:
     async def work(office: Office) -> None:
         office.server.failing = [ServerUnavailable("away")]
         assert (await office.result(await office.submit(b"Hello."))).decode() == await wanted(
@@ -641,7 +641,7 @@ def test_a_full_disk_ends_a_document_but_not_the_work(
         message = "no space left: secret text"
         with monkeypatch.context() as full:
 
-            def write(record: Any) -> None:
+            def write(_record: Any) -> None:
                 raise OSError(28, message)
 
             full.setattr(files, "write", write)
@@ -669,9 +669,7 @@ def test_the_sweep_continues_after_a_failure(monkeypatch: pytest.MonkeyPatch) ->
         for text in (b"Hello.", b"Bye."):
             await office.result(await office.submit(text))
         second = (await office.jobs.all(ANONYMOUS))[0]
-        async with asyncio.timeout(10):
-            while second.id in office.jobs._jobs:
-                await asyncio.sleep(0.01)
+        await until(lambda: second.id not in office.jobs._jobs)
         assert not failures
         assert not any(task.done() for task in office.jobs._tasks)
 

@@ -250,11 +250,11 @@ def test_a_hanging_redis_delays_only_one_request(monkeypatch: pytest.MonkeyPatch
 def test_a_request_cancelled_during_admission_is_refunded(when_s: float) -> None:
     given: list[tuple[str, int]] = []
 
-    async def take(*, keys: list[str], args: list[Any]) -> list[Any]:
+    async def take(**_: object) -> list[Any]:
         await asyncio.sleep(0.1)
         return [0, "1", "5", 5, 1]
 
-    async def end(running: str, lease: str, months: str, characters: int) -> None:
+    async def end(running: str, _lease: str, _months: str, characters: int) -> None:
         await asyncio.sleep(0.1)
         given.append((running, characters))
 

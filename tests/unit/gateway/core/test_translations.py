@@ -291,7 +291,7 @@ def test_a_request_is_sent_again_if_the_shared_one_had_an_earlier_deadline() -> 
 
 
 def test_a_text_that_is_refused_is_named_by_its_own_number() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
+    async def work(_server: ModelServer, of: Translations) -> None:
         await ask(of, "Hello.")
         with pytest.raises(InvalidInput, match=r"^text 2 is refused"):
             await ask(of, "Hello.", "One. Two. Three.", "This is refused.")
@@ -334,7 +334,7 @@ def test_all_parts_of_a_request_share_one_deadline(store: bool) -> None:
 
 
 def test_a_language_that_is_not_served_is_improbable() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
+    async def work(_server: ModelServer, of: Translations) -> None:
         english = await of.detect("How are you, my old friend?")
         assert (english.language, english.probability > 0.5) == ("en", True)
         for text in ("¿Cómo está usted, mi viejo amigo?", "Как дела, мой старый друг?"):
@@ -424,7 +424,7 @@ def test_too_many_texts_are_refused_before_any_work(store: bool) -> None:
 
 
 def test_too_many_glossaries_are_refused() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
+    async def work(_server: ModelServer, of: Translations) -> None:
         with pytest.raises(InvalidInput, match="21 ids: give at most 20"):
             await ask(of, "Hello.", glossary_ids=["a"] * 21)
 
@@ -441,7 +441,7 @@ def test_a_long_text_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(Terms, "occurring", noted)
 
-    async def work(server: ModelServer, of: Translations) -> None:
+    async def work(_server: ModelServer, of: Translations) -> None:
         await ask(of, "x" * 4000)
         assert threads
         assert threading.main_thread() not in threads
@@ -450,7 +450,7 @@ def test_a_long_text_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_given_translations_count_as_texts() -> None:
-    async def work(server: ModelServer, of: Translations) -> None:
+    async def work(_server: ModelServer, of: Translations) -> None:
         caller = Caller("a", "a", Limits(characters_per_request=10))
         with pytest.raises(TooLarge):
             await of.score(caller, ["12345"], ["123456"], TO_GERMAN)
@@ -459,6 +459,6 @@ def test_given_translations_count_as_texts() -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the conditions have no event
             await asyncio.sleep(0)

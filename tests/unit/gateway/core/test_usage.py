@@ -42,7 +42,7 @@ async def total(counter: UsageCounter, name: str = "one") -> tuple[int, int]:
 
 
 def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
-    async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
+    async def use(counter: UsageCounter, _store: Store) -> tuple[int, int]:
         before = await total(counter)
         for _ in range(10):
             counter.add("one", MONTH, 3, 1)
@@ -171,7 +171,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(
     async def use(counter: UsageCounter, store: Store) -> tuple[int, int]:
         real = store.write
 
-        async def failing(work: Any) -> Any:
+        async def failing(*_: Any, **__: Any) -> Any:
             raise Unavailable("the store cannot be used: database or disk is full")
 
         store.write = failing  # type: ignore[method-assign]

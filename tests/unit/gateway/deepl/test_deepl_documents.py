@@ -74,7 +74,7 @@ def test_documents_in_progress(stuck: Application, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_failed_document_reports_the_reason() -> None:
-    def fail(text: str) -> str:
+    def fail(_text: str) -> str:
         raise InvalidRequest("the option is refused")
 
     with Application(fail) as app:

@@ -235,7 +235,7 @@ def test_every_endpoint_is_in_the_document(app: Application) -> None:
     assert answered == described | older
 
 
-async def strict(secret: str | None, protocol: str, address: str) -> Caller:
+async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:
     """Knows one key; see `Access.caller`."""
     if not secret:
         raise KeyMissing("a key is required")

@@ -13,7 +13,7 @@ from dragoman_gateway.libretranslate import libretranslate_protocol
 from tests.unit.gateway.asgi import Answer, Application
 
 
-async def any_key(secret: str | None, protocol: str, address: str) -> Caller:
+async def any_key(secret: str | None, _protocol: str, _address: str) -> Caller:
     """Requires a key; any is accepted; see `Access.caller`."""
     assert secret
     return Caller("k1", "k1")

@@ -211,7 +211,7 @@ def test_the_specification_has_every_endpoint(app: Application) -> None:
     assert described == {(one.method, one.path) for one in endpoints}
 
 
-async def strict(secret: str | None, protocol: str, address: str) -> Caller:
+async def strict(secret: str | None, _protocol: str, _address: str) -> Caller:
     """Knows one key, which has limits; see `Access.caller`."""
     if not secret:
         raise KeyMissing("a key is required")

@@ -10,6 +10,8 @@ from dragoman_gateway.core.errors import Unavailable
 from dragoman_gateway.own.events import EventResponse
 from starlette.responses import Response
 
+from tests.unit.gateway.core.test_translations import until
+
 KEEP_ALIVE_S = 0.02
 
 
@@ -110,8 +112,7 @@ def test_a_client_that_disconnects_closes_the_stream() -> None:
 
         client = Client()
         asking = asyncio.create_task(client.ask(endless()))
-        while not client.body:
-            await asyncio.sleep(0.001)
+        await until(lambda: bool(client.body))
         client.left.set()
         await asyncio.wait_for(asking, 5)
         assert closed.is_set()

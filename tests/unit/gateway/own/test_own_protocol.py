@@ -437,7 +437,7 @@ def test_errors_of_the_server_have_their_codes(
     assert answer.json["error"].get("retry_after_s") == (3 if status == 503 else None)
 
 
-def test_errors_do_not_reveal_the_address_of_the_server(app: Application) -> None:
+def test_errors_do_not_reveal_the_address_of_the_server() -> None:
     with Application(timeout_s=5) as away:
         away._server.close()
         answers = [

@@ -200,11 +200,11 @@ class Seen:
         self.attention = SeenAttention(("a", "b"), ("a", "b"), ("a", "b"), *[weights] * 3)
         self.asked: list[Any] = []
 
-    async def translate(self, caller: Any, texts: Any, options: Any, *, store: bool) -> list[Any]:
+    async def translate(self, _caller: Any, texts: Any, options: Any, *, store: bool) -> list[Any]:
         self.asked.append((texts, options, store))
         return [self]
 
-    async def score(self, caller: Any, texts: Any, targets: Any, options: Any) -> list[Any]:
+    async def score(self, _caller: Any, texts: Any, targets: Any, options: Any) -> list[Any]:
         self.asked.append((texts, targets, options))
         return [self]
 

@@ -48,7 +48,7 @@ class Context:
     def peer(self) -> str:
         return "ipv4:127.0.0.1:4321"
 
-    async def abort(self, code: grpc.StatusCode, *rest: Any) -> None:
+    async def abort(self, code: grpc.StatusCode, *_rest: Any) -> None:
         raise Ended(code)
 
 
@@ -65,7 +65,7 @@ def app() -> Iterator[Application]:
 
 
 def service_of(app: Application, spans: RequestSpans | None = None) -> RivaService:
-    return RivaService(app.gateway, lambda *observed: None, spans)
+    return RivaService(app.gateway, lambda *_observed: None, spans)
 
 
 def translate(
@@ -203,6 +203,7 @@ def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch)
                 await asyncio.sleep(0.05)
         with suppress(ConnectionError):
             await ended
+        writer.close()
         await server.close(0)
 
     with Application(timeout_s=1, upload_timeout_s=1, body_bytes=1024) as app:

@@ -35,7 +35,7 @@ def locked() -> Iterator[tuple[Application, str]]:
 def test_nothing_is_read_with_a_wrong_key(
     locked: tuple[Application, str], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def read(self: BoundedBody) -> Any:
+    async def read(_self: BoundedBody) -> Any:
         pytest.fail("the body was read")
 
     monkeypatch.setattr(BoundedBody, "__call__", read)

@@ -18,7 +18,7 @@ _BODY = bytes(8 << 20)
 """More than the buffers of a connection."""
 
 
-async def _answer(scope: Any, receive: Any, send: Callable[[Any], Any]) -> None:
+async def _answer(_scope: Any, _receive: Any, send: Callable[[Any], Any]) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for begin in range(0, len(_BODY), 1 << 16):
         part = _BODY[begin : begin + (1 << 16)]

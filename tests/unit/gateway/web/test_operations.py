@@ -74,7 +74,7 @@ def test_probes_do_not_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> No
         assert app.call("GET", "/languages").status == 503
 
 
-def test_detection_is_limited_in_every_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detection_is_limited_in_every_protocol() -> None:
     with Application(
         address="0.0.0.0",
         anonymous=True,

@@ -31,7 +31,7 @@ class CopySession:
         self.gate = threading.Event()
         self.gate.set()
 
-    def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:
+    def encode(self, src_ids: Ids, _src_lengths: Ids) -> list[Floats]:
         self.gate.wait(10)
         self.encoded.append(len(src_ids))
         if self.failure is not None:
@@ -63,6 +63,6 @@ class CopySession:
     def log_probs(self, logits: Floats, rows: Ids) -> Floats:
         return log_softmax(logits[rows])
 
-    def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
+    def best(self, logits: Floats, _number: int) -> tuple[Floats, Ids]:
         ids = np.argsort(-logits, axis=1, kind="stable")[:, :16]
         return np.take_along_axis(logits, ids, axis=1), ids

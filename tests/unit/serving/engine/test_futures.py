@@ -50,7 +50,7 @@ def test_all_results_are_joined() -> None:
 def test_joining_may_return_another_future() -> None:
     part: Future[int] = Future()
     more: Future[int] = Future()
-    whole: Future[int] = when_all_done([part], lambda found: more)
+    whole: Future[int] = when_all_done([part], lambda _found: more)
     part.set_result(1)
     assert not whole.done()
     more.set_result(2)
@@ -59,19 +59,19 @@ def test_joining_may_return_another_future() -> None:
 
 def test_cancelling_the_whole_cancels_work_in_progress() -> None:
     part: Future[int] = Future()
-    whole: Future[int] = when_all_done([part], lambda found: part)
+    whole: Future[int] = when_all_done([part], lambda _found: part)
     whole.cancel()
     assert part.cancelled()
     first: Future[int] = Future()
     second: Future[int] = Future()
-    whole = when_all_done([first], lambda found: second)
+    whole = when_all_done([first], lambda _found: second)
     first.set_result(1)
     whole.cancel()
     assert second.cancelled()
 
 
 def test_an_error_while_joining_is_the_error_of_the_whole() -> None:
-    def fail(found: list[int]) -> int:
+    def fail(_found: list[int]) -> int:
         raise ValueError("not joined")
 
     part: Future[int] = Future()
@@ -80,7 +80,7 @@ def test_an_error_while_joining_is_the_error_of_the_whole() -> None:
     with pytest.raises(ValueError, match="not joined"):
         whole.result(0)
     second: Future[int] = Future()
-    whole = when_all_done([part], lambda found: second)
+    whole = when_all_done([part], lambda _found: second)
     second.set_exception(ValueError("later"))
     with pytest.raises(ValueError, match="later"):
         whole.result(0)

@@ -79,7 +79,7 @@ def test_the_embedded_server_stays_on_loopback(repository: Path) -> None:
 def test_a_too_low_limit_of_open_files_is_refused(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (100, 100))
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (100, 100))
     message = refusal(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0))
     assert "the hard limit of open files is 100, and the server needs 256" in message
     assert "ulimit -Hn" in message

@@ -35,7 +35,7 @@ class Server:
         self.calls: list[str] = []
         self.said: list[str] = []
 
-    def __call__(self, options: ServeOptions) -> Server:
+    def __call__(self, _options: ServeOptions) -> Server:
         return self
 
     def __enter__(self) -> Server:
@@ -59,7 +59,7 @@ class Server:
             raise event
         return event
 
-    def wait(self, follow_bundle: bool, look: object) -> Ended:
+    def wait(self, _follow_bundle: bool, _look: object) -> Ended:
         ended: Ended = self._next()
         return ended
 
@@ -140,8 +140,9 @@ def test_a_permanent_error_ends_the_supervision(
     assert slept == []
 
 
+@pytest.mark.usefixtures("slept")
 def test_another_bundle_is_loaded_after_requests_have_finished(
-    slept: list[float], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = Server([Ended("the bundle can be run in another way now", is_failure=False), None])
     with pytest.raises(Over):

@@ -36,7 +36,7 @@ def with_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_gpu_the_cpu_decodes(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "gpu_obstacle", lambda: "there is no NVIDIA GPU")
     monkeypatch.setattr(loading, "exact_int8_products", lambda: False)
-    monkeypatch.setattr(loading, "sizes_obstacle", lambda sizes: "the moon is full")
+    monkeypatch.setattr(loading, "sizes_obstacle", lambda _sizes: "the moon is full")
     assert choose_layout(EngineSettings(), Path(), manifest) == Layout("onnxruntime", "fp32")
     for runtime in ("onnxruntime_cuda", "tensorrt"):
         with pytest.raises(UsageError, match=f"runtime is {runtime}, but there is no NVIDIA GPU"):
@@ -89,9 +89,7 @@ def test_an_onnx_runtime_for_cpus_leaves_the_gpu_alone(
 
 
 @pytest.mark.usefixtures("with_gpu")
-def test_the_cpu_is_used_if_the_gpu_does_not_work(
-    random_bundle: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cpu_is_used_if_the_gpu_does_not_work(random_bundle: Path, manifest: Manifest) -> None:
     """Only if no GPU was requested; this machine has no CUDA, although a GPU is simulated."""
     opened = open_engine(random_bundle, manifest, EngineSettings())
     opened.engine.close()

@@ -40,13 +40,13 @@ def exact(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bo
 
 @pytest.fixture
 def native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "sizes_obstacle", lambda sizes: None)
+    monkeypatch.setattr(loading, "sizes_obstacle", lambda _sizes: None)
     monkeypatch.setattr(loading, "choose_instruction_set", lambda: "avx2")
 
 
 @pytest.fixture
 def not_native(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "sizes_obstacle", lambda sizes: "the moon is full")
+    monkeypatch.setattr(loading, "sizes_obstacle", lambda _sizes: "the moon is full")
 
 
 def layout(**settings: Any) -> Layout:
@@ -106,7 +106,7 @@ def test_native_is_compiled_on_supported_machines() -> None:
 
 
 def test_without_the_compiled_code_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "is_compiled", lambda name: False)
+    monkeypatch.setattr(library, "is_compiled", lambda _name: False)
     with pytest.raises(UsageError, match="the engine was not compiled: install Dragoman again"):
         library.load.__wrapped__()
 

@@ -143,7 +143,7 @@ def test_usable_models_are_preferred_for_both_legs() -> None:
         [bundle("large", "de>en"), bundle("small", "de>en"), bundle("french", "en>fr")], "en"
     )
     assert names(both.choose("de", "fr", None, lambda one: one.name != "large")) == "small french"
-    assert names(both.choose("de", "fr", None, lambda one: False)) == "large french"
+    assert names(both.choose("de", "fr", None, lambda _one: False)) == "large french"
     with pytest.raises(InvalidRequest, match="from 'de' into 'de': there are de-en, en-fr, de-fr"):
         both.choose("de", "de")
 

@@ -284,7 +284,8 @@ def test_cancelled_requests_are_reported_to_the_engine(triton: Triton, engine: E
     assert requests[1].failure() == (ErrorCode.CANCELLED, "cancelled")
 
 
-def test_a_deadline_holds_when_the_engine_does_not_answer(triton: Triton, engine: Engine) -> None:
+@pytest.mark.usefixtures("engine")
+def test_a_deadline_holds_when_the_engine_does_not_answer(triton: Triton) -> None:
     requests = [
         Request([TEXTS], timeout_us=1),
         Request([TEXTS], parameters={"timeout": 1}),

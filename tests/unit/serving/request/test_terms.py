@@ -195,7 +195,7 @@ def token_after(constraints: Constraints, likely: int) -> int | None:
     searches.join([Sentence((1,), steps, SearchOptions(1, 0.0, constraints=constraints))])
     log_probs = np.full((1, end_id + 1), -9.0, np.float32)
     log_probs[0, likely] = -0.1
-    ranking = cast(Ranking, SimpleNamespace(log_probs=lambda logits, rows: log_probs.copy()))
+    ranking = cast(Ranking, SimpleNamespace(log_probs=lambda _logits, _rows: log_probs.copy()))
     for _ in range(steps):
         searches.advance(ranking, None)
     ids = searches.result(0).ids

@@ -105,7 +105,7 @@ def test_links_are_those_of_the_text_that_is_returned(
 ) -> None:
     """The vocabulary may write a placeholder differently, with another number of words."""
     if is_lost:  # then the parts between placeholders are translated separately
-        monkeypatch.setattr(follow_up, "find_placeholders", lambda text: [])
+        monkeypatch.setattr(follow_up, "find_placeholders", lambda _text: [])
     text = f"Hello {placeholder}, that is a cup. {placeholder} is here."
     options = {"keep_placeholders": True, "split_sentences": splits, "return_alignments": "hard"}
     (found,) = translate(shipped, [text], **options)

@@ -145,9 +145,8 @@ def test_unsupported_directions_are_refused(
     assert (failure.code, failure.message) == (ErrorCode.INVALID_ARG, message)
 
 
-def test_streams_and_scores_are_routed_too(
-    folders: list[Path], translate: Triton, connect: Connect
-) -> None:
+@pytest.mark.usefixtures("translate")
+def test_streams_and_scores_are_routed_too(folders: list[Path], connect: Connect) -> None:
     stream, score = ready(connect, model=STREAM), ready(connect, model=SCORE)
     for options in ({"target_language": "fr"}, {"model": "second"}):
         name = options.get("model", "french")

@@ -66,7 +66,7 @@ def translate(connect: Connect) -> Triton:
 
 
 @pytest.fixture
-def stream(connect: Connect, translate: Triton) -> Triton:
+def stream(connect: Connect) -> Triton:
     """The model `translate_stream`, ready."""
     model = connect()
     assert model.introduce(hello(model=STREAM)) is None
@@ -154,7 +154,8 @@ def test_each_stream_fails_separately(stream: Triton) -> None:
     assert found[3][0] is ErrorCode.CANCELLED
 
 
-def test_given_translations_are_scored(connect: Connect, translate: Triton) -> None:
+@pytest.mark.usefixtures("translate")
+def test_given_translations_are_scored(connect: Connect) -> None:
     model = scoring_model(connect)
     model.send(pairs(5, ["Good morning.", TEXT], ["Guten Morgen.", "Nein."]))
     answer = model.answer()
@@ -189,7 +190,8 @@ def test_scoring_needs_the_model_translate() -> None:
         assert model.answer() == Failure(7, ErrorCode.UNAVAILABLE, message)
 
 
-def test_info_describes_the_served_models(connect: Connect, translate: Triton) -> None:
+@pytest.mark.usefixtures("translate")
+def test_info_describes_the_served_models(connect: Connect) -> None:
     model = connect()
     assert model.introduce(hello(model=INFO)) is None
     model.send(pack_request(request_of(5, 0, {"timeout": 1}, (INFO,), ())))
@@ -305,7 +307,8 @@ def test_an_unreadable_model_closes_the_connection(garbage: bytes) -> None:
     assert [type(failure) for failure in failures] == [Damaged]
 
 
-def test_requests_before_the_hello_are_ignored(connect: Connect, translate: Triton) -> None:
+@pytest.mark.usefixtures("translate")
+def test_requests_before_the_hello_are_ignored(connect: Connect) -> None:
     model = connect()
     model.send(request(7, ["a"]) + pack_cancel(7))
     assert model.introduce(hello(model=STREAM)) is None

@@ -172,7 +172,7 @@ def test_a_failed_second_search_keeps_the_first_translation() -> None:
     submit, _ = answering(DeadlineExceeded("late"), GOOD)
     assert repair([LOOP, LOOP], submit) == [LOOP, GOOD]
 
-    def full(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
+    def full(_sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         raise Overloaded("many are waiting", 1.0)
 
     assert repair([GOOD, LOOP], full) == [GOOD, LOOP]

@@ -41,7 +41,7 @@ def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MarianHub]:
 
 def fetch(folder: Path) -> str | None:
     folder.mkdir(exist_ok=True)
-    return Hub.of_environment().fetch(MODEL, folder, lambda file, done, size: None).commit
+    return Hub.of_environment().fetch(MODEL, folder, lambda _file, _done, _size: None).commit
 
 
 def assert_whole(found: Path, original: Path) -> None:
@@ -130,8 +130,9 @@ def test_a_file_that_changed_is_downloaded_completely(
     assert_whole(tmp_path / "found", hub.folder)
 
 
-def test_a_digest_is_that_of_the_file(hub: MarianHub, original: Path, tmp_path: Path) -> None:
-    fetched = Hub.of_environment().fetch(MODEL, tmp_path, lambda file, done, size: None)
+@pytest.mark.usefixtures("hub")
+def test_a_digest_is_that_of_the_file(original: Path, tmp_path: Path) -> None:
+    fetched = Hub.of_environment().fetch(MODEL, tmp_path, lambda _file, _done, _size: None)
     weights = (original / WEIGHTS).read_bytes()
     assert fetched.digests[WEIGHTS] == hashlib.sha256(weights).hexdigest()
     assert {*fetched.digests} >= {"config.json", "vocab.json", "source.spm", "target.spm"}
@@ -178,7 +179,7 @@ def test_a_pickle_is_not_downloaded_without_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_marian(tmp_path / "model", MarianModel(pickled=True))
-    monkeypatch.setattr(stored_tensors, "find_spec", lambda name: None)
+    monkeypatch.setattr(stored_tensors, "find_spec", lambda _name: None)
     with MarianHub(tmp_path / "model").run() as running:
         monkeypatch.setenv("HF_ENDPOINT", running.address)
         with pytest.raises(UsageError, match=r"and reading it needs torch: .*; or name a revision"):

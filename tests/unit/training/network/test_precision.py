@@ -35,5 +35,5 @@ def test_a_given_precision_is_used(
     monkeypatch: pytest.MonkeyPatch, named: Precision, dtype: torch.dtype | None
 ) -> None:
     for able in (True, False):
-        monkeypatch.setattr(precision, "computes_bf16", lambda device, able=able: able)
+        monkeypatch.setattr(precision, "computes_bf16", lambda _device, able=able: able)
         assert lower_dtype(named, CPU) == dtype

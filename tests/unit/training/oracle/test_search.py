@@ -84,7 +84,7 @@ class TableModel:
             for token, probability in nexts.items():
                 self._log[last, token] = torch.tensor(probability).log()
 
-    def encode(self, src_ids: torch.Tensor, src_keep_mask: torch.Tensor) -> torch.Tensor:
+    def encode(self, src_ids: torch.Tensor, _src_keep_mask: torch.Tensor) -> torch.Tensor:
         return torch.zeros(src_ids.size(0), 1, 1)
 
     def decode(self, tgt_ids: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:

@@ -117,8 +117,9 @@ def test_large_text_keeps_the_defaults(
 
 def test_text_in_one_direction_has_half_the_tokens(tmp_path: Path) -> None:
     own(tmp_path, 50)
-    (tmp_path / "my.en").open("a").write("\nred\n")
-    (tmp_path / "my.de").open("a").write("red\n\n")
+    for language, lines in (("en", "\nred\n"), ("de", "red\n\n")):
+        with (tmp_path / f"my.{language}").open("a") as file:
+            file.write(lines)
     both = CorpusConfig("my", ("en", "de"))
     found = measure([both], tmp_path)
     assert found is not None

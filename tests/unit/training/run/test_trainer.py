@@ -83,7 +83,7 @@ def assert_same_weights(found: Path, right: Path) -> None:
 
 def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
     """A run's log entries by step; a repeated step is an error."""
-    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     found = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
     assert len(dict(found)) == len(found)
     return dict(found)
@@ -327,7 +327,7 @@ def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
     words += ["training.peak_learning_rate=3e-3", "data.valid.0.max_pairs=12"]
     run = tmp_path / "run"
     final = Trainer(settings(200, *words), text, run).train()
-    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     logged = [entry["bleu"] for entry in entries if entry["kind"] == "valid"]
     assert len(logged) == 2
     model = checkpoint.load(final)
@@ -349,7 +349,9 @@ def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
 def test_a_run_leaves_its_settings_log_and_average(text: Path, tmp_path: Path) -> None:
     final = Trainer(settings(20), text, tmp_path / "run").train()
     assert checkpoint.load(final).config == settings(20)
-    entries = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]
+    entries = [
+        json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    ]
     assert [e["step"] for e in entries if e["kind"] == "valid"] == [10, 20]
     losses = [e["loss"] for e in entries if e["kind"] == "train"]
     assert losses[-1] < losses[0]
@@ -645,7 +647,7 @@ def best_models(run: Path, config: OptimisationConfig) -> tuple[BestModels, list
     return BestModels(run, config, write), written
 
 
-def test_validations_distinguish_corpora_of_one_prefix(text: Path, tmp_path: Path) -> None:
+def test_validations_distinguish_corpora_of_one_prefix(tmp_path: Path) -> None:
     pairs = reverse_pairs(40, seed=3)
     for language, side in (("en", 0), ("de", 1), ("fr", 0)):
         lines = "".join(f"{pair[side]}\n" for pair in pairs)
@@ -659,7 +661,9 @@ def test_validations_distinguish_corpora_of_one_prefix(text: Path, tmp_path: Pat
     config = resolve(None, [*SETTINGS, "training.steps=10", *words])
     Trainer(config, tmp_path, run).train()
     (entry,) = (
-        json.loads(line) for line in (run / "log.jsonl").open() if '"kind": "valid"' in line
+        json.loads(line)
+        for line in (run / "log.jsonl").read_text().splitlines()
+        if '"kind": "valid"' in line
     )
     by_corpus = entry["corpora"]
     assert list(by_corpus) == ["held en-de", "held de-fr", "held en-de-fr"]
@@ -680,16 +684,14 @@ def test_validations_distinguish_corpora_of_one_prefix(text: Path, tmp_path: Pat
     assert [part.max_pairs for part in learnt_parts(some, config.data.directions)] == [2, 2]
 
 
-def test_held_out_text_without_a_complete_pair_is_refused_in_one_line(
-    text: Path, tmp_path: Path
-) -> None:
+def test_held_out_text_without_a_complete_pair_is_refused_in_one_line(tmp_path: Path) -> None:
     write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
     write_pairs(tmp_path / "valid", [("one", " ")], ("en", "de"))
     with pytest.raises(UsageError, match="valid: every pair has an empty side"):
         Trainer(settings(5), tmp_path, tmp_path / "run")
 
 
-def test_patience_requires_validation_text(text: Path, tmp_path: Path) -> None:
+def test_patience_requires_validation_text(tmp_path: Path) -> None:
     words = (PATIENCE, "data.valid=['long']", "data.max_length_tokens=20")
     write_pairs(tmp_path / "train", reverse_pairs(100, seed=1), ("en", "de"))
     write_pairs(tmp_path / "long", [("red " * 50, "blue")], ("en", "de"))
@@ -738,7 +740,7 @@ def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: 
     path.write_text(json.dumps(progress))
     Trainer(settings(15, *words), text, run, resume=True).train()
     after = json.loads((run / "checkpoints/step-0000015/progress.json").read_text())["loss_scale"]
-    entries = [json.loads(line) for line in (run / "log.jsonl").open()]
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     (last,) = (one for one in entries if (one["kind"], one["step"]) == ("train", 15))
     assert last["skipped_steps"] == after["skipped_steps"] > 0
     assert after["value"] == 2.0 ** (27 - after["skipped_steps"])
@@ -831,7 +833,7 @@ def test_too_little_memory_is_reported_in_one_line(
 ) -> None:
     words = ["model.feed_forward_size=1_000_000_000_000"] if when == "at the start" else []
 
-    def forward(self: Transformer, *inputs: Tensor) -> Tensor:
+    def forward(_self: Transformer, *_inputs: Tensor) -> Tensor:
         return torch.empty(10**15)  # more memory than any machine has
 
     monkeypatch.setattr(Transformer, "forward", forward)
@@ -846,7 +848,7 @@ def test_a_compiled_model_trains_the_same_in_few_graphs(
     # Compiling the graphs to machine code takes minutes; errors would be in the graphs.
     graphs, compile_module = [], Transformer.compile
 
-    def without_code(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    def without_code(graph: torch.fx.GraphModule, _inputs: list[Tensor]) -> Callable[..., Any]:
         graphs.append(graph)
         return graph.forward
 

@@ -132,7 +132,7 @@ def test_a_step_that_runs_out_of_memory_releases_its_tensors(
     freed: list[bool] = []
     model.register_forward_pre_hook(lambda *_: freed.append(all(one() is None for one in held)))
 
-    def out_of_memory(self: MultiHeadAttention, head: int, *inputs: Tensor) -> Tensor:
+    def out_of_memory(_self: MultiHeadAttention, _head: int, *inputs: Tensor) -> Tensor:
         held.extend(map(weakref.ref, inputs))
         raise torch.OutOfMemoryError("no memory is left")
 

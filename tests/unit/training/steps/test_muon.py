@@ -23,7 +23,7 @@ def test_a_matrix_becomes_nearly_orthogonal(shape: tuple[int, int]) -> None:
 
 
 def test_steps_equal_those_of_pytorchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(muon, "computes_bf16", lambda device: True)  # as PyTorch computes
+    monkeypatch.setattr(muon, "computes_bf16", lambda _device: True)  # as PyTorch computes
     torch.manual_seed(0)
     own = [torch.nn.Parameter(torch.randn(shape)) for shape in ((16, 16), (16, 64), (64, 16))]
     theirs = [torch.nn.Parameter(matrix.detach().clone()) for matrix in own]
@@ -46,7 +46,7 @@ def test_fp32_gives_the_same_except_for_rounding(monkeypatch: pytest.MonkeyPatch
     torch.manual_seed(0)
     matrices, found = torch.randn(2, 32, 64), []
     for able in (True, False):
-        monkeypatch.setattr(muon, "computes_bf16", lambda device, able=able: able)
+        monkeypatch.setattr(muon, "computes_bf16", lambda _device, able=able: able)
         found.append(orthogonalised(matrices))
     assert [one.dtype for one in found] == [torch.bfloat16, torch.float32]
     torch.testing.assert_close(found[0].float(), found[1], atol=0.02, rtol=0.1)

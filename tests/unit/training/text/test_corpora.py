@@ -120,7 +120,9 @@ def test_a_corpus_is_downloaded_into_the_layout_that_recipes_name(
 ) -> None:
     server.files["a.tgz"] = ARCHIVE
     seen: list[tuple[int, int | None]] = []
-    found = fetch_corpora([corpus(server)], tmp_path, lambda url: lambda *there: seen.append(there))
+    found = fetch_corpora(
+        [corpus(server)], tmp_path, lambda _url: lambda *there: seen.append(there)
+    )
     assert list(found) == [("x/train", 3)]
     assert left(tmp_path) == WHOLE
     assert not (tmp_path / ".downloads").exists()

@@ -26,7 +26,7 @@ class Reverser:
         self.settings: Mapping[str, object] = {"teacher": name, "beam_width": 4}
         self.asked: list[str] = []
 
-    def reason_against(self, text: str, target: str) -> str | None:
+    def reason_against(self, text: str, _target: str) -> str | None:
         return None if len(text.split()) < 6 else TOO_LONG
 
     def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
@@ -140,7 +140,7 @@ def test_a_full_disk_is_reported_in_one_line_and_can_be_resumed(tmp_path: Path) 
 
 def test_an_error_of_the_teacher_is_not_reported_as_a_disk_error(tmp_path: Path) -> None:
     class Unreachable(Reverser):
-        def begin(self, texts: Sequence[str], source: str, target: str) -> Translated:
+        def begin(self, _texts: Sequence[str], _source: str, _target: str) -> Translated:
             raise ConnectionError("the teacher is gone")
 
     with pytest.raises(ConnectionError, match="the teacher is gone"):

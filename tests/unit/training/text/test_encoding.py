@@ -210,7 +210,7 @@ def test_pairs_are_sampled_in_the_order_of_the_text(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_does_not_encode_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text(tmp_path)
     words = ["model.preset=tiny", "vocabulary.size=320", "training.batch_tokens=200"]

@@ -159,9 +159,7 @@ def test_order_depends_only_on_seed_and_epoch(examples: Examples) -> None:
         assert any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, other))  # noqa: B905
 
 
-def test_joined_examples_have_two_of_one_direction(
-    examples: Examples, tokenizer: Tokenizer
-) -> None:
+def test_joined_examples_have_two_of_one_direction(examples: Examples) -> None:
     singles = {row for batch in batches(examples, 500, seed=1, epoch=0) for row in rows(batch)}
     by_source = {src[1:-1]: tgt[:-1] for src, tgt in singles}
     joined = [

@@ -115,9 +115,7 @@ def test_the_command_writes_links_beside_each_corpus(
     assert "two.en-de.links.gz has links of the same text: remove it" in capsys.readouterr().err
 
 
-def test_two_files_need_no_recipe(
-    tmp_path: Path, program: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_files_need_no_recipe(tmp_path: Path, program: Path) -> None:
     write_pairs(tmp_path / "my", [("red", "red")], ("en", "de"))
     words = ["link-words", "--text", str(tmp_path / "my.en"), str(tmp_path / "my.de")]
     assert main([*words, "--eflomal", str(program)]) == 0

@@ -143,7 +143,7 @@ class DeviceDecoding:
         """Maximum of `nbytes`."""
         return self._cross.most_bytes + self._past.most_bytes
 
-    def join(self, sentences: Sequence[Sentence], alone: bool) -> None:
+    def join(self, sentences: Sequence[Sentence], _alone: bool) -> None:
         """See `Decoding`."""
         src_lengths = [len(sentence.src_ids) for sentence in sentences]
         first = self._cross.rows
@@ -184,7 +184,9 @@ class DeviceDecoding:
             },
         )
 
-    def step(self, alone: bool, waiting: ctypes.c_int64 | None = None) -> tuple[int, Sequence[int]]:
+    def step(
+        self, _alone: bool, _waiting: ctypes.c_int64 | None = None
+    ) -> tuple[int, Sequence[int]]:
         """See `Decoding`; it is always one step."""
         self._cross.settle()
         self._past.settle()

@@ -52,7 +52,7 @@ def test_after_a_refusal_the_queue_must_stay_short_until_it_is_empty() -> None:
     fill(made, 2.5)
     with pytest.raises(Overloaded):
         ask(made, left_s=10)
-    made.drop(lambda job: True)
+    made.drop(lambda _job: True)
     fill(made, 2.5)
     ask(made, left_s=10)
 

@@ -49,13 +49,18 @@ class RandomScores:
     def argmax(self, logits: Floats) -> Ids:
         return self.best(logits, 1)[1][:, 0]
 
-    def log_probs(self, logits: Floats, rows: Ids) -> Floats:
+    def log_probs(self, _logits: Floats, rows: Ids) -> Floats:
         return np.array([scores_after(self.seed, *self.tokens[row]) for row in rows.tolist()])
 
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         scores = self.log_probs(logits, np.arange(len(logits)))
         order = np.argsort(-scores, axis=1, kind="stable")[:, :number]
         return np.take_along_axis(scores, order, axis=1), order
+
+    def move(self, source: int, target: int, width: int) -> None:
+        """Move the rows of a search to the place of another."""
+        for row in range(width):
+            self.tokens[target * width + row] = self.tokens[source * width + row]
 
 
 @st.composite
@@ -147,9 +152,7 @@ def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[
             searches.leave(slot)
             slots[slot] = slots[-1]
             slots.pop()
-            for row in range(width):
-                last = len(slots) * width + row
-                ranking.tokens[slot * width + row] = ranking.tokens[last]
+            ranking.move(len(slots), slot, width)
     assert not slots
     for index, (best, *_) in found.items():
         reports = certain[index]
@@ -187,7 +190,7 @@ def test_beams_of_every_width_find_their_first_tokens(width: int) -> None:
     scores = np.tile(np.arange(2 * width, dtype=np.float32)[::-1], (width, 1))
     ids = np.tile(np.arange(10, 10 + 2 * width), (width, 1))
     ranking = SimpleNamespace(
-        best=lambda logits, number: (scores, ids), argmax=lambda logits: ids[:, 0]
+        best=lambda _logits, _number: (scores, ids), argmax=lambda _logits: ids[:, 0]
     )
     advance = searches.advance(cast(Ranking, ranking), None)
     assert advance.done == []

@@ -103,7 +103,7 @@ def with_code(write: Callable[[object, Path], object]) -> Change:
 
 
 def bare_pickle(content: object, path: Path) -> None:
-    path.write_bytes(pickle.dumps(content))
+    path.write_bytes(pickle.dumps(content, protocol=2))
 
 
 def as_bytes(content: bytes) -> Change:

@@ -3,6 +3,7 @@
 import argparse
 import io
 import json
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import dragoman_client
 import pytest
 from dragoman_client import InvalidRequest, ServerUnavailable
-from stand_ins import FakeTransport, translated
+from dragoman_client.testing import translated
 
+from client.tests.stand_ins import FakeTransport
 from dragoman.commands import translate
 from dragoman.kernel.errors import DragomanError, UsageError
 
@@ -91,6 +93,7 @@ def test_the_filter_keeps_order_and_number_of_lines(
     assert sorted(sent) == sorted(texts)
 
 
+@pytest.mark.usefixtures("transport")
 @pytest.mark.parametrize(
     ("stdin", "expected"),
     [
@@ -102,14 +105,13 @@ def test_the_filter_keeps_order_and_number_of_lines(
         ("a\u2028b\x0cc\x85\n".encode(), ["<A\u2028B\x0cC\x85>"]),
     ],
 )
-def test_only_a_line_feed_ends_a_line(
-    run: Run, transport: FakeTransport, stdin: bytes, expected: list[str]
-) -> None:
+def test_only_a_line_feed_ends_a_line(run: Run, stdin: bytes, expected: list[str]) -> None:
     """The last line feed may be missing, and lines may contain other separators."""
     assert run(stdin=stdin) == expected
 
 
-def test_json_has_all_fields_of_a_translation(run: Run, transport: FakeTransport) -> None:
+@pytest.mark.usefixtures("transport")
+def test_json_has_all_fields_of_a_translation(run: Run) -> None:
     """Each line becomes one object, also a blank line."""
     rows = [json.loads(line) for line in run("--json", stdin="Grüße\n \ncut\n".encode())]
     assert rows == [
@@ -119,7 +121,8 @@ def test_json_has_all_fields_of_a_translation(run: Run, transport: FakeTransport
     ]
 
 
-def test_blank_lines_have_all_requested_fields(run: Run, transport: FakeTransport) -> None:
+@pytest.mark.usefixtures("transport")
+def test_blank_lines_have_all_requested_fields(run: Run) -> None:
     """A blank line has the fields that the server returns for a blank text."""
     words = ("--json", "--return-scores", "--num-return-sequences", "2")
     (row,) = (json.loads(line) for line in run(*words, stdin=b" \n"))
@@ -142,15 +145,15 @@ def test_alternatives_require_json(run: Run, transport: FakeTransport) -> None:
     assert not transport.requests
 
 
-def test_truncated_translations_are_reported(
-    run: Run, transport: FakeTransport, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("transport")
+def test_truncated_translations_are_reported(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     """The command logs the number of truncated translations once."""
     assert len(run(stdin=b"a\ncut\ncut short\n")) == 3
     assert "2 of 3 translations were cut" in caplog.text
 
 
-def test_invalid_utf_8_is_reported_with_its_line(run: Run, transport: FakeTransport) -> None:
+@pytest.mark.usefixtures("transport")
+def test_invalid_utf_8_is_reported_with_its_line(run: Run) -> None:
     """The error is a usage error, and names the line or the argument."""
     with pytest.raises(UsageError, match="standard input, line 3: not valid UTF-8"):
         run(stdin=b"a\n\n\xff\nb\n")
@@ -185,7 +188,7 @@ def test_errors_of_the_server_end_the_command(
     """The message is one line, with the server's URL and the last translated line."""
     infer = transport.infer
 
-    def fail(inputs: Any, timeout_s: float) -> dict[str, Any]:
+    def fail(inputs: Any, *_: Any, **__: Any) -> Any:
         if len(transport.requests) == 2:
             raise error
         return infer(inputs)
@@ -209,7 +212,7 @@ def test_a_refused_line_does_not_stop_the_others(
     """A refused line is left empty and reported by its number; the order of lines is kept."""
     infer = transport.infer
 
-    def refuse(inputs: Any, timeout_s: float) -> dict[str, Any]:
+    def refuse(inputs: Any, *_: Any, **__: Any) -> Any:
         for index, text in enumerate(inputs["text_input"][0]):
             if text.startswith(b"bad"):
                 raise InvalidRequest(f"text {index} is bad")
@@ -224,6 +227,13 @@ def test_a_refused_line_does_not_stop_the_others(
     assert printed == ["" if x.strip() in ("bad", "") else f"<{x.upper()}>" for x in lines]
     numbers = [message.split()[1] for message in caplog.messages]
     assert numbers == ["1", "5", "6", "11"]
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def test_a_refused_connection_is_an_error_not_a_traceback(run: Run, free_port: int) -> None:
@@ -242,9 +252,10 @@ def test_the_url_comes_from_the_environment(
         run("a")
 
 
+@pytest.mark.usefixtures("transport")
 @pytest.mark.parametrize("quiet", [False, True])
 def test_progress_is_shown_on_a_terminal(
-    run: Run, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch, quiet: bool
+    run: Run, monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
     """Progress is never part of the output, and `--quiet` turns it off."""
     monkeypatch.setenv("TERM", "xterm")
@@ -254,8 +265,9 @@ def test_progress_is_shown_on_a_terminal(
     assert ("2 lines" in terminal.getvalue()) is not quiet
 
 
+@pytest.mark.usefixtures("transport")
 def test_a_stderr_that_is_a_file_gets_no_progress(
-    run: Run, transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Progress would make log files unreadable."""
     log = io.StringIO()
@@ -264,9 +276,8 @@ def test_a_stderr_that_is_a_file_gets_no_progress(
     assert log.getvalue() == ""
 
 
-def test_each_line_is_flushed_before_the_next_is_read(
-    transport: FakeTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("transport")
+def test_each_line_is_flushed_before_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one line a request, another program can exchange lines with the command."""
     written = io.BytesIO()
 
@@ -310,7 +321,8 @@ class _Raw(io.RawIOBase):
         return self._target.write(data)
 
 
-def test_files_with_ids_and_columns(run: Run, transport: FakeTransport, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("transport")
+def test_files_with_ids_and_columns(run: Run, tmp_path: Path) -> None:
     """The output is a file or standard output."""
     objects, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     objects.write_text('{"id": 1, "body": "a"}\n\n{"id": 2, "body": "b"}\n')
@@ -333,7 +345,7 @@ def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_
     """The message names the option --resume, and no line is translated twice."""
     infer = transport.infer
 
-    def fail(inputs: Any, timeout_s: float) -> dict[str, Any]:
+    def fail(inputs: Any, *_: Any, **__: Any) -> Any:
         if len(transport.requests) >= 3:
             raise ServerUnavailable("away")
         return infer(inputs)
@@ -351,9 +363,8 @@ def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_
     assert sorted(sent) == sorted(f"line {n}" for n in range(20))
 
 
-def test_no_file_is_overwritten_without_force(
-    run: Run, transport: FakeTransport, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("transport")
+def test_no_file_is_overwritten_without_force(run: Run, tmp_path: Path) -> None:
     """The message names the possible options; --resume is only for incomplete files."""
     source, target, partial = (tmp_path / name for name in ("in", "out", "out.partial"))
     source.write_text("a\n")
@@ -400,9 +411,8 @@ def test_invalid_arguments_for_files_are_refused(
     assert not transport.requests
 
 
-def test_a_line_of_another_format_is_reported(
-    run: Run, transport: FakeTransport, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("transport")
+def test_a_line_of_another_format_is_reported(run: Run, tmp_path: Path) -> None:
     """The message names the file or standard input, and the line."""
     source = tmp_path / "in"
     source.write_text('{"text": "a"}\n{"text": 1}\n')
@@ -414,8 +424,9 @@ def test_a_line_of_another_format_is_reported(
         run("--input", str(source), "--output", str(tmp_path / "nowhere" / "out"))
 
 
+@pytest.mark.usefixtures("transport")
 def test_progress_of_a_file_shows_the_total(
-    run: Run, transport: FakeTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Progress shows the finished lines, all lines and the speed."""
     monkeypatch.setenv("TERM", "xterm")
@@ -437,7 +448,7 @@ def test_a_document_is_translated_by_paragraph(
     with pytest.raises(UsageError, match="split_sentences is False"):
         run("--format", "document", "--no-split-sentences")
 
-    def refuse(inputs: Any, timeout_s: float = 1.0) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
         raise InvalidRequest("text 0 is bad")
 
     transport.infer = refuse  # type: ignore[method-assign]

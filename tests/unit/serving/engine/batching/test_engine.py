@@ -217,7 +217,7 @@ def test_a_broken_engine_fails_all_requests_and_reports_it(
         SPECIAL_IDS,
         workers=2,
         limits=BatchLimits(rows=2),
-        on_failure=lambda error: told.set(),
+        on_failure=lambda _error: told.set(),
     )
     session.gate.clear()
     futures = engine.submit([sentence(10, 11)] * 9)

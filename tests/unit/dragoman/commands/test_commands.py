@@ -227,8 +227,8 @@ class Served:
 
 def demonstrate(monkeypatch: pytest.MonkeyPatch, served: Served) -> int:
     monkeypatch.setattr(stop_signals, "stop_on_signals", lambda: None)
-    monkeypatch.setattr(launcher, "TritonServer", lambda options: served)
-    monkeypatch.setattr(dragoman_client, "Translator", lambda url: served)
+    monkeypatch.setattr(launcher, "TritonServer", lambda _options: served)
+    monkeypatch.setattr(dragoman_client, "Translator", lambda _url: served)
     return main(["demo", "--repository", "mine"])
 
 

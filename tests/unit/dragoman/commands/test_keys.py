@@ -141,7 +141,7 @@ def test_a_time_from_now(keys: Command) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "-5", "1.5", "many", "1" * 30])
-def test_wrong_limits_are_refused(keys: Command, limit: str) -> None:
+def test_wrong_limits_are_refused(limit: str) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["keys", "add", f"--requests-per-minute={limit}"])
     assert caught.value.code == 2
@@ -167,9 +167,7 @@ def test_a_state_locked_by_another_process_is_reported_in_one_line(
         assert "database is locked" in keys("add", code=2)
 
 
-def test_the_default_folder_is_the_users(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_default_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DRAGOMAN_GATEWAY_FOLDER", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert main(["keys", "add"]) == 0

@@ -65,7 +65,9 @@ def test_a_folder_is_translated_once(batch: Any, tmp_path: Path, server: FakeSer
     out = tmp_path / "out"
     assert (out / "a.txt").read_text() == wanted(LINES)
     assert (out / "sub/b.txt").read_text() == "<ONE>\n\n<TWO>\n"
-    errors = [json.loads(line) for line in (out / "sub/b.txt.errors.jsonl").open()]
+    errors = [
+        json.loads(line) for line in (out / "sub/b.txt.errors.jsonl").read_text().splitlines()
+    ]
     assert errors == [{"row": 2, "error": "the text is refused"}]
     indexes = {"a.txt.parts/_index.json", "sub/b.txt.parts/_index.json"}
     texts = {"a.txt", "sub/b.txt", "sub/b.txt.errors.jsonl"}
@@ -77,9 +79,7 @@ def test_a_folder_is_translated_once(batch: Any, tmp_path: Path, server: FakeSer
     assert [request.model for request in server.requests[asked:]] == ["info"]
 
 
-def test_shards_and_a_last_run_translate_every_chunk_once(
-    batch: Any, tmp_path: Path, server: FakeServer
-) -> None:
+def test_shards_and_a_last_run_translate_every_chunk_once(batch: Any, tmp_path: Path) -> None:
     words = ("--input", str(tmp_path / "in/a.txt"))
     rows = []
     for shard in ("1/3", "3/3"):
@@ -153,7 +153,7 @@ def test_every_format_is_kept(batch: Any, tmp_path: Path, name: str) -> None:
     if name == "tsv":
         found = [line.split("\t")[2:] for line in target.read_text().splitlines()]
     elif name == "jsonl":
-        rows = [json.loads(line) for line in target.open()]
+        rows = [json.loads(line) for line in target.read_text().splitlines()]
         found = [[row.get("translation", ""), row.get("error", "")] for row in rows]
     else:
         rows = parquet.read_table(target).to_pylist()

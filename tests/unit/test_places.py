@@ -1,0 +1,34 @@
+"""The folders of unit tests mirror the packages of the product."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+
+TESTS = REPOSITORY / "tests" / "unit"
+PARTS = {
+    "build_backend": "build_backend",
+    "deploy": "deploy",
+    "dragoman": "dragoman",
+    "export": "export/dragoman_export",
+    "gateway": "gateway/dragoman_gateway",
+    "serving": "serving/dragoman_serving",
+    "training": "training/dragoman_training",
+}
+# Tests of programs that are not in the product.
+OTHERS = {"benchmarks", "campaigns", "studies"}
+
+
+def is_named_as_a_package(folder: Path) -> bool:
+    part, *packages = folder.parts
+    return part in PARTS and REPOSITORY.joinpath(PARTS[part], *packages).is_dir()
+
+
+def test_every_folder_of_tests_is_named_as_the_package_that_it_tests() -> None:
+    folders = {file.parent.relative_to(TESTS) for file in TESTS.glob("*/**/test_*.py")}
+    assert not [
+        str(folder)
+        for folder in folders
+        if folder.parts[0] not in OTHERS and not is_named_as_a_package(folder)
+    ]
