@@ -72,7 +72,7 @@ PROTOCOLS = {
     # Its requests cannot choose the search: they get the default, beam 4.
     "LibreTranslate": Protocol(
         "/translate",
-        lambda texts, width: {"q": _one_or_all(texts), "source": "en", "target": "de"},
+        lambda texts, _width: {"q": _one_or_all(texts), "source": "en", "target": "de"},
         (4,),
     ),
     "DeepL": Protocol(

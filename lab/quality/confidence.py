@@ -101,7 +101,7 @@ def measure(
     src: Side,
     tgt: Side,
     beam_width: int,
-    advance: Advance = lambda what: None,
+    advance: Advance = lambda _: None,
 ) -> Direction:
     """Translate one side and compare it with the other."""
     name = f"{src.language}-{tgt.language}"

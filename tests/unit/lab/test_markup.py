@@ -20,7 +20,7 @@ REFERENCE = "Wir <b>mögen <i>rote</i> Autos</b> und alte Häuser, sagte <a/> de
 def counted(source: str, target: str, placed: list[Span]) -> Count:
     pair = tagged_pair(source, target)
     assert pair is not None
-    return count([(pair, NOTHING)], lambda pair, evidence: placed)
+    return count([(pair, NOTHING)], lambda *_: placed)
 
 
 @pytest.mark.parametrize("placed", [[(3, 11), (12, 27)], [(12, 27), (3, 11)]])

@@ -48,7 +48,7 @@ def test_every_phrase_is_complete_and_unique() -> None:
 def translating(monkeypatch: pytest.MonkeyPatch, table: dict[str, str]) -> Translator:
     """A translator that knows some texts, and repeats the others."""
 
-    def translate(self: Translator, texts: list[str], options: object) -> list[Translation]:
+    def translate(_self: Translator, texts: list[str], _options: object) -> list[Translation]:
         return [Translation(table.get(text, text), 1, True) for text in texts]
 
     monkeypatch.setattr(Translator, "translate", translate)

@@ -118,7 +118,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setitem(sys.modules, utils.__name__, utils)
     module = importlib.import_module(BACKEND)
     translator = FakeTranslator()
-    monkeypatch.setattr(module.ctranslate2, "Translator", lambda *_, **options: translator)
+    monkeypatch.setattr(module.ctranslate2, "Translator", lambda *_, **_options: translator)
     manifest = SimpleNamespace(limits=Limits(), tokenizer="tokenizer.model")
     monkeypatch.setattr(module.Manifest, "load", lambda _: manifest)
     monkeypatch.setattr(module, "calls", translator.calls, raising=False)
@@ -234,7 +234,7 @@ class FakeEndpoint:
         self.name, self.log, self.sentences = name, log, sentences
 
     def load(
-        self, texts: Sequence[str], beam_width: int, plan: LoadPlan, others: Sequence[Any]
+        self, _texts: Sequence[str], beam_width: int, plan: LoadPlan, others: Sequence[Any]
     ) -> LoadResult:
         self.log.append((self.name, beam_width, plan.concurrency, plan.seed))
         assert [other.name for other in others] == [n for n in ("a", "b") if n != self.name]
@@ -256,7 +256,7 @@ def test_rounds_alternate_with_the_same_order_of_texts(monkeypatch: pytest.Monke
     monkeypatch.setattr(served_race, "PAUSE_S", 0.0)
     log: list[Any] = []
     contenders = {name: endpoint(name, log) for name in ("a", "b")}
-    ours, theirs = race(CASE, contenders, LOADS, lambda what: None)
+    ours, theirs = race(CASE, contenders, LOADS, lambda _: None)
     assert log == [("a", 4, 8, 0), ("b", 4, 8, 0), ("a", 4, 8, 1), ("b", 4, 8, 1)]
     assert (ours.name, theirs.name) == ("a", "b")
     assert len(ours.results) == len(theirs.results) == 2
@@ -266,7 +266,7 @@ def test_a_round_without_an_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(served_race, "PAUSE_S", 0.0)
     contenders = {"a": endpoint("a"), "b": endpoint("b", sentences=0)}
     with pytest.raises(CheckFailed, match="b: beam 4, 8 at once: no request was translated"):
-        race(CASE, contenders, LOADS, lambda what: None)
+        race(CASE, contenders, LOADS, lambda _: None)
 
 
 def test_different_translations_are_not_raced() -> None:

@@ -327,7 +327,7 @@ def test_a_cached_models_checks_are_repeated_on_another_kind_of_cpu(
 ) -> None:
     """Where ONNX Runtime's products saturate, the compiled library still serves int8."""
     if reference == GRAPHS:
-        monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+        monkeypatch.setattr(conversion, "find_spec", lambda _: None)
     caplog.set_level("INFO")
     (source,) = find_sources(MODEL)
     saturate(the_one(cache).bundle)
