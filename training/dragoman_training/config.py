@@ -194,6 +194,11 @@ class OptimisationConfig:
     """None: the paper's E^-0.5 * warmup_steps^-0.5."""
     cooldown_steps: int = 0
     """Number of last steps, over which the learning rate falls linearly to zero."""
+    minutes: float | None = None
+    """End the run by time, instead of after `steps`: after so many minutes of steps, validations
+    and checkpoints, without reading the text. A resumed run counts the minutes before too."""
+    cooldown_minutes: float = 0.0
+    """Last minutes of `minutes`, over which the learning rate falls linearly to zero."""
     label_smoothing: float = 0.1
     clip_norm: float = 1.0
     optimizer: Literal["adam", "muon"] = "adam"
@@ -238,6 +243,13 @@ class OptimisationConfig:
         if not 0.0 <= self.label_smoothing < 1.0:
             raise UsageError(
                 f"training.label_smoothing is {self.label_smoothing}: give a share from 0 to 1"
+            )
+        if self.minutes is not None and not 0.0 < self.minutes < math.inf:
+            raise UsageError(f"training.minutes is {self.minutes}: give a number above 0")
+        if not 0.0 <= self.cooldown_minutes <= (self.minutes or 0.0):
+            raise UsageError(
+                f"training.cooldown_minutes is {self.cooldown_minutes}: give a number from 0 to "
+                f"training.minutes, which is {self.minutes}"
             )
         if not 0.0 <= self.start_share < 1.0:
             raise UsageError(
@@ -445,7 +457,12 @@ def _table(settings: Mapping[str, Any], name: str, where: str) -> Mapping[str, A
 def _check_run(config: RunConfig) -> None:
     """Check what a run needs; checkpoints of earlier versions may lack some of it."""
     training = config.training
-    if training.cooldown_steps > training.steps:
+    if training.minutes is not None and training.cooldown_steps:
+        raise UsageError(
+            f"training.cooldown_steps is {training.cooldown_steps}, but training.minutes ends the "
+            "run: set it to 0, and give training.cooldown_minutes"
+        )
+    if training.minutes is None and training.cooldown_steps > training.steps:
         raise UsageError(
             f"training.cooldown_steps is {training.cooldown_steps}: more than training.steps, "
             f"{training.steps}"

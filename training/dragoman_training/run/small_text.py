@@ -47,7 +47,7 @@ _FEWEST_STEPS = 100
 _CHOSEN = {
     "vocabulary": ("size",),
     "training": (
-        *("steps", "warmup_steps", "cooldown_steps"),
+        *("steps", "warmup_steps", "cooldown_steps", "cooldown_minutes"),
         *("log_every_steps", "validate_every_steps", "checkpoint_every_steps"),
     ),
 }
@@ -118,7 +118,7 @@ def settings_for(
         chosen_recipe = _without_recipe(size, start, bool(given["data"].get("valid")))
         given = given_settings(_with_model_of(start, chosen_recipe), words, data)
     config = complete(given, where)  # refuses invalid values
-    gives_steps = "steps" in given.get("training", {})
+    gives_steps = not {"steps", "minutes"}.isdisjoint(given.get("training", {}))
     if size is None:
         if tell and is_unconfigured and not gives_steps:
             log.warning(
@@ -165,7 +165,7 @@ def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
     return TextSize(max(1, round(pairs)), tgt_tokens, len(characters))
 
 
-def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, int]]:
+def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, float]]:
     """Choose those settings that are not given, to fit the amount of text.
 
     Args:
@@ -180,14 +180,17 @@ def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dic
         training.get("warmup_steps", 0) + training.get("cooldown_steps", 0),
     )
     tenth = max(1, steps // 10)
+    minutes = training.get("minutes")
+    end: dict[str, float] = {"steps": steps, "cooldown_steps": steps // 4}
+    if isinstance(minutes, int | float):  # other values were refused before
+        end = {"cooldown_minutes": minutes / 4}
     # The vocabulary must contain every byte and most characters before it can contain words.
     entries = min(_MOST_ENTRIES, int(round(40 * math.sqrt(size.pairs), -2)))
-    chosen = {
+    chosen: dict[str, dict[str, float]] = {
         "vocabulary": {"size": max(entries, _BYTES_AND_SPECIALS + 2 * size.characters)},
         "training": {
-            "steps": steps,
+            **end,
             "warmup_steps": tenth,
-            "cooldown_steps": steps // 4,
             "log_every_steps": min(tenth, OptimisationConfig.log_every_steps),
             "validate_every_steps": tenth,
             "checkpoint_every_steps": tenth,
@@ -233,7 +236,7 @@ def _imported(begun: RunConfig) -> dict[str, Any] | None:
     return dataclasses.asdict(begun.imported) if begun.imported else None
 
 
-def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, int]]:
+def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, Any]]:
     """What `choose` set when the run began, from the settings in its checkpoint."""
     tables = dataclasses.asdict(saved)
     return {
@@ -242,7 +245,7 @@ def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, int
     }
 
 
-def _missing(values: Mapping[str, int], given: Settings) -> dict[str, int]:
+def _missing(values: Mapping[str, Any], given: Settings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in given}
 
 
@@ -257,7 +260,7 @@ def _as_given(saved: RunConfig) -> Settings:
     return tables
 
 
-def _log(size: TextSize, chosen: Mapping[str, Mapping[str, int]], recipe: Path | None) -> None:
+def _log(size: TextSize, chosen: Mapping[str, Mapping[str, float]], recipe: Path | None) -> None:
     settings = [f"{table}.{name}={n}" for table in chosen for name, n in chosen[table].items()]
     if recipe:
         settings = [f"the recipe {recipe.name}", *settings]

@@ -6,7 +6,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
@@ -23,6 +23,7 @@ from dragoman_training.run.best_models import BestModels
 from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.run_text import RunText
 from dragoman_training.run.start import Start
+from dragoman_training.run.timer import Timer
 from dragoman_training.run.validation import Validation
 from dragoman_training.steps.gradients import Gradients, Losses
 from dragoman_training.steps.guided_alignment import GuidedAlignment
@@ -54,6 +55,7 @@ class Trainer:
         resume: bool = False,
         processes: Processes | None = None,
         start: Start | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read the text, train or read the vocabulary, and build or restore the model.
 
@@ -65,12 +67,13 @@ class Trainer:
             processes: those that train together; None: those that `join` finds.
             start: gives the initial weights of a new run, and its vocabulary, to which entries for
                 further languages are added. Ignored for a resumed run.
+            clock: in seconds.
 
         Raises:
             UsageError: text cannot be read, the folder is in use, a checkpoint cannot be resumed
                 from, or memory is too small.
         """
-        self._run = run
+        self._run, self._clock = run, clock
         self._processes = processes or join()
         finished = checkpoint.former_steps(run, resume)
         if not config.data.train:
@@ -137,7 +140,11 @@ class Trainer:
         dtype = lower_dtype(self._config.training.precision, processes.device) or torch.float32
         with_what = (processes.number, processes.device, str(dtype).removeprefix("torch."))
         log.info("%.1f M parameters, %d x %s, %s", parameters / 1e6, *with_what)
-        if self._progress.step >= self._config.training.steps:
+        settings = self._config.training
+        timer = Timer(settings.minutes, processes, self._progress.elapsed_s, self._clock)
+        if timer.left_s <= 0:
+            log.info("nothing is left to do: give more than %g training.minutes", settings.minutes)
+        elif self._is_last(self._progress.step):
             log.info("nothing is left to do: give more than %d training.steps", self._progress.step)
         elif self._best.are_past(self._progress):
             log.info(
@@ -146,13 +153,13 @@ class Trainer:
                 self._progress.validations_since_best,
             )
         try:
-            with _enough_memory(processes.device):
+            with _enough_memory(processes.device), timer.stopped_by_sigterm():
                 if processes.is_first:
                     with RunLog(self._run, self._progress) as run_log:
-                        self._loop(run_log)
+                        self._loop(run_log, timer)
                     self._finish()
                 else:
-                    self._loop(None)
+                    self._loop(None, timer)
         except OSError as error:
             raise UsageError(f"{self._run}: cannot be written: {error}") from error
         processes.wait()
@@ -179,7 +186,10 @@ class Trainer:
             self._best.put_back()
         self._processes.wait()
         progress = self._best.still_known(progress)
-        lengths = [(one.steps, one.cooldown_steps) for one in (former.training, config.training)]
+        lengths = [
+            (one.steps, one.cooldown_steps, one.minutes, one.cooldown_minutes)
+            for one in (former.training, config.training)
+        ]
         if lengths[0] != lengths[1]:
             return replace(progress, validations_since_best=0)
         return progress
@@ -196,32 +206,42 @@ class Trainer:
             return settings.batch_tokens // self._processes.number
         return min(settings.part_tokens, settings.batch_tokens)
 
-    def _loop(self, run_log: RunLog | None) -> None:
+    def _is_last(self, step: int) -> bool:
+        settings = self._config.training
+        return settings.minutes is None and step >= settings.steps
+
+    def _loop(self, run_log: RunLog | None, timer: Timer) -> None:
         settings = self._config.training
         self._model.train()
-        started_s = time.monotonic() - self._progress.elapsed_s
         for parts, following in self._steps():
-            if self._progress.step >= settings.steps or self._best.are_past(self._progress):
+            is_over = self._is_last(self._progress.step) or timer.left_s <= 0
+            if is_over or self._best.are_past(self._progress):
                 break
             step = self._progress.step + 1
-            losses, tokens = self._step(parts, following, step)
+            losses, tokens = self._step(parts, following, step, timer.left_s)
+            timer.end_step()
             self._progress = replace(
                 self._progress,
                 step=step,
                 batches_of_epoch=self._progress.batches_of_epoch + 1,
                 tgt_tokens=self._progress.tgt_tokens + tokens,
-                elapsed_s=time.monotonic() - started_s,
+                elapsed_s=timer.elapsed_s,
             )
-            last = step == settings.steps
+            last = self._is_last(step) or timer.left_s <= 0
+            if timer.is_stopped:
+                log.info("SIGTERM: the run ends after step %d; --resume continues it", step)
             if run_log:
                 run_log.count(losses, tokens)
                 if step % settings.log_every_steps == 0 or last:
-                    run_log.report(self._progress, settings.steps, self._optimizer.learning_rate)
-            if step % settings.validate_every_steps == 0 or last:
+                    run_log.report(self._progress, settings, self._optimizer.learning_rate)
+            # After SIGTERM there may be no time for a validation.
+            if (step % settings.validate_every_steps == 0 or last) and not timer.is_stopped:
                 self._validate(run_log)
-            past = self._best.are_past(self._progress)
-            if step % settings.checkpoint_every_steps == 0 or last or past:
+                timer.end_pause("validation")
+            over = self._best.are_past(self._progress) or timer.left_s <= 0
+            if step % settings.checkpoint_every_steps == 0 or last or over:
                 self._save()
+                timer.end_pause("checkpoint")
 
     def _steps(self) -> Iterator[tuple[Sequence[Part], Sequence[Part]]]:
         """The parts of each step, and those of the step after it in the same epoch."""
@@ -239,11 +259,12 @@ class Trainer:
             self._progress = self._of_next_epoch(self._progress)
 
     def _step(
-        self, parts: Sequence[Part], following: Sequence[Part], step: int
+        self, parts: Sequence[Part], following: Sequence[Part], step: int, left_s: float
     ) -> tuple[Losses, int]:
         """Train on all parts; the result does not depend on which process computes which part."""
         settings, weights = self._config.training, list(self._model.parameters())
-        self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
+        model_size = self._config.model.model_size
+        self._optimizer.learning_rate = learning_rate(step, settings, model_size, left_s)
         tokens = sum(part.tgt_tokens for part in parts)
         scale = self._progress.loss_scale
         factor = scale.value if settings.precision == "fp16" else 1.0
