@@ -52,6 +52,8 @@ _CHOSEN = {
     ),
 }
 """The settings that `choose` sets."""
+_SCHEDULES = frozenset({"steps", "minutes"})
+"""Settings that say when a run ends."""
 _FINE_TUNING_STEPS = 0.25
 """Steps of a fine-tuning run, over those of a run from scratch."""
 _OF_TEXT = ("data", "imported")
@@ -110,15 +112,17 @@ def settings_for(
         raise UsageError(f"{where}: imported cannot be set; --start-from names the model")
     if saved:
         return complete(_joined(given, _chosen_before(given, saved)), where)
+    is_unconfigured = recipe is None and "train" in data
+    if _is_complete(given) and not is_unconfigured:
+        return complete(given, where)
     of_text: Settings = {name: given[name] for name in _OF_TEXT if name in given}
     corpora = complete(of_text, where).data.train
     size = measure(corpora, data_dir) if corpora else None
-    is_unconfigured = recipe is None and "train" in data
     if is_unconfigured:
         chosen_recipe = _without_recipe(size, start, bool(given["data"].get("valid")))
         given = given_settings(_with_model_of(start, chosen_recipe), words, data)
     config = complete(given, where)  # refuses invalid values
-    gives_steps = not {"steps", "minutes"}.isdisjoint(given.get("training", {}))
+    gives_steps = not _SCHEDULES.isdisjoint(given.get("training", {}))
     if size is None:
         if tell and is_unconfigured and not gives_steps:
             log.warning(
@@ -134,6 +138,12 @@ def settings_for(
     if tell:
         _log(size, chosen, (FINE_TUNING if start else RECIPE) if is_unconfigured else None)
     return complete(_joined(given, chosen), where)
+
+
+def _is_complete(given: Settings) -> bool:
+    """Whether nothing is chosen, so that the text need not be there: it may be encoded already."""
+    is_scheduled = not _SCHEDULES.isdisjoint(given.get("training", {}))
+    return is_scheduled and "size" in given.get("vocabulary", {})
 
 
 def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:

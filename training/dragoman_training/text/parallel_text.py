@@ -288,6 +288,8 @@ class ParallelText:
     one_way: bool = False
     links: Sequence[tuple[int, int]] = ()
     """Pairs of sides: after its texts, each pair has a line of word alignments for each."""
+    name: str = ""
+    """Names the corpus, whatever folder it is in."""
 
     @property
     def directions(self) -> list[tuple[int, int]]:
@@ -304,7 +306,12 @@ def with_links(text: ParallelText) -> ParallelText:
         UsageError: its prefix has no name.
     """
     assert isinstance(text.pairs, TextFiles)
-    names = find_links(text.pairs.prefix, text.languages)
+    return linked_by(text, find_links(text.pairs.prefix, text.languages))
+
+
+def linked_by(text: ParallelText, names: Sequence[Languages]) -> ParallelText:
+    """A text in files, with word alignments between these languages."""
+    assert isinstance(text.pairs, TextFiles)
     sides = [(text.languages.index(one), text.languages.index(other)) for one, other in names]
     return replace(text, pairs=replace(text.pairs, links=names), links=sides)
 
