@@ -210,6 +210,9 @@ class OptimisationConfig:
     """Round fp32's products to TF32 on GPUs that have it."""
     compile: bool = False
     """Compile the model with torch.compile, for batches of any shape."""
+    batch_processes: int | None = None
+    """Processes that prepare batches ahead of the trainer, beside one that plans the next epoch; 0:
+    the trainer does it. None: 3 for a GPU, 0 for a CPU, whose cores the model needs."""
     seed: int = 1
     log_every_steps: int = 50
     validate_every_steps: int = 1000
@@ -233,7 +236,7 @@ class OptimisationConfig:
     the final one."""
 
     def __post_init__(self) -> None:
-        at_least_zero = ("cooldown_steps", "seed", "valid_bleu_sentences")
+        at_least_zero = ("cooldown_steps", "seed", "valid_bleu_sentences", "batch_processes")
         for setting in dataclasses.fields(self):
             value = getattr(self, setting.name)
             if not setting.type.startswith("int") or value is None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -30,12 +32,16 @@ from dragoman_training.steps.guided_alignment import GuidedAlignment
 from dragoman_training.steps.optimizer import Optimizer
 from dragoman_training.steps.processes import Processes, join
 from dragoman_training.steps.schedule import learning_rate
+from dragoman_training.text.batches import Batches
 from dragoman_training.text.examples import Part
 
 log = logging.getLogger(__name__)
 
 _START = "start"
 """Folder in the run's folder for the initial weights."""
+_COLLATING = 3
+"""Processes that collate for a GPU. Collating up to 40 ms a step, one would be too slow for it."""
+_STEPS_AHEAD = 8
 _NO_CPU_MEMORY = "can't allocate memory"
 
 
@@ -85,6 +91,11 @@ class Trainer:
         former = start.vocabulary if start and is_new else None
         text = RunText(config, data_dir, run, self._tokenizer_path, self._processes, former)
         self._config, self._train = text.config, text.examples
+        collating = self._config.training.batch_processes
+        if collating is None:
+            is_gpu = self._processes.device.type == "cuda"
+            collating = min(_COLLATING, (os.cpu_count() or 1) - 1) if is_gpu else 0
+        self._batches = Batches(self._train, collating)
 
         torch.manual_seed(config.training.seed)
         torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
@@ -121,7 +132,7 @@ class Trainer:
             self._progress = self._gone_on_from(finished[-1])
             log.info("resuming from %s", finished[-1])
         self._gradients = Gradients(
-            *(self._model, self._train.batch, config.training, self._processes),
+            *(self._model, self._batches.batch, config.training, self._processes),
             *(self._progress.most_tokens, guided),
         )
 
@@ -155,11 +166,12 @@ class Trainer:
         try:
             with _enough_memory(processes.device), timer.stopped_by_sigterm():
                 if processes.is_first:
-                    with RunLog(self._run, self._progress) as run_log:
+                    with RunLog(self._run, self._progress) as run_log, self._batches:
                         self._loop(run_log, timer)
                     self._finish()
                 else:
-                    self._loop(None, timer)
+                    with self._batches:
+                        self._loop(None, timer)
         except OSError as error:
             raise UsageError(f"{self._run}: cannot be written: {error}") from error
         processes.wait()
@@ -213,12 +225,12 @@ class Trainer:
     def _loop(self, run_log: RunLog | None, timer: Timer) -> None:
         settings = self._config.training
         self._model.train()
-        for parts, following in self._steps():
+        for parts in self._steps():
             is_over = self._is_last(self._progress.step) or timer.left_s <= 0
             if is_over or self._best.are_past(self._progress):
                 break
             step = self._progress.step + 1
-            losses, tokens = self._step(parts, following, step, timer.left_s)
+            losses, tokens = self._step(parts, step, timer.left_s)
             timer.end_step()
             self._progress = replace(
                 self._progress,
@@ -243,24 +255,34 @@ class Trainer:
                 self._save()
                 timer.end_pause("checkpoint")
 
-    def _steps(self) -> Iterator[tuple[Sequence[Part], Sequence[Part]]]:
-        """The parts of each step, and those of the step after it in the same epoch."""
+    def _steps(self) -> Iterator[Sequence[Part]]:
+        """The parts of each step; later ones are prepared meanwhile, and so is the next epoch."""
         settings, data = self._config.training, self._config.data
+
+        def epoch_of(progress: checkpoint.Progress) -> tuple[Any, ...]:
+            """The arguments of its plan."""
+            return (
+                *(settings.batch_tokens, self._part_tokens, settings.seed, progress.epoch),
+                *(data.joined_share, progress.drawn),
+            )
+
         self._progress = replace(
             self._progress, part_tokens=self._part_tokens, text=self._train.digest
         )
         while True:
-            planned = self._train.steps(
-                *(settings.batch_tokens, self._part_tokens, settings.seed, self._progress.epoch),
-                *(data.joined_share, self._progress.drawn),
-            )
+            planned = self._batches.plan(*epoch_of(self._progress))
             rest = planned[self._progress.batches_of_epoch :]
-            yield from zip_longest(rest, rest[1:], fillvalue=())
+            following = epoch_of(self._of_next_epoch(self._progress))
+            for number, parts in enumerate(rest):
+                self._batches.plan_ahead(*following)
+                near = rest[number : number + 1 + _STEPS_AHEAD]
+                self._batches.collate_ahead(
+                    itertools.chain.from_iterable(map(self._processes.share, near))
+                )
+                yield parts
             self._progress = self._of_next_epoch(self._progress)
 
-    def _step(
-        self, parts: Sequence[Part], following: Sequence[Part], step: int, left_s: float
-    ) -> tuple[Losses, int]:
+    def _step(self, parts: Sequence[Part], step: int, left_s: float) -> tuple[Losses, int]:
         """Train on all parts; the result does not depend on which process computes which part."""
         settings, weights = self._config.training, list(self._model.parameters())
         model_size = self._config.model.model_size
@@ -268,7 +290,7 @@ class Trainer:
         tokens = sum(part.tgt_tokens for part in parts)
         scale = self._progress.loss_scale
         factor = scale.value if settings.precision == "fp16" else 1.0
-        losses = self._gradients.add_up(parts, step, tokens / factor, following)
+        losses = self._gradients.add_up(parts, step, tokens / factor)
         for weight in weights:
             if factor != 1.0 and weight.grad is not None:
                 weight.grad /= factor

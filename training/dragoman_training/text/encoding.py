@@ -13,12 +13,12 @@ import os
 import shutil
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -94,8 +94,28 @@ class EncodedText:
         lengths: npt.NDArray[np.int64] = self.ends[places + 1] - self.ends[places]
         return lengths.astype(np.int32)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields, files instead of mapped arrays: another process maps them itself."""
+        return {
+            name: _Mapped(value.filename, value.dtype) if isinstance(value, np.memmap) else value
+            for name, value in vars(self).items()
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Restore it from `__getstate__`."""
+        for name, value in state.items():
+            array = _mapped(*value) if isinstance(value, _Mapped) else value
+            object.__setattr__(self, name, array)
+
     def _places(self, pairs: Any) -> Any:
         return pairs if self.order is None else self.order[pairs]
+
+
+class _Mapped(NamedTuple):
+    """A file that is mapped as an array."""
+
+    path: Path
+    dtype: npt.DTypeLike
 
 
 def ranges(begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

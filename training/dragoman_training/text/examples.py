@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -314,6 +314,10 @@ class Examples:
 
     def batch(self, part: Part) -> Batch:
         """Collate the examples of a part."""
+        return Batch(*map(torch.from_numpy, self.arrays(part)))
+
+    def arrays(self, part: Part) -> list[npt.NDArray[Any]]:
+        """The tensors of a part's `Batch`, as arrays."""
         chosen = (part.first, part.second)
         lengths = [self._lengths(examples) for examples in chosen]
         src_lengths, tgt_lengths = (one + other for one, other in zip(*lengths, strict=True))
@@ -333,12 +337,8 @@ class Examples:
             src_begin, tgt_begin = src_begin + src_taken, tgt_begin + tgt_taken
         begins = np.full((len(rows), 1), BEGIN_ID)
         read = np.where(target == END_ID, PAD_ID, target)[:, :-1]
-        return Batch(
-            torch.from_numpy(source),
-            torch.from_numpy(np.concatenate([begins, read], axis=1)),
-            torch.from_numpy(target),
-            torch.from_numpy(linked) if linked.any() else None,
-        )
+        links = [linked] if linked.any() else []
+        return [source, np.concatenate([begins, read], axis=1), target, *links]
 
 
 def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None:
