@@ -11,6 +11,7 @@ from pathlib import Path
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import CorpusConfig, RunConfig
+from dragoman_training.network.precision import padding_multiple
 from dragoman_training.run.checkpoint_folder import tokenizer_files
 from dragoman_training.run.validation import learnt_parts
 from dragoman_training.steps.processes import Processes
@@ -147,7 +148,10 @@ class RunText:
         for turn in (True, False):
             if self._processes.is_first == turn:
                 options = (data.max_length_tokens, data.temperature, self._files)
-                examples = Examples(texts, self.tokenizer, *options, drawings, targets_too)
+                examples = Examples(
+                    *(texts, self.tokenizer, *options, drawings, targets_too),
+                    padding_multiple(self._processes.device),
+                )
             self._processes.wait()
         if not len(examples):
             raise UsageError(

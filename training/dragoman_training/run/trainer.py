@@ -18,7 +18,7 @@ import torch
 
 from dragoman.kernel.errors import UsageError
 from dragoman_training.config import RunConfig
-from dragoman_training.network.precision import lower_dtype
+from dragoman_training.network.precision import lower_dtype, set_up
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.run import checkpoint, checkpoint_folder
 from dragoman_training.run.best_models import BestModels
@@ -98,7 +98,7 @@ class Trainer:
         self._batches = Batches(self._train, collating)
 
         torch.manual_seed(config.training.seed)
-        torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
+        set_up(self._processes.device, config.training.tf32)
         with _enough_memory(self._processes.device):
             self._build(text, finished, start)
         self._processes.wait()  # no checkpoint may be removed before all have read it

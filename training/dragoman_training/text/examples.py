@@ -133,6 +133,7 @@ class Examples:
         files: TokenFiles | None = None,
         drawings: Sequence[Drawing] = (),
         targets_too: bool = False,
+        multiple: int = 1,
     ) -> None:
         """Encode pairs.
 
@@ -146,7 +147,10 @@ class Examples:
             drawings: random segmentations of source words, if any; the passes through a corpus take
                 them in turn.
             targets_too: whether target words are split randomly too.
+            multiple: the lengths of a batch are padded to a multiple of it. A plan does not depend
+                on it, so a part may then exceed its limit.
         """
+        self._multiple = multiple
         self._tags = tokenizer.tags
         self._corpora: list[_Corpus] = []
         self._directions: dict[tuple[str, str], int] = {}
@@ -322,8 +326,8 @@ class Examples:
         lengths = [self._lengths(examples) for examples in chosen]
         src_lengths, tgt_lengths = (one + other for one, other in zip(*lengths, strict=True))
         rows = np.arange(len(part.first))
-        source = _padded(self._tags + src_lengths + 1)
-        target = _padded(tgt_lengths + 1)
+        source = _padded(self._tags + src_lengths + 1, self._multiple)
+        target = _padded(tgt_lengths + 1, self._multiple)
         source[rows, self._tags + src_lengths] = END_ID
         target[rows, tgt_lengths] = END_ID
         linked = np.zeros((len(rows), target.shape[1], source.shape[1]), np.bool_)
@@ -349,9 +353,10 @@ def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None
     return None
 
 
-def _padded(lengths: npt.NDArray[np.int32]) -> Numbers:
-    """Rows of padding, as wide as the longest of these lengths."""
-    return np.full((len(lengths), int(lengths.max())), PAD_ID, np.int64)
+def _padded(lengths: npt.NDArray[np.int32], multiple: int) -> Numbers:
+    """Rows of padding, as wide as the longest of these lengths, or up to the next multiple."""
+    width = -(-int(lengths.max()) // multiple) * multiple
+    return np.full((len(lengths), width), PAD_ID, np.int64)
 
 
 def _place(
