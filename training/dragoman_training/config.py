@@ -31,6 +31,9 @@ class CorpusConfig:
     prefix: str
     languages: tuple[str, ...] = ()
     """Empty: all of `data.languages`."""
+    joined: tuple[str, ...] = ()
+    """For training: the prefixes of texts that are one corpus, with one weight; `prefix` is then
+    only its name. A prefix that is listed twice is read twice."""
     one_way: bool = False
     """Train only from the first language into the second."""
     weight: float = 1.0
@@ -141,6 +144,20 @@ class DataConfig:
             for pair in pairs
             if not self.train or any(pair in corpus.directions for corpus in self.train)
         )
+
+
+def refuse_joined(corpora: Sequence[CorpusConfig]) -> None:
+    """Refuse corpora that are joined from several, for commands that process text.
+
+    Raises:
+        UsageError: a corpus is.
+    """
+    for corpus in corpora:
+        if corpus.joined:
+            raise UsageError(
+                f"the corpus {corpus.prefix!r}: joined is for training only; use a recipe that "
+                "lists its texts one by one"
+            )
 
 
 def _check_languages(corpus: CorpusConfig, known: Sequence[str]) -> None:
@@ -482,6 +499,7 @@ def _check_run(config: RunConfig) -> None:
     for name in ("stop_after_validations", "average_best"):
         if getattr(training, name) is not None and not config.data.valid:
             raise UsageError(f"training.{name}: give a corpus in data.valid, which is empty")
+    refuse_joined(config.data.valid)
     _check_alignment(config)
 
 

@@ -177,7 +177,8 @@ def _name(corpus: CorpusConfig) -> str:
 
 
 def _text(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
-    pairs = TextFiles(data_dir / corpus.prefix, corpus.languages)
+    joined = [data_dir / prefix for prefix in corpus.joined]
+    pairs = TextFiles(data_dir / corpus.prefix, corpus.languages, joined=joined)
     options = (corpus.weight, corpus.max_pairs, corpus.one_way)
     return ParallelText(pairs, corpus.languages, *options, name=corpus.prefix)
 

@@ -159,7 +159,8 @@ def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
     pairs, tgt_characters, characters = 0.0, 0.0, set[str]()
     for corpus in corpora:
         tgt_share = len(corpus.directions) / len(corpus.languages)
-        text = TextFiles(data_dir / corpus.prefix, corpus.languages)
+        joined = [data_dir / prefix for prefix in corpus.joined]
+        text = TextFiles(data_dir / corpus.prefix, corpus.languages, joined=joined)
         before = pairs
         for pair in islice(text, corpus.max_pairs):
             pairs += min(corpus.weight, 1.0)

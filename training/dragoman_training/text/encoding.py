@@ -97,7 +97,9 @@ class EncodedText:
     def __getstate__(self) -> dict[str, Any]:
         """Its fields, files instead of mapped arrays: another process maps them itself."""
         return {
-            name: _Mapped(value.filename, value.dtype) if isinstance(value, np.memmap) else value
+            name: _Mapped(Path(str(value.filename)), value.dtype)
+            if isinstance(value, np.memmap)
+            else value
             for name, value in vars(self).items()
         }
 
@@ -191,12 +193,14 @@ class Numbered:
     @property
     def is_missing(self) -> bool:
         """Whether the text is not there; only a part of it would be an error."""
-        return not any(find_file(self.pairs.prefix, side) for side in self.text.languages)
+        prefixes, sides = self.pairs.prefixes, self.text.languages
+        return not any(find_file(prefix, side) for prefix in prefixes for side in sides)
 
     @property
     def files(self) -> list[Path]:
         """The files with its pairs and their links."""
-        return [existing_file(self.pairs.prefix, ending) for ending in self.pairs.endings]
+        endings = self.pairs.endings
+        return [existing_file(one, ending) for one in self.pairs.prefixes for ending in endings]
 
     @property
     def size(self) -> int:
@@ -262,7 +266,7 @@ class TokenFiles:
             return None
 
     def _check_encoded(
-        self, missing: Sequence[tuple[Numbered, dict[str, object]]], tokenizer: Tokenizer
+        self, missing: Sequence[tuple[Numbered, dict[str, Any]]], tokenizer: Tokenizer
     ) -> None:
         """Check that texts which are not there were encoded with the settings of the run."""
         for one, about in missing:
@@ -285,7 +289,7 @@ class TokenFiles:
         """As `encode_all`, for one text."""
         return self._read(one, self._about(one, limit), tokenizer, limit)
 
-    def _about(self, one: Numbered, limit: int) -> dict[str, object]:
+    def _about(self, one: Numbered, limit: int) -> dict[str, Any]:
         """A record of all that determines the token ids of a text."""
         text, drawing = one.text, one.drawing
         record = self._record(one) if one.is_missing else None

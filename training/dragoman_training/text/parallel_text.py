@@ -219,6 +219,13 @@ class TextFiles:
     """Whether pairs with an empty side are included."""
     links: Sequence[Languages] = ()
     """Language pairs: for each, a line of word alignments follows the sides of a pair."""
+    joined: Sequence[Path] = ()
+    """Prefixes of the texts that it consists of; `prefix` is then only a name."""
+
+    @property
+    def prefixes(self) -> Sequence[Path]:
+        """The prefixes of its files."""
+        return self.joined or (self.prefix,)
 
     @property
     def endings(self) -> list[str]:
@@ -231,7 +238,8 @@ class TextFiles:
         Raises:
             UsageError: see `iterate_pairs`.
         """
-        for pair in iterate_pairs(self.prefix, self.endings):
+        pairs = (iterate_pairs(prefix, self.endings) for prefix in self.prefixes)
+        for pair in itertools.chain.from_iterable(pairs):
             if self.with_empty or all(map(str.strip, pair[: len(self.languages)])):
                 yield pair
 
@@ -306,7 +314,9 @@ def with_links(text: ParallelText) -> ParallelText:
         UsageError: its prefix has no name.
     """
     assert isinstance(text.pairs, TextFiles)
-    return linked_by(text, find_links(text.pairs.prefix, text.languages))
+    files = text.pairs
+    links = (find_links(prefix, text.languages) for prefix in files.prefixes)
+    return linked_by(text, list(dict.fromkeys(itertools.chain.from_iterable(links))))
 
 
 def linked_by(text: ParallelText, names: Sequence[Languages]) -> ParallelText:

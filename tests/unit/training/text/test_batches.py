@@ -15,7 +15,7 @@ from dragoman_training.run.trainer import Trainer
 from dragoman_training.text import batches
 from dragoman_training.text.batches import Batches, Worker
 from dragoman_training.text.encoding import TokenFiles
-from dragoman_training.text.examples import Examples, Part
+from dragoman_training.text.examples import Batch, Examples, Part
 from dragoman_training.text.parallel_text import ParallelText, TextFiles
 
 from dragoman.kernel.errors import UsageError
@@ -141,9 +141,12 @@ def test_a_run_has_the_same_weights_with_other_processes(
     alone = Trainer(settings(0), tmp_path, tmp_path / "alone").train()
     collated: list[Part] = []
     batch = Examples.batch
-    monkeypatch.setattr(
-        Examples, "batch", lambda self, part: (collated.append(part), batch(self, part))[1]
-    )
+
+    def counted(self: Examples, part: Part) -> Batch:
+        collated.append(part)
+        return batch(self, part)
+
+    monkeypatch.setattr(Examples, "batch", counted)
     run = tmp_path / "ahead"
     Trainer(settings(2, "training.steps=15"), tmp_path, run).train()
     ahead = Trainer(settings(2), tmp_path, run, resume=True).train()

@@ -370,3 +370,53 @@ def test_a_run_needs_its_encoded_text_only(tmp_path: Path, monkeypatch: pytest.M
     assert main([*train, str(tmp_path / "packed")]) == 0
     whole, packed = (tmp_path / run / "final/model.safetensors" for run in ("whole", "packed"))
     assert packed.read_bytes() == whole.read_bytes()
+
+
+def test_a_joined_corpus_is_its_texts_one_after_the_other(
+    tmp_path: Path, tokenizer_path: Path, tokenizer: Tokenizer
+) -> None:
+    pairs = {name: reverse_pairs(20, seed) for seed, name in enumerate(("one", "other"))}
+    for name, of_name in pairs.items():
+        write_pairs(tmp_path / name, of_name, ("en", "de"))
+        write_links(tmp_path / name, of_name, ("en", "de"))
+    write_pairs(tmp_path / "whole", [*pairs["one"], *pairs["other"], *pairs["one"]], ("en", "de"))
+    joined = [tmp_path / name for name in ("one", "other", "one")]
+    files = TokenFiles(tmp_path / "encoded", tokenizer_path)
+    text, whole = (
+        ParallelText(pairs, ("en", "de"))
+        for pairs in (
+            TextFiles(tmp_path / "name", ("en", "de"), joined=joined),
+            TextFiles(tmp_path / "whole", ("en", "de")),
+        )
+    )
+    numbers = (Numbered(0, text), Numbered(1, whole))
+    found, right = files.encode_all(numbers, tokenizer, 40)
+    assert pairs_of(found) == pairs_of(right)
+    linked = files.with_links(Numbered(0, text))
+    assert linked.links == [(0, 1)]
+    encoded = files.encode(Numbered(2, linked), tokenizer, 40)
+    assert [encoded.side_ids(n, 0) for n in range(60)] == [one for one, _ in pairs_of(right)]
+    assert [encoded.side_ids(n, 2) for n in range(20)] == [
+        encoded.side_ids(n, 2) for n in range(40, 60)
+    ]
+    (tmp_path / "other.en-de.links").unlink()
+    with pytest.raises(UsageError, match=r"other\.en-de\.links: no such file"):
+        files.encode(Numbered(3, files.with_links(Numbered(3, text))), tokenizer, 40)
+    (tmp_path / "other.de").unlink()
+    with pytest.raises(UsageError, match=r"other\.de: no such file"):
+        files.encode(Numbered(0, text), tokenizer, 40)
+
+
+@pytest.mark.parametrize("command", ["clean", "link-words"])
+def test_a_joined_corpus_is_for_training_only(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[data]\ntrain = [{ prefix = 'all', joined = ['a/train', 'b/train'] }]\n")
+    words = {"clean": ["--out", str(tmp_path / "out")], "link-words": ["--eflomal", "/bin/true"]}
+    assert main([command, "--config", str(recipe), *words[command]]) == 2
+    printed = capsys.readouterr().err.strip()
+    assert printed == (
+        f"dragoman {command}: the corpus 'all': joined is for training only; use a recipe that "
+        "lists its texts one by one"
+    )
