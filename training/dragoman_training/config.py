@@ -217,6 +217,12 @@ class OptimisationConfig:
     cooldown_minutes: float = 0.0
     """Last minutes of `minutes`, over which the learning rate falls linearly to zero."""
     label_smoothing: float = 0.1
+    teacher: str | None = None
+    """Folder of a bundle or checkpoint with the vocabulary of the run: its distribution is a part
+    of the target at each token (word-level distillation, Kim & Rush 2016,
+    https://aclanthology.org/D16-1139)."""
+    teacher_share: float = 0.5
+    """The teacher's part of the target; the reference, with label smoothing, has the rest."""
     clip_norm: float = 1.0
     optimizer: Literal["adam", "muon"] = "adam"
     """The paper's Adam, or Muon for the matrices within layers (`steps.optimizer`)."""
@@ -270,6 +276,10 @@ class OptimisationConfig:
             raise UsageError(
                 f"training.cooldown_minutes is {self.cooldown_minutes}: give a number from 0 to "
                 f"training.minutes, which is {self.minutes}"
+            )
+        if not 0.0 < self.teacher_share <= 1.0:
+            raise UsageError(
+                f"training.teacher_share is {self.teacher_share}: give a share above 0, up to 1"
             )
         if not 0.0 <= self.start_share < 1.0:
             raise UsageError(

@@ -25,6 +25,7 @@ from dragoman_training.run.best_models import BestModels
 from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.run_text import RunText
 from dragoman_training.run.start import Start
+from dragoman_training.run.teacher import read_teacher
 from dragoman_training.run.timer import Timer
 from dragoman_training.run.validation import Validation
 from dragoman_training.steps.gradients import Gradients, Losses
@@ -134,6 +135,7 @@ class Trainer:
         self._gradients = Gradients(
             *(self._model, self._batches.batch, config.training, self._processes),
             *(self._progress.most_tokens, guided),
+            read_teacher(config, text.tokenizer, self._processes.device),
         )
 
     def train(self) -> Path:

@@ -15,7 +15,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman_training.config import OptimisationConfig
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.steps.guided_alignment import GuidedAlignment
-from dragoman_training.steps.loss import summed_loss
+from dragoman_training.steps.loss import Teacher, summed_loss
 from dragoman_training.steps.processes import Processes
 from dragoman_training.text.examples import Batch, Part, pieces
 
@@ -51,6 +51,7 @@ class Gradients:
         processes: Processes,
         most_tokens: int | None = None,
         guided: GuidedAlignment | None = None,
+        teacher: Teacher | None = None,
     ) -> None:
         """Set the model and the settings.
 
@@ -62,9 +63,10 @@ class Gradients:
             most_tokens: upper limit of tokens in one pass, padding included, if memory was too
                 small before.
             guided: the model's head that is trained on word alignments, if there is one.
+            teacher: a model whose distribution is a part of the target, if there is one.
         """
         self._model, self._batch, self._config = model, batch, config
-        self._processes, self._guided = processes, guided
+        self._processes, self._guided, self._teacher = processes, guided, teacher
         self.most_tokens = most_tokens
 
     def add_up(self, parts: Sequence[Part], step: int, divisor: float) -> Losses:
@@ -112,7 +114,8 @@ class Gradients:
         config, guided = self._config, self._guided
         try:
             loss = summed_loss(
-                *(self._model, piece, config.label_smoothing, config.precision, config.compile)
+                *(self._model, piece, config.label_smoothing, config.precision, config.compile),
+                self._teacher,
             )
             of_links, linked_tokens = torch.zeros_like(loss), 0.0
             if guided is not None and piece.linked is not None:
