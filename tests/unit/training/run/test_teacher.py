@@ -42,9 +42,9 @@ def run_with_vocabulary(text: Path, run: Path) -> Path:
 
 def test_a_small_student_comes_near_to_its_teacher(text: Path, tmp_path: Path) -> None:
     """Nearer than a student of the same text without it, in the distributions of valid text."""
-    words = ("model.encoder_layers=1", "model.decoder_layers=1", "model.dropout=0.0")
-    words += ("training.peak_learning_rate=4e-3", "training.precision=fp32")
-    taught = (*words, f"training.teacher={text / 'teacher/final'}", "training.teacher_share=1.0")
+    words = ["model.encoder_layers=1", "model.decoder_layers=1", "model.dropout=0.0"]
+    words += ["training.peak_learning_rate=4e-3", "training.precision=fp32"]
+    taught = [*words, f"training.teacher={text / 'teacher/final'}", "training.teacher_share=1.0"]
     teacher = checkpoint.load(text / "teacher" / "final")
     divergences = []
     for name, given in (("alone", words), ("taught", taught)):
