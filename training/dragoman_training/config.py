@@ -215,7 +215,8 @@ class OptimisationConfig:
     """End the run by time, instead of after `steps`: after so many minutes of steps, validations
     and checkpoints, without reading the text. A resumed run counts the minutes before too."""
     cooldown_minutes: float = 0.0
-    """Last minutes of `minutes`, over which the learning rate falls linearly to zero."""
+    """Last minutes of the run, over which the learning rate falls linearly to zero; all of them if
+    `minutes` is less."""
     label_smoothing: float = 0.1
     teacher: str | None = None
     """Folder of a bundle or checkpoint with the vocabulary of the run: its distribution is a part
@@ -272,10 +273,13 @@ class OptimisationConfig:
             )
         if self.minutes is not None and not 0.0 < self.minutes < math.inf:
             raise UsageError(f"training.minutes is {self.minutes}: give a number above 0")
-        if not 0.0 <= self.cooldown_minutes <= (self.minutes or 0.0):
+        if not 0.0 <= self.cooldown_minutes < math.inf:
             raise UsageError(
-                f"training.cooldown_minutes is {self.cooldown_minutes}: give a number from 0 to "
-                f"training.minutes, which is {self.minutes}"
+                f"training.cooldown_minutes is {self.cooldown_minutes}: give a number from 0"
+            )
+        if self.cooldown_minutes and self.minutes is None:
+            raise UsageError(
+                f"training.cooldown_minutes is {self.cooldown_minutes}: give training.minutes too"
             )
         if not 0.0 < self.teacher_share <= 1.0:
             raise UsageError(

@@ -29,6 +29,7 @@ def learning_rate(
     rate: float = peak * min(step / config.warmup_steps, (config.warmup_steps / step) ** 0.5)
     if config.cooldown_steps:
         rate *= min(1.0, (config.steps - step + 1) / config.cooldown_steps)
-    if config.cooldown_minutes:
-        rate *= min(1.0, max(0.0, left_s) / (60 * config.cooldown_minutes))
+    if config.minutes and config.cooldown_minutes:
+        cooldown_s = 60 * min(config.cooldown_minutes, config.minutes)
+        rate *= min(1.0, max(0.0, left_s) / cooldown_s)
     return rate

@@ -30,7 +30,9 @@ def test_the_cool_down_ends_near_zero() -> None:
 def test_a_cool_down_by_time_falls_with_the_time_left() -> None:
     by_time = OptimisationConfig(minutes=3.0, cooldown_minutes=0.5, warmup_steps=10)
     without = OptimisationConfig(warmup_steps=10)
+    shortened = OptimisationConfig(minutes=0.5, cooldown_minutes=9.0, warmup_steps=10)
     for step, left_s in ((5, 100.0), (50, 30.0), (70, 12.0), (90, 0.3), (100, 0.0), (110, -2.0)):
         share = min(1.0, max(0.0, left_s / 30.0))
         right = share * learning_rate(step, without, 8)
         assert learning_rate(step, by_time, 8, left_s) == pytest.approx(right)
+        assert learning_rate(step, shortened, 8, left_s) == pytest.approx(right)
