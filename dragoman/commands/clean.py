@@ -44,10 +44,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the cleaned training corpora, and unchanged copies of the validation corpora."""
-    from dragoman_training.config import resolve
+    from dragoman_training.config import refuse_joined, resolve
 
     check_folder("--out", arguments.out)
     config = resolve(arguments.config, arguments.set)
+    refuse_joined((*config.data.train, *config.data.valid, *config.cleaning.held_out))
     if not config.data.train:
         raise UsageError("data.train is empty: name the text to clean")
     _check_targets(arguments, config)

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write a file of word links next to each corpus, for each pair of its languages."""
-    from dragoman_training.config import resolve
+    from dragoman_training.config import refuse_joined, resolve
     from dragoman_training.text.parallel_text import named_files
     from dragoman_training.text.word_aligner import link_texts
 
@@ -57,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = named_files(*arguments.text)
         data = {"languages": text.languages, "train": [str(text.prefix)]}
     corpora = resolve(arguments.config, arguments.set, data).data.train
+    refuse_joined(corpora)
     if not corpora:
         raise UsageError("data.train is empty: name the text whose words to link")
     groups = _by_languages(corpora, arguments.data_dir)

@@ -31,6 +31,9 @@ class CorpusConfig:
     prefix: str
     languages: tuple[str, ...] = ()
     """Empty: all of `data.languages`."""
+    joined: tuple[str, ...] = ()
+    """For training: the prefixes of texts that are one corpus, with one weight; `prefix` is then
+    only its name. A prefix that is listed twice is read twice."""
     one_way: bool = False
     """Train only from the first language into the second."""
     weight: float = 1.0
@@ -143,6 +146,20 @@ class DataConfig:
         )
 
 
+def refuse_joined(corpora: Sequence[CorpusConfig]) -> None:
+    """Refuse corpora that are joined from several, for commands that process text.
+
+    Raises:
+        UsageError: a corpus is.
+    """
+    for corpus in corpora:
+        if corpus.joined:
+            raise UsageError(
+                f"the corpus {corpus.prefix!r}: joined is for training only; use a recipe that "
+                "lists its texts one by one"
+            )
+
+
 def _check_languages(corpus: CorpusConfig, known: Sequence[str]) -> None:
     named = corpus.languages
     if len(named) < 2 or len(set(named)) < len(named) or not set(named) <= set(known):
@@ -194,7 +211,19 @@ class OptimisationConfig:
     """None: the paper's E^-0.5 * warmup_steps^-0.5."""
     cooldown_steps: int = 0
     """Number of last steps, over which the learning rate falls linearly to zero."""
+    minutes: float | None = None
+    """End the run by time, instead of after `steps`: after so many minutes of steps, validations
+    and checkpoints, without reading the text. A resumed run counts the minutes before too."""
+    cooldown_minutes: float = 0.0
+    """Last minutes of the run, over which the learning rate falls linearly to zero; all of them if
+    `minutes` is less."""
     label_smoothing: float = 0.1
+    teacher: str | None = None
+    """Folder of a bundle or checkpoint with the vocabulary of the run: its distribution is a part
+    of the target at each token (word-level distillation, Kim & Rush 2016,
+    https://aclanthology.org/D16-1139)."""
+    teacher_share: float = 0.5
+    """The teacher's part of the target; the reference, with label smoothing, has the rest."""
     clip_norm: float = 1.0
     optimizer: Literal["adam", "muon"] = "adam"
     """The paper's Adam, or Muon for the matrices within layers (`steps.optimizer`)."""
@@ -205,6 +234,9 @@ class OptimisationConfig:
     """Round fp32's products to TF32 on GPUs that have it."""
     compile: bool = False
     """Compile the model with torch.compile, for batches of any shape."""
+    batch_processes: int | None = None
+    """Processes that prepare batches ahead of the trainer, beside one that plans the next epoch; 0:
+    the trainer does it. None: 3 for a GPU, 0 for a CPU, whose cores the model needs."""
     seed: int = 1
     log_every_steps: int = 50
     validate_every_steps: int = 1000
@@ -228,7 +260,7 @@ class OptimisationConfig:
     the final one."""
 
     def __post_init__(self) -> None:
-        at_least_zero = ("cooldown_steps", "seed", "valid_bleu_sentences")
+        at_least_zero = ("cooldown_steps", "seed", "valid_bleu_sentences", "batch_processes")
         for setting in dataclasses.fields(self):
             value = getattr(self, setting.name)
             if not setting.type.startswith("int") or value is None:
@@ -238,6 +270,20 @@ class OptimisationConfig:
         if not 0.0 <= self.label_smoothing < 1.0:
             raise UsageError(
                 f"training.label_smoothing is {self.label_smoothing}: give a share from 0 to 1"
+            )
+        if self.minutes is not None and not 0.0 < self.minutes < math.inf:
+            raise UsageError(f"training.minutes is {self.minutes}: give a number above 0")
+        if not 0.0 <= self.cooldown_minutes < math.inf:
+            raise UsageError(
+                f"training.cooldown_minutes is {self.cooldown_minutes}: give a number from 0"
+            )
+        if self.cooldown_minutes and self.minutes is None:
+            raise UsageError(
+                f"training.cooldown_minutes is {self.cooldown_minutes}: give training.minutes too"
+            )
+        if not 0.0 < self.teacher_share <= 1.0:
+            raise UsageError(
+                f"training.teacher_share is {self.teacher_share}: give a share above 0, up to 1"
             )
         if not 0.0 <= self.start_share < 1.0:
             raise UsageError(
@@ -445,7 +491,12 @@ def _table(settings: Mapping[str, Any], name: str, where: str) -> Mapping[str, A
 def _check_run(config: RunConfig) -> None:
     """Check what a run needs; checkpoints of earlier versions may lack some of it."""
     training = config.training
-    if training.cooldown_steps > training.steps:
+    if training.minutes is not None and training.cooldown_steps:
+        raise UsageError(
+            f"training.cooldown_steps is {training.cooldown_steps}, but training.minutes ends the "
+            "run: set it to 0, and give training.cooldown_minutes"
+        )
+    if training.minutes is None and training.cooldown_steps > training.steps:
         raise UsageError(
             f"training.cooldown_steps is {training.cooldown_steps}: more than training.steps, "
             f"{training.steps}"
@@ -462,6 +513,7 @@ def _check_run(config: RunConfig) -> None:
     for name in ("stop_after_validations", "average_best"):
         if getattr(training, name) is not None and not config.data.valid:
             raise UsageError(f"training.{name}: give a corpus in data.valid, which is empty")
+    refuse_joined(config.data.valid)
     _check_alignment(config)
 
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 
+from dragoman_training.config import OptimisationConfig
 from dragoman_training.run.checkpoint import Progress
 from dragoman_training.run.event_file import EventFile
 from dragoman_training.run.validation import Found
@@ -50,17 +51,20 @@ class RunLog:
         self._losses = self._losses.plus(losses)
         self._tgt_tokens += tgt_tokens
 
-    def report(self, progress: Progress, steps: int, learning_rate: float) -> None:
+    def report(self, progress: Progress, config: OptimisationConfig, learning_rate: float) -> None:
         """Log the average of the steps since the last report."""
         if not self._tgt_tokens:
             return  # all steps were skipped
         step = progress.step
         rate = self._tgt_tokens / max(time.monotonic() - self._since_s, 1e-9)
         loss = self._losses.translation / self._tgt_tokens
-        left = timedelta(seconds=round(progress.elapsed_s / step * (steps - step)))
+        if config.minutes is None:
+            of_steps, left_s = f"/{config.steps}", progress.elapsed_s / step * (config.steps - step)
+        else:
+            of_steps, left_s = "", max(0.0, 60 * config.minutes - progress.elapsed_s)
         log.info(
-            "step %d/%d  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
-            *(step, steps, progress.epoch + 1, loss, rate, left),
+            "step %d%s  epoch %d  loss %.3f  %.0f tgt tokens/s  %s left",
+            *(step, of_steps, progress.epoch + 1, loss, rate, timedelta(seconds=round(left_s))),
         )
         measured: dict[str, object] = {"loss": round(loss, 4), "tgt_tokens_per_s": round(rate)}
         if skipped := progress.loss_scale.skipped_steps:

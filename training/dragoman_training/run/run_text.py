@@ -11,18 +11,14 @@ from pathlib import Path
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import CorpusConfig, RunConfig
+from dragoman_training.network.precision import padding_multiple
 from dragoman_training.run.checkpoint_folder import tokenizer_files
 from dragoman_training.run.validation import learnt_parts
 from dragoman_training.steps.processes import Processes
-from dragoman_training.text.encoding import Drawing, TokenFiles
+from dragoman_training.text.encoding import Drawing, Numbered, TokenFiles
 from dragoman_training.text.examples import Examples
 from dragoman_training.text.extension import Former, extend_vocabulary
-from dragoman_training.text.parallel_text import (
-    ParallelText,
-    TextFiles,
-    read_some_pairs,
-    with_links,
-)
+from dragoman_training.text.parallel_text import ParallelText, TextFiles, read_some_pairs
 from dragoman_training.text.vocabulary import train_vocabulary, vocabulary_text
 
 log = logging.getLogger(__name__)
@@ -60,7 +56,8 @@ class RunText:
         self._config, self._run, self._processes = config, run, processes
         self._vocabulary = vocabulary
         self._vocabularies = [vocabulary.with_name(name) for name in tokenizer_files(config)]
-        texts = _with_links(config, [_text(data_dir, corpus) for corpus in config.data.train])
+        self._files = TokenFiles(run / _ENCODED_TEXT, *self._vocabularies)
+        texts = self._with_links([_text(data_dir, corpus) for corpus in config.data.train])
         self.held_out = {
             _name(corpus): learnt_parts(_in_memory(data_dir, corpus), config.data.directions)
             for corpus in config.data.valid
@@ -70,6 +67,25 @@ class RunText:
         self.config = _with_vocabulary(config, self.tokenizer.target.vocab_size)
         """The settings, with the actual size of the vocabulary."""
         self.examples = self._encoded(texts)
+
+    def _with_links(self, texts: Sequence[ParallelText]) -> list[ParallelText]:
+        """Add the word alignments to the texts, if the run guides a head by them.
+
+        Raises:
+            UsageError: it does, and no text has word alignments.
+        """
+        weight = self._config.alignment.weight
+        if weight is None:
+            return list(texts)
+        found = [self._files.with_links(Numbered(*numbered)) for numbered in enumerate(texts)]
+        linked = sum(bool(text.links) for text in found)
+        if not linked:
+            raise UsageError(
+                f"alignment.weight is {weight}, but no text of data.train has word alignments: "
+                "make them with dragoman link-words, or remove the weight"
+            )
+        log.info("word alignments in %d of %d corpora", linked, len(found))
+        return found
 
     def _open_vocabulary(self, texts: Sequence[ParallelText], former: Former | None) -> Tokenizer:
         """The run's vocabulary; trained on its text unless the file exists."""
@@ -125,15 +141,17 @@ class RunText:
 
     def _encoded(self, texts: Sequence[ParallelText]) -> Examples:
         data = self._config.data
-        files = TokenFiles(self._run / _ENCODED_TEXT, *self._vocabularies)
         numbers = range(data.subword_drawings if data.subword_dropout else 0)
         drawings = [Drawing(data.subword_dropout, number) for number in numbers]
         targets_too = data.subword_dropout_on == "both"
         # The first process writes the files; the others read them.
         for turn in (True, False):
             if self._processes.is_first == turn:
-                options = (data.max_length_tokens, data.temperature, files)
-                examples = Examples(texts, self.tokenizer, *options, drawings, targets_too)
+                options = (data.max_length_tokens, data.temperature, self._files)
+                examples = Examples(
+                    *(texts, self.tokenizer, *options, drawings, targets_too),
+                    padding_multiple(self._processes.device),
+                )
             self._processes.wait()
         if not len(examples):
             raise UsageError(
@@ -143,26 +161,6 @@ class RunText:
         directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
         log.info("%d examples (%s), %d pairs skipped", len(examples), directions, examples.left_out)
         return examples
-
-
-def _with_links(config: RunConfig, texts: Sequence[ParallelText]) -> list[ParallelText]:
-    """Add the word alignments to the texts, if the run guides a head by them.
-
-    Raises:
-        UsageError: it does, and no text has word alignments.
-    """
-    weight = config.alignment.weight
-    if weight is None:
-        return list(texts)
-    found = [with_links(text) for text in texts]
-    linked = sum(bool(text.links) for text in found)
-    if not linked:
-        raise UsageError(
-            f"alignment.weight is {weight}, but no text of data.train has word alignments: make "
-            "them with dragoman link-words, or remove the weight"
-        )
-    log.info("word alignments in %d of %d corpora", linked, len(found))
-    return found
 
 
 def _with_vocabulary(config: RunConfig, size: int) -> RunConfig:
@@ -179,9 +177,10 @@ def _name(corpus: CorpusConfig) -> str:
 
 
 def _text(data_dir: Path, corpus: CorpusConfig) -> ParallelText:
-    pairs = TextFiles(data_dir / corpus.prefix, corpus.languages)
+    joined = [data_dir / prefix for prefix in corpus.joined]
+    pairs = TextFiles(data_dir / corpus.prefix, corpus.languages, joined=joined)
     options = (corpus.weight, corpus.max_pairs, corpus.one_way)
-    return ParallelText(pairs, corpus.languages, *options)
+    return ParallelText(pairs, corpus.languages, *options, name=corpus.prefix)
 
 
 def _in_memory(data_dir: Path, corpus: CorpusConfig) -> ParallelText:

@@ -47,11 +47,13 @@ _FEWEST_STEPS = 100
 _CHOSEN = {
     "vocabulary": ("size",),
     "training": (
-        *("steps", "warmup_steps", "cooldown_steps"),
+        *("steps", "warmup_steps", "cooldown_steps", "cooldown_minutes"),
         *("log_every_steps", "validate_every_steps", "checkpoint_every_steps"),
     ),
 }
 """The settings that `choose` sets."""
+_SCHEDULES = frozenset({"steps", "minutes"})
+"""Settings that say when a run ends."""
 _FINE_TUNING_STEPS = 0.25
 """Steps of a fine-tuning run, over those of a run from scratch."""
 _OF_TEXT = ("data", "imported")
@@ -110,15 +112,17 @@ def settings_for(
         raise UsageError(f"{where}: imported cannot be set; --start-from names the model")
     if saved:
         return complete(_joined(given, _chosen_before(given, saved)), where)
+    is_unconfigured = recipe is None and "train" in data
+    if _is_complete(given) and not is_unconfigured:
+        return complete(given, where)
     of_text: Settings = {name: given[name] for name in _OF_TEXT if name in given}
     corpora = complete(of_text, where).data.train
     size = measure(corpora, data_dir) if corpora else None
-    is_unconfigured = recipe is None and "train" in data
     if is_unconfigured:
         chosen_recipe = _without_recipe(size, start, bool(given["data"].get("valid")))
         given = given_settings(_with_model_of(start, chosen_recipe), words, data)
     config = complete(given, where)  # refuses invalid values
-    gives_steps = "steps" in given.get("training", {})
+    gives_steps = not _SCHEDULES.isdisjoint(given.get("training", {}))
     if size is None:
         if tell and is_unconfigured and not gives_steps:
             log.warning(
@@ -136,6 +140,12 @@ def settings_for(
     return complete(_joined(given, chosen), where)
 
 
+def _is_complete(given: Settings) -> bool:
+    """Whether nothing is chosen, so that the text need not be there: it may be encoded already."""
+    is_scheduled = not _SCHEDULES.isdisjoint(given.get("training", {}))
+    return is_scheduled and "size" in given.get("vocabulary", {})
+
+
 def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
     """Read the training text if it is small; None if it is not.
 
@@ -149,7 +159,8 @@ def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
     pairs, tgt_characters, characters = 0.0, 0.0, set[str]()
     for corpus in corpora:
         tgt_share = len(corpus.directions) / len(corpus.languages)
-        text = TextFiles(data_dir / corpus.prefix, corpus.languages)
+        joined = [data_dir / prefix for prefix in corpus.joined]
+        text = TextFiles(data_dir / corpus.prefix, corpus.languages, joined=joined)
         before = pairs
         for pair in islice(text, corpus.max_pairs):
             pairs += min(corpus.weight, 1.0)
@@ -165,7 +176,7 @@ def measure(corpora: Iterable[CorpusConfig], data_dir: Path) -> TextSize | None:
     return TextSize(max(1, round(pairs)), tgt_tokens, len(characters))
 
 
-def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, int]]:
+def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dict[str, float]]:
     """Choose those settings that are not given, to fit the amount of text.
 
     Args:
@@ -180,14 +191,17 @@ def choose(given: Settings, size: TextSize, share: float = 1.0) -> dict[str, dic
         training.get("warmup_steps", 0) + training.get("cooldown_steps", 0),
     )
     tenth = max(1, steps // 10)
+    minutes = training.get("minutes")
+    end: dict[str, float] = {"steps": steps, "cooldown_steps": steps // 4}
+    if isinstance(minutes, int | float):  # other values were refused before
+        end = {"cooldown_minutes": minutes / 4}
     # The vocabulary must contain every byte and most characters before it can contain words.
     entries = min(_MOST_ENTRIES, int(round(40 * math.sqrt(size.pairs), -2)))
-    chosen = {
+    chosen: dict[str, dict[str, float]] = {
         "vocabulary": {"size": max(entries, _BYTES_AND_SPECIALS + 2 * size.characters)},
         "training": {
-            "steps": steps,
+            **end,
             "warmup_steps": tenth,
-            "cooldown_steps": steps // 4,
             "log_every_steps": min(tenth, OptimisationConfig.log_every_steps),
             "validate_every_steps": tenth,
             "checkpoint_every_steps": tenth,
@@ -233,7 +247,7 @@ def _imported(begun: RunConfig) -> dict[str, Any] | None:
     return dataclasses.asdict(begun.imported) if begun.imported else None
 
 
-def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, int]]:
+def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, Any]]:
     """What `choose` set when the run began, from the settings in its checkpoint."""
     tables = dataclasses.asdict(saved)
     return {
@@ -242,7 +256,7 @@ def _chosen_before(given: Settings, saved: RunConfig) -> dict[str, dict[str, int
     }
 
 
-def _missing(values: Mapping[str, int], given: Settings) -> dict[str, int]:
+def _missing(values: Mapping[str, Any], given: Settings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in given}
 
 
@@ -257,7 +271,7 @@ def _as_given(saved: RunConfig) -> Settings:
     return tables
 
 
-def _log(size: TextSize, chosen: Mapping[str, Mapping[str, int]], recipe: Path | None) -> None:
+def _log(size: TextSize, chosen: Mapping[str, Mapping[str, float]], recipe: Path | None) -> None:
     settings = [f"{table}.{name}={n}" for table in chosen for name, n in chosen[table].items()]
     if recipe:
         settings = [f"the recipe {recipe.name}", *settings]

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
+import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from dragoman.kernel.errors import UsageError
 from dragoman_training.config import RunConfig
-from dragoman_training.network.precision import lower_dtype
+from dragoman_training.network.precision import lower_dtype, set_up
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.run import checkpoint, checkpoint_folder
 from dragoman_training.run.best_models import BestModels
 from dragoman_training.run.run_log import RunLog
 from dragoman_training.run.run_text import RunText
 from dragoman_training.run.start import Start
+from dragoman_training.run.teacher import read_teacher
+from dragoman_training.run.timer import Timer
 from dragoman_training.run.validation import Validation
 from dragoman_training.steps.gradients import Gradients, Losses
 from dragoman_training.steps.guided_alignment import GuidedAlignment
 from dragoman_training.steps.optimizer import Optimizer
 from dragoman_training.steps.processes import Processes, join
 from dragoman_training.steps.schedule import learning_rate
+from dragoman_training.text.batches import Batches
 from dragoman_training.text.examples import Part
 
 log = logging.getLogger(__name__)
 
 _START = "start"
 """Folder in the run's folder for the initial weights."""
+_COLLATING = 3
+"""Processes that collate for a GPU. Collating up to 40 ms a step, one would be too slow for it."""
+_STEPS_AHEAD = 8
 _NO_CPU_MEMORY = "can't allocate memory"
 
 
@@ -54,6 +62,7 @@ class Trainer:
         resume: bool = False,
         processes: Processes | None = None,
         start: Start | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read the text, train or read the vocabulary, and build or restore the model.
 
@@ -65,12 +74,13 @@ class Trainer:
             processes: those that train together; None: those that `join` finds.
             start: gives the initial weights of a new run, and its vocabulary, to which entries for
                 further languages are added. Ignored for a resumed run.
+            clock: in seconds.
 
         Raises:
             UsageError: text cannot be read, the folder is in use, a checkpoint cannot be resumed
                 from, or memory is too small.
         """
-        self._run = run
+        self._run, self._clock = run, clock
         self._processes = processes or join()
         finished = checkpoint.former_steps(run, resume)
         if not config.data.train:
@@ -82,9 +92,14 @@ class Trainer:
         former = start.vocabulary if start and is_new else None
         text = RunText(config, data_dir, run, self._tokenizer_path, self._processes, former)
         self._config, self._train = text.config, text.examples
+        collating = self._config.training.batch_processes
+        if collating is None:
+            is_gpu = self._processes.device.type == "cuda"
+            collating = min(_COLLATING, (os.cpu_count() or 1) - 1) if is_gpu else 0
+        self._batches = Batches(self._train, collating)
 
         torch.manual_seed(config.training.seed)
-        torch.set_float32_matmul_precision("high" if config.training.tf32 else "highest")
+        set_up(self._processes.device, config.training.tf32)
         with _enough_memory(self._processes.device):
             self._build(text, finished, start)
         self._processes.wait()  # no checkpoint may be removed before all have read it
@@ -118,8 +133,9 @@ class Trainer:
             self._progress = self._gone_on_from(finished[-1])
             log.info("resuming from %s", finished[-1])
         self._gradients = Gradients(
-            *(self._model, self._train.batch, config.training, self._processes),
+            *(self._model, self._batches.batch, config.training, self._processes),
             *(self._progress.most_tokens, guided),
+            read_teacher(config, text.tokenizer, self._processes.device),
         )
 
     def train(self) -> Path:
@@ -137,7 +153,11 @@ class Trainer:
         dtype = lower_dtype(self._config.training.precision, processes.device) or torch.float32
         with_what = (processes.number, processes.device, str(dtype).removeprefix("torch."))
         log.info("%.1f M parameters, %d x %s, %s", parameters / 1e6, *with_what)
-        if self._progress.step >= self._config.training.steps:
+        settings = self._config.training
+        timer = Timer(settings.minutes, processes, self._progress.elapsed_s, self._clock)
+        if timer.left_s <= 0:
+            log.info("nothing is left to do: give more than %g training.minutes", settings.minutes)
+        elif self._is_last(self._progress.step):
             log.info("nothing is left to do: give more than %d training.steps", self._progress.step)
         elif self._best.are_past(self._progress):
             log.info(
@@ -146,13 +166,14 @@ class Trainer:
                 self._progress.validations_since_best,
             )
         try:
-            with _enough_memory(processes.device):
+            with _enough_memory(processes.device), timer.stopped_by_sigterm():
                 if processes.is_first:
-                    with RunLog(self._run, self._progress) as run_log:
-                        self._loop(run_log)
+                    with RunLog(self._run, self._progress) as run_log, self._batches:
+                        self._loop(run_log, timer)
                     self._finish()
                 else:
-                    self._loop(None)
+                    with self._batches:
+                        self._loop(None, timer)
         except OSError as error:
             raise UsageError(f"{self._run}: cannot be written: {error}") from error
         processes.wait()
@@ -179,7 +200,10 @@ class Trainer:
             self._best.put_back()
         self._processes.wait()
         progress = self._best.still_known(progress)
-        lengths = [(one.steps, one.cooldown_steps) for one in (former.training, config.training)]
+        lengths = [
+            (one.steps, one.cooldown_steps, one.minutes, one.cooldown_minutes)
+            for one in (former.training, config.training)
+        ]
         if lengths[0] != lengths[1]:
             return replace(progress, validations_since_best=0)
         return progress
@@ -196,58 +220,79 @@ class Trainer:
             return settings.batch_tokens // self._processes.number
         return min(settings.part_tokens, settings.batch_tokens)
 
-    def _loop(self, run_log: RunLog | None) -> None:
+    def _is_last(self, step: int) -> bool:
+        settings = self._config.training
+        return settings.minutes is None and step >= settings.steps
+
+    def _loop(self, run_log: RunLog | None, timer: Timer) -> None:
         settings = self._config.training
         self._model.train()
-        started_s = time.monotonic() - self._progress.elapsed_s
-        for parts, following in self._steps():
-            if self._progress.step >= settings.steps or self._best.are_past(self._progress):
+        for parts in self._steps():
+            is_over = self._is_last(self._progress.step) or timer.left_s <= 0
+            if is_over or self._best.are_past(self._progress):
                 break
             step = self._progress.step + 1
-            losses, tokens = self._step(parts, following, step)
+            losses, tokens = self._step(parts, step, timer.left_s)
+            timer.end_step()
             self._progress = replace(
                 self._progress,
                 step=step,
                 batches_of_epoch=self._progress.batches_of_epoch + 1,
                 tgt_tokens=self._progress.tgt_tokens + tokens,
-                elapsed_s=time.monotonic() - started_s,
+                elapsed_s=timer.elapsed_s,
             )
-            last = step == settings.steps
+            last = self._is_last(step) or timer.left_s <= 0
+            if timer.is_stopped:
+                log.info("SIGTERM: the run ends after step %d; --resume continues it", step)
             if run_log:
                 run_log.count(losses, tokens)
                 if step % settings.log_every_steps == 0 or last:
-                    run_log.report(self._progress, settings.steps, self._optimizer.learning_rate)
-            if step % settings.validate_every_steps == 0 or last:
+                    run_log.report(self._progress, settings, self._optimizer.learning_rate)
+            # After SIGTERM there may be no time for a validation.
+            if (step % settings.validate_every_steps == 0 or last) and not timer.is_stopped:
                 self._validate(run_log)
-            past = self._best.are_past(self._progress)
-            if step % settings.checkpoint_every_steps == 0 or last or past:
+                timer.end_pause("validation")
+            over = self._best.are_past(self._progress) or timer.left_s <= 0
+            if step % settings.checkpoint_every_steps == 0 or last or over:
                 self._save()
+                timer.end_pause("checkpoint")
 
-    def _steps(self) -> Iterator[tuple[Sequence[Part], Sequence[Part]]]:
-        """The parts of each step, and those of the step after it in the same epoch."""
+    def _steps(self) -> Iterator[Sequence[Part]]:
+        """The parts of each step; later ones are prepared meanwhile, and so is the next epoch."""
         settings, data = self._config.training, self._config.data
+
+        def epoch_of(progress: checkpoint.Progress) -> tuple[Any, ...]:
+            """The arguments of its plan."""
+            return (
+                *(settings.batch_tokens, self._part_tokens, settings.seed, progress.epoch),
+                *(data.joined_share, progress.drawn),
+            )
+
         self._progress = replace(
             self._progress, part_tokens=self._part_tokens, text=self._train.digest
         )
         while True:
-            planned = self._train.steps(
-                *(settings.batch_tokens, self._part_tokens, settings.seed, self._progress.epoch),
-                *(data.joined_share, self._progress.drawn),
-            )
+            planned = self._batches.plan(*epoch_of(self._progress))
             rest = planned[self._progress.batches_of_epoch :]
-            yield from zip_longest(rest, rest[1:], fillvalue=())
+            following = epoch_of(self._of_next_epoch(self._progress))
+            for number, parts in enumerate(rest):
+                self._batches.plan_ahead(*following)
+                near = rest[number : number + 1 + _STEPS_AHEAD]
+                self._batches.collate_ahead(
+                    itertools.chain.from_iterable(map(self._processes.share, near))
+                )
+                yield parts
             self._progress = self._of_next_epoch(self._progress)
 
-    def _step(
-        self, parts: Sequence[Part], following: Sequence[Part], step: int
-    ) -> tuple[Losses, int]:
+    def _step(self, parts: Sequence[Part], step: int, left_s: float) -> tuple[Losses, int]:
         """Train on all parts; the result does not depend on which process computes which part."""
         settings, weights = self._config.training, list(self._model.parameters())
-        self._optimizer.learning_rate = learning_rate(step, settings, self._config.model.model_size)
+        model_size = self._config.model.model_size
+        self._optimizer.learning_rate = learning_rate(step, settings, model_size, left_s)
         tokens = sum(part.tgt_tokens for part in parts)
         scale = self._progress.loss_scale
         factor = scale.value if settings.precision == "fp16" else 1.0
-        losses = self._gradients.add_up(parts, step, tokens / factor, following)
+        losses = self._gradients.add_up(parts, step, tokens / factor)
         for weight in weights:
             if factor != 1.0 and weight.grad is not None:
                 weight.grad /= factor

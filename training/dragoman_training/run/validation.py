@@ -11,6 +11,7 @@ import torch
 
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import RunConfig
+from dragoman_training.network.precision import padding_multiple
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import Translator
 from dragoman_training.run.evaluation import measure
@@ -63,7 +64,11 @@ class Validation:
         self._limits = config.limits
         self._processes = processes
         limit = config.data.max_length_tokens
-        encoded = {name: Examples(parts, tokenizer, limit) for name, parts in texts.items()}
+        multiple = padding_multiple(processes.device)
+        encoded = {
+            name: Examples(parts, tokenizer, limit, multiple=multiple)
+            for name, parts in texts.items()
+        }
         self._examples = {name: found for name, found in encoded.items() if len(found)}
         sentences = config.training.valid_bleu_sentences
         texts_translated = chain.from_iterable(texts.values()) if sentences else ()

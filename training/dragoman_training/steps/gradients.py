@@ -15,7 +15,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman_training.config import OptimisationConfig
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.steps.guided_alignment import GuidedAlignment
-from dragoman_training.steps.loss import summed_loss
+from dragoman_training.steps.loss import Teacher, summed_loss
 from dragoman_training.steps.processes import Processes
 from dragoman_training.text.examples import Batch, Part, pieces
 
@@ -51,6 +51,7 @@ class Gradients:
         processes: Processes,
         most_tokens: int | None = None,
         guided: GuidedAlignment | None = None,
+        teacher: Teacher | None = None,
     ) -> None:
         """Set the model and the settings.
 
@@ -62,22 +63,19 @@ class Gradients:
             most_tokens: upper limit of tokens in one pass, padding included, if memory was too
                 small before.
             guided: the model's head that is trained on word alignments, if there is one.
+            teacher: a model whose distribution is a part of the target, if there is one.
         """
         self._model, self._batch, self._config = model, batch, config
-        self._processes, self._guided = processes, guided
+        self._processes, self._guided, self._teacher = processes, guided, teacher
         self.most_tokens = most_tokens
-        self._collated: list[tuple[Part, Batch]] = []
 
-    def add_up(
-        self, parts: Sequence[Part], step: int, divisor: float, following: Sequence[Part] = ()
-    ) -> Losses:
+    def add_up(self, parts: Sequence[Part], step: int, divisor: float) -> Losses:
         """Compute the gradients of all parts' loss, and leave them in the model.
 
         Args:
             parts: of the step, the same in every process.
             step: its number; with the part's index, it seeds dropout.
             divisor: the loss is divided by it before the backward pass.
-            following: parts of the next step, which are collated while a GPU computes.
 
         Returns:
             The losses of all parts, not divided.
@@ -89,7 +87,6 @@ class Gradients:
         while (total := self._of_parts(own, step, divisor)) is None:
             if self._processes.device.type == "cuda":
                 torch.cuda.empty_cache()
-        self._collated = [(part, self._batch(part)) for part in self._processes.share(following)]
         losses = total.tolist()  # waits for the GPU
         return Losses(*self._processes.sum_gradients(self._model.parameters(), losses))
 
@@ -104,7 +101,7 @@ class Gradients:
         total = torch.zeros(len(Losses._fields), device=self._processes.device)
         for number, part in own:
             torch.manual_seed(_seed(self._config.seed, step, number))
-            for piece in pieces(self._batch_of(part), self.most_tokens):
+            for piece in pieces(self._batch(part), self.most_tokens):
                 losses = self._of_piece(piece, divisor)
                 if losses is None:
                     self._lower(piece, step)
@@ -112,18 +109,13 @@ class Gradients:
                 total += losses
         return total
 
-    def _batch_of(self, part: Part) -> Batch:
-        for known, batch in self._collated:
-            if known is part:
-                return batch
-        return self._batch(part)
-
     def _of_piece(self, piece: Batch, divisor: float) -> Tensor | None:
         """The `Losses` of a piece, whose gradients are added; None if memory was too small."""
         config, guided = self._config, self._guided
         try:
             loss = summed_loss(
-                *(self._model, piece, config.label_smoothing, config.precision, config.compile)
+                *(self._model, piece, config.label_smoothing, config.precision, config.compile),
+                self._teacher,
             )
             of_links, linked_tokens = torch.zeros_like(loss), 0.0
             if guided is not None and piece.linked is not None:

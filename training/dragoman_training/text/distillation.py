@@ -21,7 +21,7 @@ import sacrebleu
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import sha256
 from dragoman.kernel.replacement import check_file
-from dragoman_training.config import RunConfig
+from dragoman_training.config import RunConfig, refuse_joined
 from dragoman_training.text.parallel_text import (
     ParallelText,
     TextFiles,
@@ -122,6 +122,7 @@ def tasks(
         UsageError: a prefix leads out of `out` or is listed twice, an output would overwrite
             another corpus of the recipe, or the teacher has none of the directions.
     """
+    refuse_joined(config.data.train)
     known = set(map(tuple, directions))
     read = {(data_dir / corpus.prefix).resolve() for corpus in config.data.train}
     found: dict[Path, Task] = {}

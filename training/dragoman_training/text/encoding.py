@@ -13,12 +13,12 @@ import os
 import shutil
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,10 @@ from dragoman_training.text.parallel_text import (
     TextFiles,
     drawing_ranks,
     existing_file,
+    find_file,
+    linked_by,
     links_ending,
+    with_links,
 )
 from dragoman_training.text.word_links import BadLink, link_tokens
 
@@ -43,6 +46,10 @@ _PAIRS_A_REPORT = 1_000_000
 _PARALLEL_BYTES = 4 << 20
 """Starting processes, which takes some tenths of a second, pays from this much text on."""
 _IDS, _ENDS, _ORDER, _ABOUT = "ids.bin", "ends.bin", "order.bin", "about.json"
+_SOURCE = "source"
+"""Key of a record that does not determine the token ids."""
+_ENCODING = ("vocabulary", "max_length_tokens", "max_pairs", "links", "dropout", "drawing")
+"""Keys that do, beside the digests of the text."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +94,30 @@ class EncodedText:
         lengths: npt.NDArray[np.int64] = self.ends[places + 1] - self.ends[places]
         return lengths.astype(np.int32)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields, files instead of mapped arrays: another process maps them itself."""
+        return {
+            name: _Mapped(Path(str(value.filename)), value.dtype)
+            if isinstance(value, np.memmap)
+            else value
+            for name, value in vars(self).items()
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Restore it from `__getstate__`."""
+        for name, value in state.items():
+            array = _mapped(*value) if isinstance(value, _Mapped) else value
+            object.__setattr__(self, name, array)
+
     def _places(self, pairs: Any) -> Any:
         return pairs if self.order is None else self.order[pairs]
+
+
+class _Mapped(NamedTuple):
+    """A file that is mapped as an array."""
+
+    path: Path
+    dtype: npt.DTypeLike
 
 
 def ranges(begins: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -151,11 +180,27 @@ class Numbered:
         return f"{self.number}{drawing}"
 
     @property
+    def pairs(self) -> TextFiles:
+        """Its pairs."""
+        assert isinstance(self.text.pairs, TextFiles)
+        return self.text.pairs
+
+    @property
+    def source(self) -> dict[str, object]:
+        """The name and the languages of the text."""
+        return {"name": self.text.name, "languages": list(self.text.languages)}
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the text is not there; only a part of it would be an error."""
+        prefixes, sides = self.pairs.prefixes, self.text.languages
+        return not any(find_file(prefix, side) for prefix in prefixes for side in sides)
+
+    @property
     def files(self) -> list[Path]:
         """The files with its pairs and their links."""
-        assert isinstance(self.text.pairs, TextFiles)
-        pairs = self.text.pairs
-        return [existing_file(pairs.prefix, ending) for ending in pairs.endings]
+        endings = self.pairs.endings
+        return [existing_file(one, ending) for one in self.pairs.prefixes for ending in endings]
 
     @property
     def size(self) -> int:
@@ -180,7 +225,8 @@ class TokenFiles:
     ) -> list[EncodedText]:
         """Like the function `encode` for each text, but in files; existing files are read.
 
-        Much text is encoded in a process for each core.
+        Much text is encoded in a process for each core. A text that is not there may be encoded
+        already: the digests in its record then stand for it.
 
         Args:
             texts: the texts.
@@ -188,9 +234,11 @@ class TokenFiles:
             limit: maximum number of tokens of a side.
 
         Raises:
-            UsageError: a text cannot be read, or the disk cannot be written.
+            UsageError: a text cannot be read, or the disk cannot be written; or a text is not
+                there and is not encoded, or was encoded with other settings.
         """
         work = [(one, self._about(one, limit)) for one in texts]
+        self._check_encoded([pair for pair in work if pair[0].is_missing], tokenizer)
         missing = [(one, about) for one, about in work if self._kept(one, about, tokenizer) is None]
         processes = min(os.cpu_count() or 1, len(missing))
         if processes > 1 and sum(one.size for one, _ in missing) > _PARALLEL_BYTES:
@@ -203,22 +251,56 @@ class TokenFiles:
         # What a process failed to write is encoded here, so that its error is raised.
         return [self._read(one, about, tokenizer, limit) for one, about in work]
 
+    def with_links(self, one: Numbered) -> ParallelText:
+        """The text with the word alignments beside it; of a missing text, those of its record."""
+        if not one.is_missing or (record := self._record(one)) is None:
+            return with_links(one.text)
+        return linked_by(one.text, [(src, tgt) for src, tgt in record.get("links", ())])
+
+    def _record(self, one: Numbered) -> dict[str, Any] | None:
+        """The record of an encoded text, if it is of the same name and languages."""
+        try:
+            record = json.loads((self._folder / one.name / _ABOUT).read_text(encoding="utf-8"))
+            return dict(record) if record[_SOURCE] == one.source and record["text"] else None
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def _check_encoded(
+        self, missing: Sequence[tuple[Numbered, dict[str, Any]]], tokenizer: Tokenizer
+    ) -> None:
+        """Check that texts which are not there were encoded with the settings of the run."""
+        for one, about in missing:
+            if self._kept(one, about, tokenizer) is None:
+                record = self._record(one) or {}
+                other = [name for name in _ENCODING if about.get(name) != record.get(name)]
+                raise UsageError(
+                    f"{one.pairs.prefix}: no such text, and {self._folder / one.name}, which was "
+                    f"encoded from it, has another {other[0] if other else 'size'}: give the text "
+                    "or the settings that it was encoded with"
+                )
+        if missing:
+            log.info(
+                "%d texts are not there; %s has them, encoded from text with these digests: %s",
+                *(len(missing), self._folder),
+                ", ".join(f"{one.text.name} {about['text'][0][:12]}" for one, about in missing),
+            )
+
     def encode(self, one: Numbered, tokenizer: Tokenizer, limit: int) -> EncodedText:
         """As `encode_all`, for one text."""
         return self._read(one, self._about(one, limit), tokenizer, limit)
 
-    def _about(self, one: Numbered, limit: int) -> dict[str, object]:
+    def _about(self, one: Numbered, limit: int) -> dict[str, Any]:
         """A record of all that determines the token ids of a text."""
         text, drawing = one.text, one.drawing
-        assert isinstance(text.pairs, TextFiles)
-        about: dict[str, object] = {
-            "text": list(map(_digest, one.files)),
+        record = self._record(one) if one.is_missing else None
+        about: dict[str, Any] = {
+            "text": record["text"] if record else list(map(_digest, one.files)),
             "vocabulary": " ".join(map(_digest, self._vocabularies)),
             "max_pairs": text.max_pairs,
             "max_length_tokens": limit,
         }
-        if text.pairs.links:
-            about["links"] = list(map(list, text.pairs.links))
+        if one.pairs.links:
+            about["links"] = list(map(list, one.pairs.links))
         if drawing is not None:
             about |= {"dropout": drawing.dropout, "drawing": drawing.number}
         return about
@@ -233,15 +315,14 @@ class TokenFiles:
         self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
     ) -> None:
         """Encode a text, unless another process has done it."""
-        assert isinstance(one.text.pairs, TextFiles)
         folder = self._folder / one.name
         with _locked(folder):
             if self._kept(one, about, tokenizer) is None:
-                log.info("encoding %s", one.text.pairs.prefix)
+                log.info("encoding %s", one.pairs.prefix)
                 try:
-                    _make(folder, about, one.text, tokenizer, limit, one.drawing)
+                    _make(folder, about, one, tokenizer, limit)
                 except BadLink as error:
-                    raise BadLink(f"{one.text.pairs.prefix}.{error}") from error
+                    raise BadLink(f"{one.pairs.prefix}.{error}") from error
 
     def _read(
         self, one: Numbered, about: dict[str, object], tokenizer: Tokenizer, limit: int
@@ -292,6 +373,7 @@ def _open(
     try:
         known = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         left_out, sizes = known.pop("left_out"), known.pop("bytes")
+        known.pop(_SOURCE, None)
         if known != {**about, "version": _VERSION} or sizes != _sizes(folder, sizes):
             return None
         order = _mapped(folder / _ORDER, np.int64) if _ORDER in sizes else None
@@ -319,10 +401,9 @@ def _mapped(path: Path, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 def _make(
     folder: Path,
     about: dict[str, object],
-    text: ParallelText,
+    one: Numbered,
     tokenizer: Tokenizer,
     limit: int,
-    drawing: Drawing | None,
 ) -> None:
     """Write a text's files; they appear complete or not at all."""
     partial = folder.with_name(f".{folder.name}.partial")
@@ -330,7 +411,7 @@ def _make(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         with (partial / _IDS).open("wb") as ids, (partial / _ENDS).open("wb") as ends:
-            order, left_out = _write(text, tokenizer, limit, drawing, ids, ends)
+            order, left_out = _write(one.text, tokenizer, limit, one.drawing, ids, ends)
             _flush(ids, ends)
         if order is not None:
             with (partial / _ORDER).open("wb") as file:
@@ -339,6 +420,7 @@ def _make(
         with (partial / _ABOUT).open("wb") as file:
             sizes = _sizes(partial, [_IDS, _ENDS, *([] if order is None else [_ORDER])])
             known = {**about, "version": _VERSION, "left_out": left_out, "bytes": sizes}
+            known[_SOURCE] = one.source
             file.write(json.dumps(known).encode())
             _flush(file)
         shutil.rmtree(folder, ignore_errors=True)

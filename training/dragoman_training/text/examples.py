@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +133,7 @@ class Examples:
         files: TokenFiles | None = None,
         drawings: Sequence[Drawing] = (),
         targets_too: bool = False,
+        multiple: int = 1,
     ) -> None:
         """Encode pairs.
 
@@ -146,7 +147,10 @@ class Examples:
             drawings: random segmentations of source words, if any; the passes through a corpus take
                 them in turn.
             targets_too: whether target words are split randomly too.
+            multiple: the lengths of a batch are padded to a multiple of it. A plan does not depend
+                on it, so a part may then exceed its limit.
         """
+        self._multiple = multiple
         self._tags = tokenizer.tags
         self._corpora: list[_Corpus] = []
         self._directions: dict[tuple[str, str], int] = {}
@@ -314,12 +318,16 @@ class Examples:
 
     def batch(self, part: Part) -> Batch:
         """Collate the examples of a part."""
+        return Batch(*map(torch.from_numpy, self.arrays(part)))
+
+    def arrays(self, part: Part) -> list[npt.NDArray[Any]]:
+        """The tensors of a part's `Batch`, as arrays."""
         chosen = (part.first, part.second)
         lengths = [self._lengths(examples) for examples in chosen]
         src_lengths, tgt_lengths = (one + other for one, other in zip(*lengths, strict=True))
         rows = np.arange(len(part.first))
-        source = _padded(self._tags + src_lengths + 1)
-        target = _padded(tgt_lengths + 1)
+        source = _padded(self._tags + src_lengths + 1, self._multiple)
+        target = _padded(tgt_lengths + 1, self._multiple)
         source[rows, self._tags + src_lengths] = END_ID
         target[rows, tgt_lengths] = END_ID
         linked = np.zeros((len(rows), target.shape[1], source.shape[1]), np.bool_)
@@ -333,12 +341,8 @@ class Examples:
             src_begin, tgt_begin = src_begin + src_taken, tgt_begin + tgt_taken
         begins = np.full((len(rows), 1), BEGIN_ID)
         read = np.where(target == END_ID, PAD_ID, target)[:, :-1]
-        return Batch(
-            torch.from_numpy(source),
-            torch.from_numpy(np.concatenate([begins, read], axis=1)),
-            torch.from_numpy(target),
-            torch.from_numpy(linked) if linked.any() else None,
-        )
+        links = [linked] if linked.any() else []
+        return [source, np.concatenate([begins, read], axis=1), target, *links]
 
 
 def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None:
@@ -349,9 +353,10 @@ def _links_of(text: ParallelText, src: int, tgt: int) -> tuple[int, bool] | None
     return None
 
 
-def _padded(lengths: npt.NDArray[np.int32]) -> Numbers:
-    """Rows of padding, as wide as the longest of these lengths."""
-    return np.full((len(lengths), int(lengths.max())), PAD_ID, np.int64)
+def _padded(lengths: npt.NDArray[np.int32], multiple: int) -> Numbers:
+    """Rows of padding, as wide as the longest of these lengths, or up to the next multiple."""
+    width = -(-int(lengths.max()) // multiple) * multiple
+    return np.full((len(lengths), width), PAD_ID, np.int64)
 
 
 def _place(

@@ -219,6 +219,13 @@ class TextFiles:
     """Whether pairs with an empty side are included."""
     links: Sequence[Languages] = ()
     """Language pairs: for each, a line of word alignments follows the sides of a pair."""
+    joined: Sequence[Path] = ()
+    """Prefixes of the texts that it consists of; `prefix` is then only a name."""
+
+    @property
+    def prefixes(self) -> Sequence[Path]:
+        """The prefixes of its files."""
+        return self.joined or (self.prefix,)
 
     @property
     def endings(self) -> list[str]:
@@ -231,7 +238,8 @@ class TextFiles:
         Raises:
             UsageError: see `iterate_pairs`.
         """
-        for pair in iterate_pairs(self.prefix, self.endings):
+        pairs = (iterate_pairs(prefix, self.endings) for prefix in self.prefixes)
+        for pair in itertools.chain.from_iterable(pairs):
             if self.with_empty or all(map(str.strip, pair[: len(self.languages)])):
                 yield pair
 
@@ -288,6 +296,8 @@ class ParallelText:
     one_way: bool = False
     links: Sequence[tuple[int, int]] = ()
     """Pairs of sides: after its texts, each pair has a line of word alignments for each."""
+    name: str = ""
+    """Names the corpus, whatever folder it is in."""
 
     @property
     def directions(self) -> list[tuple[int, int]]:
@@ -304,7 +314,14 @@ def with_links(text: ParallelText) -> ParallelText:
         UsageError: its prefix has no name.
     """
     assert isinstance(text.pairs, TextFiles)
-    names = find_links(text.pairs.prefix, text.languages)
+    files = text.pairs
+    links = (find_links(prefix, text.languages) for prefix in files.prefixes)
+    return linked_by(text, list(dict.fromkeys(itertools.chain.from_iterable(links))))
+
+
+def linked_by(text: ParallelText, names: Sequence[Languages]) -> ParallelText:
+    """A text in files, with word alignments between these languages."""
+    assert isinstance(text.pairs, TextFiles)
     sides = [(text.languages.index(one), text.languages.index(other)) for one, other in names]
     return replace(text, pairs=replace(text.pairs, links=names), links=sides)
 

@@ -146,6 +146,95 @@ def test_a_checkpoint_of_a_former_version_can_be_resumed(text: Path, tmp_path: P
     assert list(losses(run)) == [5, 10]
 
 
+class Clock:
+    """Each look at it takes a tenth of a second."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 0.1
+        return self.now_s
+
+
+def test_a_run_by_time_ends_in_time_and_counts_the_time_before_it_was_resumed(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    words = ("training.minutes=0.2", "training.cooldown_minutes=0.1", "training.steps=1")
+    run, clock = tmp_path / "run", Clock()
+    final = Trainer(settings(1, *words), text, run, clock=clock).train()
+    assert 0.15 * 60 < clock.now_s <= 0.25 * 60
+    last = checkpoint.step_folders(run)[-1]
+    progress = json.loads((last / "progress.json").read_text())
+    assert 1 < progress["step"] == max(losses(run)) == max(losses(run, "valid"))
+    assert 0.15 * 60 < progress["elapsed_s"] <= 0.2 * 60
+    assert final == run / "final"
+    # The same limit leaves less than a second, twice the limit leaves the time of the first run.
+    clock = Clock()
+    Trainer(settings(1, *words), text, run, resume=True, clock=clock).train()
+    assert clock.now_s < 0.05 * 60
+    Trainer(settings(1, "training.minutes=0.1"), text, run, resume=True, clock=Clock()).train()
+    assert "nothing is left to do: give more than 0.1 training.minutes" in caplog.text
+    clock, words = Clock(), ("training.minutes=0.4", *words[1:])
+    Trainer(settings(1, *words), text, run, resume=True, clock=clock).train()
+    assert 0.15 * 60 < clock.now_s <= 0.25 * 60
+    assert max(losses(run)) > progress["step"]
+
+
+def test_a_short_run_by_the_real_clock_ends_in_time(text: Path, tmp_path: Path) -> None:
+    trainer = Trainer(settings(1, "training.minutes=0.03"), text, tmp_path / "run")
+    begin = time.monotonic()
+    trainer.train()
+    took_s = time.monotonic() - begin
+    progress = json.loads(
+        (checkpoint.step_folders(tmp_path / "run")[-1] / "progress.json").read_text()
+    )
+    assert progress["step"] > 1
+    # The last step began in time; how long it and the rest took, a busy machine decides.
+    assert 0.0 < progress["elapsed_s"] < took_s < 60
+
+
+@pytest.mark.parametrize("words", [[], ["training.minutes=60"]])
+def test_sigterm_finishes_the_step_and_writes_the_model(
+    text: Path, tmp_path: Path, words: list[str]
+) -> None:
+    run, words = tmp_path / "run", ["training.steps=100000", *words]
+    process = subprocess.Popen(
+        [sys.executable, *command(text, run, *words)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not checkpoint.step_folders(run):
+        time.sleep(0.002)
+    process.terminate()
+    printed, logged = process.communicate()
+    assert (process.returncode, printed.strip()) == (0, str(run / "final")), logged
+    last = checkpoint.step_folders(run)[-1]
+    step = json.loads((last / "progress.json").read_text())["step"]
+    assert f"SIGTERM: the run ends after step {step}; --resume continues it" in logged
+    mean = checkpoint.average(checkpoint.step_folders(run)[-2:])
+    state = checkpoint.load(run / "final").model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in mean.items())
+    assert max(losses(run)) == step
+    Trainer(settings(step + 5), text, run, resume=True).train()
+    assert max(losses(run)) == step + 5
+
+
+def test_the_end_of_a_run_by_time_is_checked() -> None:
+    for words, message in (
+        (["training.minutes=0"], r"training\.minutes is 0\.?0?: give a number above 0"),
+        (["training.cooldown_minutes=1"], r"cooldown_minutes is 1\.?0?: give training.minutes too"),
+        (["training.minutes=1", "training.cooldown_minutes=-2"], "give a number from 0"),
+        (["training.minutes=1", "training.cooldown_steps=2"], "set it to 0, and give"),
+    ):
+        with pytest.raises(UsageError, match=message) as raised:
+            resolve(None, words)
+        assert "\n" not in str(raised.value)
+
+
 def test_a_run_resumes_with_another_optimizer(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -25,3 +25,14 @@ def test_the_cool_down_ends_near_zero() -> None:
     assert learning_rate(100, config, 8) == pytest.approx(learning_rate(100, without, 8) / 20)
     rates = [learning_rate(step, config, 8) for step in range(80, 101)]
     assert rates == sorted(rates, reverse=True)
+
+
+def test_a_cool_down_by_time_falls_with_the_time_left() -> None:
+    by_time = OptimisationConfig(minutes=3.0, cooldown_minutes=0.5, warmup_steps=10)
+    without = OptimisationConfig(warmup_steps=10)
+    shortened = OptimisationConfig(minutes=0.5, cooldown_minutes=9.0, warmup_steps=10)
+    for step, left_s in ((5, 100.0), (50, 30.0), (70, 12.0), (90, 0.3), (100, 0.0), (110, -2.0)):
+        share = min(1.0, max(0.0, left_s / 30.0))
+        right = share * learning_rate(step, without, 8)
+        assert learning_rate(step, by_time, 8, left_s) == pytest.approx(right)
+        assert learning_rate(step, shortened, 8, left_s) == pytest.approx(right)

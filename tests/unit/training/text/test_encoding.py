@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -16,10 +17,12 @@ from dragoman_training.text.encoding import Drawing, EncodedText, Numbered, Toke
 from dragoman_training.text.examples import Examples
 from dragoman_training.text.parallel_text import ParallelText, TextFiles, drawn_pairs, some_pairs
 
+from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
+from dragoman.kernel.manifest import sha256
 from dragoman.kernel.text import END_ID, Tokenizer
 from tests.conftest import files_no_larger_than
-from tests.toy import reverse_pairs, write_pairs
+from tests.toy import reverse_pairs, write_links, write_pairs
 
 LIMIT = 4
 
@@ -297,3 +300,123 @@ def test_tokens_of_an_imported_vocabulary_are_not_sampled(
     monkeypatch.setattr(tokenizer, "_is_part", True)
     with pytest.raises(UsageError, match="an imported vocabulary has no other pieces"):
         tokenizer.encode_drawn(["a"], 0.1, 0)
+
+
+def test_encoded_text_is_enough_without_its_source(
+    tmp_path: Path, tokenizer_path: Path, counting: Counting, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With word alignments and random segmentations too, moved to another folder, by digests."""
+    caplog.set_level(logging.INFO)
+    pairs = reverse_pairs(100, seed=1)
+    write_pairs(tmp_path / "text", pairs, ("en", "de"))
+    write_links(tmp_path / "text", pairs, ("en", "de"))
+
+    def named(folder: Path, name: str = "text", max_pairs: int | None = 50) -> ParallelText:
+        files = TextFiles(folder / name, ("en", "de"))
+        return ParallelText(files, ("en", "de"), max_pairs=max_pairs, name=name)
+
+    def encoded(folder: Path, text: ParallelText, limit: int = LIMIT) -> list[EncodedText]:
+        files = TokenFiles(folder / "encoded", tokenizer_path)
+        linked = files.with_links(Numbered(0, text))
+        texts = [Numbered(0, linked), Numbered(1, text), Numbered(1, text, Drawing(0.3, 2))]
+        return files.encode_all(texts, counting, limit)
+
+    right, before = encoded(tmp_path, named(tmp_path)), counting.encoded
+    assert "not there" not in caplog.text
+    moved = tmp_path / "moved"
+    shutil.copytree(tmp_path / "encoded", moved / "encoded")
+    found = encoded(moved, named(moved))
+    assert counting.encoded == before
+    for one, other in zip(found, right, strict=True):
+        assert (one.ids.tolist(), one.ends.tolist()) == (other.ids.tolist(), other.ends.tolist())
+        assert (one.sides, one.digest, one.left_out) == (other.sides, other.digest, other.left_out)
+    assert [one.sides for one in found] == [3, 2, 2]
+    digest = sha256(tmp_path / "text.en")
+    assert "3 texts are not there" in caplog.text
+    assert f"text {digest[:12]}, text {digest[:12]}" in caplog.text
+    for text, limit, message in (
+        (named(moved), LIMIT + 1, "has another max_length_tokens: give the text or the settings"),
+        (named(moved, max_pairs=20), LIMIT, "has another max_pairs: give the text or the settings"),
+        (named(moved, "other"), LIMIT, r"other\.en: no such file"),
+    ):
+        with pytest.raises(UsageError, match=message) as raised:
+            encoded(moved, text, limit)
+        assert "\n" not in str(raised.value)
+    ids = moved / "encoded" / "1" / "ids.bin"
+    ids.write_bytes(ids.read_bytes()[:-2])
+    with pytest.raises(UsageError, match="has another size: give the text"):
+        encoded(moved, named(moved))
+    (moved / "text.en").write_text("one side alone")
+    with pytest.raises(UsageError, match=r"text\.de: no such file"):
+        encoded(moved, named(moved))
+
+
+def test_a_run_needs_its_encoded_text_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text(tmp_path)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        "[model]\npreset = 'tiny'\n[vocabulary]\nsize = 320\n[data]\ntrain = ['text']\n"
+        "[training]\nsteps = 3\nbatch_tokens = 200\nwarmup_steps = 5\n"
+    )
+    train = ["train", "--config", str(recipe), "--data-dir", str(tmp_path), "--out"]
+    assert main([*train, str(tmp_path / "whole")]) == 0
+    for name in ("encoded-text", "tokenizer.model"):
+        source = tmp_path / "whole" / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        (tmp_path / "packed").mkdir(exist_ok=True)
+        copy(source, tmp_path / "packed" / name)
+    for path in tmp_path.glob("text.*"):
+        path.unlink()
+    assert main([*train, str(tmp_path / "packed")]) == 0
+    whole, packed = (tmp_path / run / "final/model.safetensors" for run in ("whole", "packed"))
+    assert packed.read_bytes() == whole.read_bytes()
+
+
+def test_a_joined_corpus_is_its_texts_one_after_the_other(
+    tmp_path: Path, tokenizer_path: Path, tokenizer: Tokenizer
+) -> None:
+    pairs = {name: reverse_pairs(20, seed) for seed, name in enumerate(("one", "other"))}
+    for name, of_name in pairs.items():
+        write_pairs(tmp_path / name, of_name, ("en", "de"))
+        write_links(tmp_path / name, of_name, ("en", "de"))
+    write_pairs(tmp_path / "whole", [*pairs["one"], *pairs["other"], *pairs["one"]], ("en", "de"))
+    joined = [tmp_path / name for name in ("one", "other", "one")]
+    files = TokenFiles(tmp_path / "encoded", tokenizer_path)
+    text, whole = (
+        ParallelText(pairs, ("en", "de"))
+        for pairs in (
+            TextFiles(tmp_path / "name", ("en", "de"), joined=joined),
+            TextFiles(tmp_path / "whole", ("en", "de")),
+        )
+    )
+    numbers = (Numbered(0, text), Numbered(1, whole))
+    found, right = files.encode_all(numbers, tokenizer, 40)
+    assert pairs_of(found) == pairs_of(right)
+    linked = files.with_links(Numbered(0, text))
+    assert linked.links == [(0, 1)]
+    encoded = files.encode(Numbered(2, linked), tokenizer, 40)
+    assert [encoded.side_ids(n, 0) for n in range(60)] == [one for one, _ in pairs_of(right)]
+    assert [encoded.side_ids(n, 2) for n in range(20)] == [
+        encoded.side_ids(n, 2) for n in range(40, 60)
+    ]
+    (tmp_path / "other.en-de.links").unlink()
+    with pytest.raises(UsageError, match=r"other\.en-de\.links: no such file"):
+        files.encode(Numbered(3, files.with_links(Numbered(3, text))), tokenizer, 40)
+    (tmp_path / "other.de").unlink()
+    with pytest.raises(UsageError, match=r"other\.de: no such file"):
+        files.encode(Numbered(0, text), tokenizer, 40)
+
+
+@pytest.mark.parametrize("command", ["clean", "link-words"])
+def test_a_joined_corpus_is_for_training_only(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[data]\ntrain = [{ prefix = 'all', joined = ['a/train', 'b/train'] }]\n")
+    words = {"clean": ["--out", str(tmp_path / "out")], "link-words": ["--eflomal", "/bin/true"]}
+    assert main([command, "--config", str(recipe), *words[command]]) == 2
+    printed = capsys.readouterr().err.strip()
+    assert printed == (
+        f"dragoman {command}: the corpus 'all': joined is for training only; use a recipe that "
+        "lists its texts one by one"
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from dragoman_training.steps.loss import summed_loss
 from dragoman_training.text.encoding import TokenFiles
 from dragoman_training.text.examples import Batch, Examples, Part
 from dragoman_training.text.parallel_text import ParallelText, TextFiles, with_links
@@ -20,6 +21,7 @@ from dragoman_training.text.word_links import (
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import END_ID, Tokenizer
+from tests.conftest import tiny_model
 from tests.toy import WORDS, write_pairs
 
 BOTH = ("en", "de")
@@ -104,11 +106,15 @@ def write_linked(folder: Path, pairs: list[tuple[str, str, str]], name: str = "t
 
 
 def examples_of(
-    prefix: Path, tokenizer: Tokenizer, vocabulary: Path, max_pairs: int | None = None
+    prefix: Path,
+    tokenizer: Tokenizer,
+    vocabulary: Path,
+    max_pairs: int | None = None,
+    multiple: int = 1,
 ) -> Examples:
     text = ParallelText(TextFiles(prefix, BOTH), BOTH, max_pairs=max_pairs)
     files = TokenFiles(prefix.parent / "encoded", vocabulary)
-    return Examples([with_links(text)], tokenizer, 200, files=files)
+    return Examples([with_links(text)], tokenizer, 200, files=files, multiple=multiple)
 
 
 def batches(examples: Examples, joined_share: float = 0.0) -> list[tuple[Part, Batch]]:
@@ -213,3 +219,36 @@ def test_bad_links_are_reported_in_one_line_that_names_their_file(
     (tmp_path / "train.en-de.links").write_text("0-0\n")
     with pytest.raises(UsageError, match=r"differ in their number of lines: .*1 in en-de\.links"):
         examples_of(prefix, tokenizer, tokenizer_path)
+
+
+def test_lengths_padded_to_a_multiple_change_no_loss(
+    tmp_path: Path, tokenizer: Tokenizer, tokenizer_path: Path
+) -> None:
+    prefix = write_linked(tmp_path, linked_pairs(40, seed=5))
+    usual, padded = (
+        batches(examples_of(prefix, tokenizer, tokenizer_path, multiple=multiple))
+        for multiple in (1, 8)
+    )
+    model, widened = tiny_model(), 0
+    for (part, batch), (same, wide) in zip(usual, padded, strict=True):
+        assert part.tgt_tokens == same.tgt_tokens
+        assert batch.linked is not None
+        assert wide.linked is not None
+        (rows, src), tgt = batch.src_ids.shape, batch.tgt_in_ids.size(1)
+        for name, cut, kept in (
+            ("src_ids", (slice(rows), slice(src)), (src,)),
+            ("tgt_in_ids", (slice(rows), slice(tgt)), (tgt,)),
+            ("tgt_out_ids", (slice(rows), slice(tgt)), (tgt,)),
+            ("linked", (slice(rows), slice(tgt), slice(src)), (tgt, src)),
+        ):
+            right, found = getattr(batch, name), getattr(wide, name)
+            widths = tuple(-(-width // 8) * 8 for width in kept)
+            assert found.shape == (rows, *widths)
+            assert torch.equal(found[cut], right)
+            assert found.count_nonzero() == right.count_nonzero(), "the rest is padding"
+        widened += wide.src_ids.size(1) > src or wide.tgt_in_ids.size(1) > tgt
+        losses = [summed_loss(model, one, 0.1, "fp32") for one in (batch, wide)]
+        torch.testing.assert_close(losses[1], losses[0], rtol=1e-5, atol=1e-4)
+        grads = [torch.autograd.grad(loss, model.embedding.weight)[0] for loss in losses]
+        torch.testing.assert_close(grads[1], grads[0], rtol=1e-3, atol=1e-3)
+    assert widened
