@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dragoman_client.document_translation import format_of
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import MOST_TEXT_CHARACTERS, Segment
 from dragoman_client.markup.xml_reader import XmlReader
@@ -92,6 +93,18 @@ def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: 
     took_s(100)  # warm-up: imports and compiles
     short_s = min(took_s(2000), took_s(2000))
     assert min(took_s(8000), took_s(8000)) < 10 * short_s + 0.02
+
+
+@pytest.mark.parametrize("part", [b"<!---->", b" ", b"<!--"])
+def test_recognizing_a_document_takes_linear_time(part: bytes) -> None:
+    def took_s(count: int) -> float:
+        content = part * count + b"x"
+        begun = time.thread_time()
+        assert format_of("a.txt", content) is None
+        return time.thread_time() - begun
+
+    short_s = min(took_s(8) for _ in range(3))
+    assert min(took_s(16) for _ in range(3)) < 10 * short_s + 1e-3
 
 
 @pytest.mark.parametrize("name", ["a", "para", "emphasis", "footnote", "screen"])
