@@ -76,6 +76,17 @@ def xml(part: bytes, around: bytes = b"<r>%s</r>") -> tuple[Callable[[], Reader]
         xml(b"{{{a.", b"<resources><string>x%s</string></resources>"),
         xml(b"<trans-unit><source>a</source></trans-unit>", _UNITS),
         xml(b"<bx id='1'/>x", _UNITS % b"<trans-unit><source>%s</source></trans-unit>"),
+        xml(b" ", b"<html><body><img alt='x y'%s/></body></html>"),
+        xml(
+            b" ",
+            b"<r><its:rules><its:translateRule selector='//@t' translate='yes'/></its:rules>"
+            b"<a t='x y'%s/></r>",
+        ),
+        xml(b" ", _UNITS % b"<trans-unit><source>a</source><target%sstate='new'/></trans-unit>"),
+        xml(b" ", _UNITS % b"<trans-unit><source>a</source><target state='new'%s/></trans-unit>"),
+        xml(b"a", _UNITS % b"<trans-unit><source>x &lt;%s</source></trans-unit>"),
+        xml(b"a", _UNITS % b"<trans-unit><source>x <![CDATA[<%s]]></source></trans-unit>"),
+        xml(b"0", _UNITS % b"<trans-unit><source>x %%%s</source></trans-unit>"),
     ],
 )
 def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: bytes) -> None:
