@@ -22,5 +22,5 @@ async def identify(
         KeyMissing: a key is required.
         KeyRefused: the key is not valid for this.
     """
-    caller = await access.caller(secret, protocol, request.address)
+    caller = request.caller = await access.caller(secret, protocol, request.address)
     return caller.obeying(request.headers.get("cache-control", ""))

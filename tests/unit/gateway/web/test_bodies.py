@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
+from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.core.errors import InvalidInput, Unavailable
 from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.own.bodies import options_of_form
 from dragoman_gateway.web import endpoints, requests
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.requests import BodiesInFlight, BoundedBody
+from dragoman_gateway.web.requests import FORM, FORM_BYTES, BodiesInFlight, BoundedBody
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.timing import fastest_s
 from tests.unit.gateway.asgi import Application
 
 TEXT = {"q": "Hello.", "source": "en", "target": "de"}
@@ -128,6 +135,91 @@ def test_forms_are_utf_8(path: str) -> None:
             ("; charset=", b"\xff"),
         ):
             assert app.call("POST", path, *form(kind, text)).status == 400, (kind, text)
+
+
+PARTS = [
+    b"%",
+    b"%41",
+    b"%c3%A9",
+    b"%C3",
+    b"%26",
+    b"%3D",
+    b"=",
+    b"&",
+    b"+",
+    b"a",
+    b"\r\n",
+    b"\xc3\xa9",
+]
+
+
+@given(st.lists(st.sampled_from(PARTS)).map(b"".join))
+def test_forms_are_decoded_as_the_standard_library_does(body: bytes) -> None:
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        with pytest.raises(InvalidInput, match="the form cannot be read"):
+            requests._form_pairs(body)
+    else:
+        assert requests._form_pairs(body) == pairs
+
+
+@pytest.mark.parametrize("part", [b"%41", b"%", b"%x", b"&", b"a=%&"])
+def test_a_form_is_decoded_in_little_time(part: bytes) -> None:
+    """At most 40 times that of the same form without escapes."""
+    plain, escaped = (one * (FORM_BYTES // len(one)) for one in (b"a", part))
+
+    def decode(body: bytes) -> None:
+        with contextlib.suppress(InvalidInput):
+            requests._form_pairs(b"q=" + body)
+
+    assert fastest_s(lambda: decode(escaped)) < 40 * fastest_s(lambda: decode(plain))
+
+
+def test_long_forms_are_decoded_off_the_event_loop_and_bounded(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def decode(body: bytes) -> list[tuple[str, str]]:
+        threads.append(threading.current_thread())
+        return [("q", "Hi."), ("source", "en"), ("target", "de")]
+
+    monkeypatch.setattr(requests, "_form_pairs", decode)
+    for size in (0, FORM_BYTES - 2):
+        assert (
+            app.call("POST", "/translate", b"q=" + size * b"a", {"content-type": FORM}).status
+            == 200
+        )
+    short, long = threads
+    assert short is threading.main_thread() is not long
+    for path in ("/translate", "/v2/translate"):
+        answer = app.call("POST", path, b"q=" + FORM_BYTES * b"a", {"content-type": FORM})
+        assert answer.status == 413
+        assert b"send application/json" in answer.body
+    assert len(threads) == 2
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_refused_requests_count_for_limits(key: bool) -> None:
+    limits = {"anonymous": True, "anonymous_requests_per_minute": 5}
+    with Application(address="0.0.0.0", **limits) as app:
+        headers = {"content-type": FORM}
+        if key:
+            _, secret = app._runner.run(
+                app.gateway.store.write(
+                    lambda c: add_key(c, "", limits=Limits(requests_per_minute=5))
+                )
+            )
+            app._runner.run(asyncio.sleep(0.6))
+            headers["authorization"] = f"Bearer {secret}"
+        bodies = [b"q=%FF", b"q=a&source=en", b"", b"q=a&source=en&target=xx", b"q"]
+        statuses = [app.call("POST", "/translate", body, headers).status for body in bodies]
+        assert statuses == 5 * [400]
+        good = b"q=Hi&source=en&target=de"
+        for body in (bodies[0], good):
+            answer = app.call("POST", "/translate", body, headers)
+            assert answer.status == 429
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:
