@@ -317,8 +317,7 @@ def test_long_forms_are_decoded_off_the_event_loop_and_bounded(
 
 @pytest.mark.parametrize("key", [False, True])
 def test_refused_requests_count_for_limits(key: bool) -> None:
-    limits = {"anonymous": True, "anonymous_requests_per_minute": 5}
-    with Application(address="0.0.0.0", **limits) as app:
+    with Application(address="0.0.0.0", anonymous=True, anonymous_requests_per_minute=5) as app:
         headers = {"content-type": FORM}
         if key:
             _, secret = app._runner.run(
