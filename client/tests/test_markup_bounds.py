@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dragoman_client.document_translation import format_of
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import MOST_TEXT_CHARACTERS, Segment
 from dragoman_client.markup.xml_reader import XmlReader
@@ -75,6 +76,17 @@ def xml(part: bytes, around: bytes = b"<r>%s</r>") -> tuple[Callable[[], Reader]
         xml(b"{{{a.", b"<resources><string>x%s</string></resources>"),
         xml(b"<trans-unit><source>a</source></trans-unit>", _UNITS),
         xml(b"<bx id='1'/>x", _UNITS % b"<trans-unit><source>%s</source></trans-unit>"),
+        xml(b" ", b"<html><body><img alt='x y'%s/></body></html>"),
+        xml(
+            b" ",
+            b"<r><its:rules><its:translateRule selector='//@t' translate='yes'/></its:rules>"
+            b"<a t='x y'%s/></r>",
+        ),
+        xml(b" ", _UNITS % b"<trans-unit><source>a</source><target%sstate='new'/></trans-unit>"),
+        xml(b" ", _UNITS % b"<trans-unit><source>a</source><target state='new'%s/></trans-unit>"),
+        xml(b"a", _UNITS % b"<trans-unit><source>x &lt;%s</source></trans-unit>"),
+        xml(b"a", _UNITS % b"<trans-unit><source>x <![CDATA[<%s]]></source></trans-unit>"),
+        xml(b"0", _UNITS % b"<trans-unit><source>x %%%s</source></trans-unit>"),
     ],
 )
 def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: bytes) -> None:
@@ -92,6 +104,18 @@ def test_time_is_linear(open_reader: Callable[[], Reader], part: bytes, around: 
     took_s(100)  # warm-up: imports and compiles
     short_s = min(took_s(2000), took_s(2000))
     assert min(took_s(8000), took_s(8000)) < 10 * short_s + 0.02
+
+
+@pytest.mark.parametrize("part", [b"<!---->", b" ", b"<!--"])
+def test_recognizing_a_document_takes_linear_time(part: bytes) -> None:
+    def took_s(count: int) -> float:
+        content = part * count + b"x"
+        begun = time.thread_time()
+        assert format_of("a.txt", content) is None
+        return time.thread_time() - begun
+
+    short_s = min(took_s(8) for _ in range(3))
+    assert min(took_s(16) for _ in range(3)) < 10 * short_s + 1e-3
 
 
 @pytest.mark.parametrize("name", ["a", "para", "emphasis", "footnote", "screen"])

@@ -16,12 +16,16 @@ _CLAUSE_END = re.compile(
 )
 _COMMA = re.compile(rf"[,،][{_CLOSING}]*\s+|[、，]")
 _SPACE = re.compile(r"(?<!\s)\s+")
-_CONJUNCTIONS = {
-    "en": "and or but nor so because although though while when where which who that if unless"
-    " until since before after as",
-    "de": "und oder aber denn sondern weil obwohl während wenn als dass bevor nachdem damit ob"
-    " falls sowie",
-    "fr": "et ou mais car donc ni parce que qui quand lorsque si puisque comme dont où afin pour",
+_BEFORE_CONJUNCTION = {
+    language: re.compile(rf"(?<!\s)\s+(?=(?:{'|'.join(words.split())})\s)", re.IGNORECASE)
+    for language, words in {
+        "en": "and or but nor so because although though while when where which who that if unless"
+        " until since before after as",
+        "de": "und oder aber denn sondern weil obwohl während wenn als dass bevor nachdem damit ob"
+        " falls sowie",
+        "fr": "et ou mais car donc ni parce que qui quand lorsque si puisque comme dont où afin"
+        " pour",
+    }.items()
 }
 _NARROWEST, _WIDEST = 0.5, 1.5
 """Limits of a piece's length, relative to pieces of even length, to reach a better position."""
@@ -177,9 +181,7 @@ def _places(sentence: str, language: str) -> Iterator[list[int]]:
 
     The caller falls back to any position between two tokens.
     """
-    words = "|".join(_CONJUNCTIONS.get(language, "").split())
-    conjunction = re.compile(rf"(?<!\s)\s+(?=(?:{words})\s)", re.IGNORECASE) if words else _SPACE
-    for pattern in (_CLAUSE_END, _COMMA, conjunction, _SPACE):
+    for pattern in (_CLAUSE_END, _COMMA, _BEFORE_CONJUNCTION.get(language, _SPACE), _SPACE):
         yield [found.end() for found in pattern.finditer(sentence)]
 
 

@@ -16,14 +16,14 @@ _HTML = (
 )
 """Names of elements: https://html.spec.whatwg.org/multipage/indices.html, and older ones."""
 _TAG = re.compile(
-    r"</[A-Za-z][\w:.-]*\s*>"  # an end tag
-    r"|<[A-Za-z][^<>]*/>"  # an empty element
-    r"|<[A-Za-z][\w:.-]*\s+[\w:.-]+\s*=\s*[\"'][^<>]*>"  # a tag with an attribute in quotes
-    rf"|<(?:{_HTML})(?:\s+[\w:.-]+\s*=[^<>]*)?\s*>",
+    r"</[A-Za-z][\w:.-]*+\s*+>"  # an end tag
+    r"|<[A-Za-z][^<>]*+(?<=/)>"  # an empty element
+    r"|<[A-Za-z][\w:.-]*+\s++[\w:.-]++\s*+=\s*+[\"'][^<>]*+>"  # with an attribute in quotes
+    rf"|<(?:{_HTML})(?:\s++[\w:.-]++\s*+=[^<>]*+|\s*+)>",
     re.IGNORECASE,
 )
 """Takes linear time: what follows a `<` ends at the next one."""
-_ANY = re.compile(r"</?[A-Za-z][^<>]*>")
+_ANY = re.compile(r"</?[A-Za-z][^<>]*+>")
 
 
 def has_tags(text: str) -> bool:

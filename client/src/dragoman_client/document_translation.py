@@ -42,8 +42,8 @@ ENDINGS: Final[Mapping[str, MarkupFormat]] = {
 """Formats by file extension."""
 _UTF_16_BEGINS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 _HTML_BEGIN = re.compile(
-    rb"(?:\s|<!--.*?-->)*<(?:!doctype html|(?:html|head|title|meta|body|main|header|nav|section|"
-    rb"article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|span|img)[\s/>])",
+    rb"(?:\s|<!--(?>.*?-->))*+<(?:!doctype html|(?:html|head|title|meta|body|main|header|nav|"
+    rb"section|article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|span|img)[\s/>])",
     re.DOTALL | re.IGNORECASE,
 )
 OF_ONE_TEXT: Final = re.compile(r"(?:markup of )?text (\d+)")

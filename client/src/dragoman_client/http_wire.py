@@ -26,7 +26,7 @@ from dragoman_client.trace_context import REQUEST_ID
 
 JSON_HEADERS = {"content-type": "application/json"}
 RETRY_AFTER = "Retry-After"
-_SETTINGS = re.compile(r"\0\0.\x04|\\+x00\\+x00(\\+x..|.)\\+x04", re.DOTALL)
+_SETTINGS = re.compile(r"\0\0.\x04|\\x00\\++x00(?:\\++x..|.)\\++x04", re.DOTALL)
 """How a gRPC server begins its answer: the HTTP/2 SETTINGS frame, raw or quoted in an exception."""
 _OF_TRITON = frozenset(("id", "model_name", "model_version"))
 """Members of an answer that are not outputs."""

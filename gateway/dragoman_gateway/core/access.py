@@ -97,7 +97,7 @@ class Access:
             return caller
         if not self._is_anonymous_allowed:
             raise no_key(protocol)
-        name = f"{ANONYMOUS.name} {_site(address)}"
+        name = f"{ANONYMOUS.name} {network_of(address)}"
         return Caller(name, limits=self._anonymous_limits, is_stranger=True)
 
     @asynccontextmanager
@@ -187,7 +187,7 @@ def _counted_as(caller: Caller) -> str:
     return caller.key_id or ANONYMOUS.name
 
 
-def _site(address: str) -> str:
+def network_of(address: str) -> str:
     """Returns an IPv4 address, or the network of a site for an IPv6 address."""
     if ":" not in address:
         return address

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shutil
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -44,6 +45,7 @@ class JobRecord:
         error: code and message.
         is_limited: whether the caller has limits.
         form: format of the document.
+        unclean_ends: how often the gateway was killed or crashed while it translated the document.
     """
 
     id: str
@@ -63,6 +65,7 @@ class JobRecord:
     error: tuple[str, str] | None = field(default=None)
     is_limited: bool = False
     form: DocumentFormat = "text"
+    unclean_ends: int = 0
 
     @property
     def done(self) -> float:
@@ -86,6 +89,7 @@ class JobFiles:
         """Store the path of the folder."""
         self._folder = folder
         self._lock: int | None = None
+        self._writing = threading.Lock()
 
     def open(self) -> list[JobRecord]:
         """Create and lock the folder, remove incomplete uploads, and read the jobs.
@@ -143,8 +147,10 @@ class JobFiles:
         """Save the record of a job."""
         path = self._folder / record.id / _RECORD
         beside = path.with_name(_NEW_RECORD)
-        beside.write_bytes(msgspec.json.encode(record))
-        os.replace(beside, path)
+        # The thread of a cancelled task may still be writing.
+        with self._writing:
+            beside.write_bytes(msgspec.json.encode(record))
+            os.replace(beside, path)
 
     def append(self, record: JobRecord, written: bytes, characters: int) -> None:
         """Append a portion to a translation.

@@ -49,6 +49,7 @@ _TAKEN = (
     "another gateway translates the documents in this folder: use that gateway, or start this one "
     "with another --folder"
 )
+_MOST_UNCLEAN_ENDS = 2
 _FULL = "the gateway has reached its limit of stored documents: try later"
 
 
@@ -96,6 +97,8 @@ class Jobs:
             self._is_taken = True
             return
         for record in records:
+            if record.state == "translating":
+                await self._count_unclean_end(record)
             self._jobs[record.id] = RunningJob(record)
         workers = [self._work() for _ in range(self._settings.document_workers)]
         self._tasks = [asyncio.create_task(one) for one in (*workers, self._sweep())]
@@ -105,6 +108,11 @@ class Jobs:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for running in self._jobs.values():
+            if running.record.state == "translating":
+                running.record.state = "queued"
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(self._files.write, running.record)
         self._files.close()
         if self._temporary is not None:
             await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
@@ -340,6 +348,7 @@ class Jobs:
 
     async def _translate_and_write(self, record: JobRecord) -> None:
         try:
+            await asyncio.to_thread(self._files.write, record)
             await translate_document(record, self._files, self._translations)
             await asyncio.to_thread(self._files.finish, record)
             record.state = "done"
@@ -353,6 +362,20 @@ class Jobs:
         if record.state == "failed":
             await self._refund(record)
         await asyncio.to_thread(self._files.write, record)
+
+    async def _count_unclean_end(self, record: JobRecord) -> None:
+        """Count an end of the gateway during a translation; it fails if it may be the cause."""
+        record.unclean_ends += 1
+        if record.unclean_ends >= _MOST_UNCLEAN_ENDS:
+            message = (
+                f"the gateway ended {record.unclean_ends} times while it translated this document, "
+                "and does not try again: check the document, or send it in parts"
+            )
+            record.state, record.error = "failed", (Internal.code, message)
+            record.expires_s = time.time() + self._settings.document_expiry_s
+            await self._refund(record)
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(self._files.write, record)
 
     async def _refund(self, record: JobRecord) -> None:
         """Refund the characters of a document that was not translated."""

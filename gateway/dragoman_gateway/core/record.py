@@ -16,6 +16,7 @@ class RequestRecord:
     """The record of a request.
 
     Attributes:
+        is_admitted: whether it was admitted, so that it counts for its caller's limits.
         characters: number of characters of its source texts, after admission.
         key_id: id of its key; None: anonymous, or not known yet.
         limit_status: status of its caller's limits at admission or refusal; None: no limits.
@@ -25,6 +26,7 @@ class RequestRecord:
             disconnected.
     """
 
+    is_admitted: bool = False
     characters: int = 0
     key_id: str | None = None
     limit_status: LimitStatus | None = None
@@ -58,7 +60,7 @@ def note_caller(caller: Caller, characters: int) -> None:
     """Record the sender and size of the current request, when it is admitted."""
     record = _CURRENT.get()
     if record is not None:
-        record.key_id = caller.key_id
+        record.is_admitted, record.key_id = True, caller.key_id
         record.characters += characters
 
 

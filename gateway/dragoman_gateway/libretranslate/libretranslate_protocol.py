@@ -309,6 +309,7 @@ class LibreTranslateProtocol:
         job = await jobs.submit(
             caller, file.filename, content_of(file), options, source_field="source"
         )
+        await request.close()  # the job has a copy
         try:
             async with asyncio.timeout(_MOST_WAIT_S):
                 job = await while_connected(request.receive, self._ended(caller, job))

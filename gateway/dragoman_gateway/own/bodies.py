@@ -21,8 +21,8 @@ _Value = TypeVar("_Value")
 _NO_LIMITS: Limits = {}
 _NONE: frozenset[str] = frozenset()
 _OPTIONS = frozenset(OPTIONS)
-_MISSING = re.compile("Object missing required field `(.+)`")
-_WRONG = re.compile("Expected `(.+)`, got `(.+)`")
+_MISSING = re.compile("Object missing required field `([^`]++)`")
+_WRONG = re.compile("Expected `([^`]++)`, got `([^`]++)`")
 _TYPE = re.compile("`([a-z]+)`")
 _HALF = re.compile(rb"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u)")
 """Half of a character, which msgspec takes for the end of the body."""

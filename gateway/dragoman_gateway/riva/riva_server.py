@@ -11,8 +11,8 @@ from dragoman_gateway.core.metrics import status_class
 from dragoman_gateway.core.record import RequestRecord
 from dragoman_gateway.riva.riva_service import NAME, RivaService
 from dragoman_gateway.web.access_log import AccessLog
+from dragoman_gateway.web.body_limits import LEAST_BYTES_PER_S
 from dragoman_gateway.web.request_spans import RequestSpans
-from dragoman_gateway.web.requests import LEAST_BYTES_PER_S
 
 _CALLS = 1000
 """Maximum number of concurrent calls; others get RESOURCE_EXHAUSTED."""

@@ -28,7 +28,7 @@ STALLED_S = 60.0
 """How long a client may stop reading an answer."""
 _RETRY_S = 1.0
 _BEGIN_BYTES = 4096
-_LINE = re.compile(rb"([A-Za-z][A-Za-z-]{0,19}) (/[^ ?\r\n]*)[^ \r\n]*[ \r\n]")
+_LINE = re.compile(rb"([A-Za-z][A-Za-z-]{0,19}) (/[^ ?\r\n]*+)[^ \r\n]*+[ \r\n]")
 
 Refusal = Callable[[str, str, GatewayError | None], Response]
 """Makes an answer from the method and path of a request, and its error."""
@@ -134,10 +134,10 @@ class BoundedConnection(HttpToolsProtocol):
         """Refuse a request that is not HTTP; called by uvicorn."""
         if self._is_head_long:
             self._refuse_long_head()
-        elif isinstance(sys.exc_info()[1], HttpParserInvalidMethodError) and self._line():
+        elif isinstance(sys.exc_info()[1], HttpParserInvalidMethodError):
             self._refuse(None)
         else:
-            self._refuse(InvalidInput("this is not a valid HTTP request"))
+            self._refuse(_not_http())
 
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`; the client reads more slowly than the answer is produced."""
@@ -187,21 +187,22 @@ class BoundedConnection(HttpToolsProtocol):
         first = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
         return first + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
 
-    def _line(self) -> re.Match[bytes] | None:
-        """Matches method and path of the request, if they are at the beginning of a packet."""
-        return _LINE.match(self._begin)
-
     def _refuse_long_head(self) -> None:
         self._refuse(HeadTooLarge(f"the head of the request has more than {HEAD_BYTES:,} bytes"))
 
     def _refuse(self, error: GatewayError | None) -> None:
-        """Answer instead of the application, and close; None: the HTTP method is unknown."""
+        """Answer instead of the application, and close; None: the HTTP method is unknown.
+
+        Method and path are known if they are at the beginning of a packet.
+        """
         if self._end_answers():
             # An earlier request is being answered; no other answer can be sent now.
             self.transport.close()
             return
-        line = self._line()
-        method, path = (part.decode("latin-1") for part in line.groups()) if line else ("GET", "/")
+        if (line := _LINE.match(self._begin)) is not None:
+            method, path = (part.decode("latin-1") for part in line.groups())
+        else:
+            method, path, error = "GET", "/", error or _not_http()
         response = self._refusal(method, path, error)
         status = response.status_code
         head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
@@ -209,3 +210,7 @@ class BoundedConnection(HttpToolsProtocol):
         head += [b"connection: close", b"", b""]
         self.transport.write(b"\r\n".join(head) + bytes(response.body))
         self.transport.close()
+
+
+def _not_http() -> InvalidInput:
+    return InvalidInput("this is not a valid HTTP request")

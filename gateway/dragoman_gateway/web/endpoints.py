@@ -15,29 +15,39 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
-from dragoman_gateway.core.access import Access, no_key
+from dragoman_gateway.core.access import Access
+from dragoman_gateway.core.caller import NO_LIMITS
 from dragoman_gateway.core.errors import (
     GatewayError,
     Internal,
     InvalidInput,
+    KeyMissing,
+    KeyRefused,
     NotFound,
+    TooLarge,
+    Unavailable,
     WrongMethod,
     log_fault,
 )
+from dragoman_gateway.core.record import current_record
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.web.body_limits import Bodies, BoundedBody
 from dragoman_gateway.web.requests import (
-    BodiesInFlight,
-    BoundedBody,
+    FORM,
+    FORM_BYTES,
+    JSON,
     GatewayRequest,
+    client_address,
     while_connected,
 )
 
 Handler = Callable[[GatewayRequest], Awaitable[Response]]
 _LOG = logging.getLogger(__name__)
-_HELD_BYTES = 256 << 20
-"""Maximum memory of the bodies of all requests."""
 _KEYLESS_BYTES = 64 << 10
 """Maximum size of a body without a preceding key, if a key is required."""
+
+_COUNTED = (400, 404, 408, 413, 415)
+"""Statuses of refused requests that count for the limits of their caller."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +116,7 @@ class Dispatcher:
             settings: settings with the limits of bodies.
         """
         self._protocols, self._access, self._settings = protocols, access, settings
-        most_bytes = max(_HELD_BYTES, settings.body_bytes, settings.file_bytes)
-        self._bodies = BodiesInFlight(most_bytes)
+        self._bodies = Bodies(settings)
         self._exact: dict[str, dict[str, tuple[ProtocolPackage, Endpoint]]] = {}
         self._patterns: list[tuple[re.Pattern[str], ProtocolPackage, Endpoint]] = []
         for protocol in protocols:
@@ -122,15 +131,21 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         settings = self._settings
-        body = BoundedBody(receive, settings.body_bytes, settings.upload_timeout_s, self._bodies)
+        body = BoundedBody(
+            receive,
+            settings.body_bytes,
+            settings.upload_timeout_s,
+            self._bodies,
+            client_address(scope),
+        )
         request = GatewayRequest(scope, body, send)
+        request.bounded_body = body
         try:
             response = await self._response(request, body)
             if response is not None:
                 await response(scope, receive, send)
         finally:
             await request.close()
-            body.let_go()
 
     def refuse(self, method: str, path: str, error: GatewayError | None) -> Response:
         """Returns the answer to an unreadable request, in the format of the path's protocol.
@@ -171,7 +186,7 @@ class Dispatcher:
         except ClientDisconnect:
             return None
         except GatewayError as error:
-            response = protocol.refuse(request, error)
+            response = protocol.refuse(request, await self._counted(request, protocol, error))
         except Exception as error:
             name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
             log_fault(_LOG, name, error)
@@ -192,11 +207,44 @@ class Dispatcher:
         """
         if endpoint.reads_body:
             body.bound(self._settings.file_bytes)
+        elif request.media_type in ("", FORM) and self._settings.body_bytes > FORM_BYTES:
+            body.bound(
+                FORM_BYTES,
+                TooLarge(f"the form has more than {FORM_BYTES:,} bytes: send {JSON}, or less text"),
+            )
         key = protocol.key_of(request)
-        if key is not None:
-            await self._access.caller(key, protocol.name, request.address)
-        elif not protocol.takes_keys_in_bodies and not await self._access.needs_no_key():
-            body.bound(_KEYLESS_BYTES, no_key(protocol.name))
+        try:
+            caller = await self._access.caller(key, protocol.name, request.address)
+        except KeyMissing as error:
+            if not protocol.takes_keys_in_bodies:
+                body.bound(_KEYLESS_BYTES, error)
+        else:
+            body.charge(caller)
+
+    async def _counted(
+        self, request: GatewayRequest, protocol: ProtocolPackage, error: GatewayError
+    ) -> GatewayError:
+        """Count a request for its caller's limits, if it was refused before its admission.
+
+        Returns:
+            The error for the client: another one if the request is above a limit.
+        """
+        record = current_record()
+        is_admitted = record is not None and record.is_admitted
+        if error.status not in _COUNTED or is_admitted or "endpoint_name" not in request.scope:
+            return error
+        try:
+            caller = request.caller or await self._access.caller(
+                protocol.key_of(request), protocol.name, request.address
+            )
+            if caller.limits != NO_LIMITS:
+                async with self._access.admitted(caller, 0):
+                    pass
+        except (KeyMissing, KeyRefused, Unavailable):
+            return error
+        except GatewayError as above:
+            return above
+        return error
 
     def _find(self, path: str, scope: Scope) -> tuple[ProtocolPackage, Endpoint]:
         """Find the endpoint of a path and a method.

@@ -21,6 +21,10 @@ async def identify(
     Raises:
         KeyMissing: a key is required.
         KeyRefused: the key is not valid for this.
+        TooManyRequests: the bodies of the caller's requests are too large together.
+        Unavailable: all bodies together are too large.
     """
-    caller = await access.caller(secret, protocol, request.address)
+    caller = request.caller = await access.caller(secret, protocol, request.address)
+    if request.bounded_body is not None:
+        request.bounded_body.charge(caller)
     return caller.obeying(request.headers.get("cache-control", ""))

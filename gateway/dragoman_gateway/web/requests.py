@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import re
+from binascii import a2b_qp
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
 
 import msgspec
 from python_multipart.multipart import parse_options_header
-from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException
+from starlette.datastructures import FormData
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message, Receive
+from starlette.types import Receive, Scope
 
-from dragoman_gateway.core.errors import (
-    GatewayError,
-    InvalidInput,
-    SlowUpload,
-    TooLarge,
-    Unavailable,
-    WrongMediaType,
-)
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
+from dragoman_gateway.web.body_limits import BoundedBody
 
 _Shape = TypeVar("_Shape")
 _Result = TypeVar("_Result")
-_AGAIN_S = 1.0
-LEAST_BYTES_PER_S = 64 << 10
-"""At this speed, a body of any length arrives in time."""
 _MOST_FIELDS = 10_000
 """Maximum number of fields in a form."""
 _MOST_FILES = 10
 _MOST_PART_BYTES = 8 << 20
 """Maximum size of a field that is not a file."""
+FORM_BYTES = 2 << 20
+"""Maximum size of a URL-encoded form; a longer text is sent as JSON, which is read faster."""
+_SHORT_BYTES = 16 << 10
+"""A form up to this size is decoded in the event loop."""
+_MOST_STRAY = 10_000
+_STRAY_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
@@ -43,9 +43,14 @@ class GatewayRequest(Request):
 
     Attributes:
         content: the body; empty if the endpoint reads it itself.
+        caller: the sender; None: not identified yet.
+        bounded_body: counts the body as it arrives; None: the request has no body.
     """
 
     content: bytes = b""
+    caller: Caller | None = None
+    bounded_body: BoundedBody | None = None
+    _files: FormData | None = None
 
     @property
     def media_type(self) -> str:
@@ -55,7 +60,7 @@ class GatewayRequest(Request):
     @property
     def address(self) -> str:
         """Network address of the client, behind trusted proxies."""
-        return self.client.host if self.client else ""
+        return client_address(self.scope)
 
     @property
     def request_id(self) -> str:
@@ -107,7 +112,9 @@ class GatewayRequest(Request):
             raise WrongMediaType(
                 f"content type {self.media_type[:60]!r} is not supported: send {JSON} or {FORM}"
             )
-        return fields | _collected(_form_pairs(self.content))
+        if len(self.content) <= _SHORT_BYTES:
+            return fields | _collected(_form_pairs(self.content))
+        return fields | _collected(await asyncio.to_thread(_form_pairs, self.content))
 
     async def _multipart_fields(self) -> dict[str, Any]:
         _, parameters = parse_options_header(self.headers.get("content-type", ""))
@@ -115,111 +122,50 @@ class GatewayRequest(Request):
         if charset.lower() not in ("utf-8", "utf8"):
             raise InvalidInput(f"charset {charset[:40]!r}: send the form in UTF-8")
         try:
-            form = await self.form(
-                max_files=_MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_MOST_PART_BYTES
-            )
+            async with aclosing(self.stream()) as stream:
+                parser = _UploadParser(
+                    self.headers,
+                    stream,
+                    max_files=_MOST_FILES,
+                    max_fields=_MOST_FIELDS,
+                    max_part_size=_MOST_PART_BYTES,
+                )
+                if self.bounded_body is not None:
+                    parser.move_to_file = self.bounded_body.move_to_file
+                self._files = await parser.parse()
         except (MultiPartException, UnicodeDecodeError) as error:
             raise InvalidInput(f"the form cannot be read: {error}") from error
-        except HTTPException as error:  # Starlette converts the exceptions above
-            raise InvalidInput(f"the form cannot be read: {error.detail}") from error
-        return _collected(form.multi_items())
+        return _collected(self._files.multi_items())
+
+    async def close(self) -> None:
+        """Remove uploaded files, and release the bytes of the body."""
+        if self._files is not None:
+            await self._files.close()
+        if self.bounded_body is not None:
+            self.bounded_body.let_go()
 
 
-class BodiesInFlight:
-    """Counts the memory of all request bodies."""
-
-    def __init__(self, most_bytes: int) -> None:
-        """Start without bodies."""
-        self._most_bytes, self._bytes = most_bytes, 0
-
-    def hold(self, size: int) -> None:
-        """Count received bytes.
-
-        Raises:
-            Unavailable: the maximum is exceeded; these bytes are not counted.
-        """
-        if self._bytes + size > self._most_bytes:
-            raise Unavailable(
-                "the gateway has reached its limit of request bodies: try again soon", _AGAIN_S
-            )
-        self._bytes += size
-
-    def let_go(self, size: int) -> None:
-        """Release bytes."""
-        self._bytes -= size
-
-
-class BoundedBody:
-    """ASGI's `receive` with limits on the size and speed of a body, and on all bodies together.
+class _UploadParser(MultiPartParser):
+    """Parses a form with files, which are written to disk as they arrive.
 
     Attributes:
-        held: received bytes, which count until `let_go`.
+        move_to_file: called with the size of each part of a file.
     """
 
-    def __init__(
-        self,
-        receive: Receive,
-        most_bytes: int,
-        timeout_s: float,
-        bodies: BodiesInFlight,
-    ) -> None:
-        """Start the timeout, which is extended as the body arrives.
+    spool_max_size = 1  # nothing stays in memory
+    move_to_file: Callable[[int], None] | None = None
 
-        Args:
-            receive: ASGI's function.
-            most_bytes: maximum size of the body.
-            timeout_s: timeout of the body; a large one has more.
-            bodies: counts all bodies.
-        """
-        self._receive, self._most_bytes, self._timeout_s = receive, most_bytes, timeout_s
-        self._bodies, self.held = bodies, 0
-        self._too_large: GatewayError | None = None
-        self._deadline_s = asyncio.get_running_loop().time() + timeout_s
-        self._size, self._is_whole = 0, False
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """See Starlette."""
+        super().on_part_data(data, start, end)
+        if self._current_part.file is not None and self.move_to_file is not None:
+            self.move_to_file(end - start)
 
-    def bound(self, most_bytes: int, too_large: GatewayError | None = None) -> None:
-        """Set another size limit.
 
-        Args:
-            most_bytes: maximum size of the body.
-            too_large: error for a larger body; None: `TooLarge`.
-        """
-        self._most_bytes, self._too_large = most_bytes, too_large
-
-    async def __call__(self) -> Message:
-        """Receive the next message.
-
-        Raises:
-            TooLarge: the body is too large; or the error set for this.
-            SlowUpload: the body did not arrive in time.
-            Unavailable: all bodies together are too large.
-        """
-        if self._is_whole:
-            return await self._receive()
-        try:
-            async with asyncio.timeout_at(self._deadline_s):
-                message = await self._receive()
-        except TimeoutError:
-            raise SlowUpload(
-                f"the body did not arrive within {self._timeout_s:g} s, and after that at "
-                f"{LEAST_BYTES_PER_S >> 10} KiB a second"
-            ) from None
-        size = len(message.get("body", b""))
-        self._size += size
-        self._deadline_s += size / LEAST_BYTES_PER_S
-        if self._size > self._most_bytes:
-            raise self._too_large or TooLarge(
-                f"the body has more than {self._most_bytes:,} bytes: send less"
-            )
-        self._bodies.hold(size)
-        self.held += size
-        self._is_whole = not message.get("more_body", False)
-        return message
-
-    def let_go(self) -> None:
-        """Release the received bytes."""
-        self._bodies.let_go(self.held)
-        self.held = 0
+def client_address(scope: Scope) -> str:
+    """Returns the network address of a client, behind trusted proxies; empty if unknown."""
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 async def while_connected(receive: Receive, work: Awaitable[_Result]) -> _Result:
@@ -251,15 +197,35 @@ async def _cancel_when_left(receive: Receive, task: asyncio.Task[Any]) -> None:
 
 
 def _form_pairs(body: bytes) -> list[tuple[str, str]]:
+    """Decode a URL-encoded form.
+
+    Raises:
+        InvalidInput: it is not UTF-8, or has too many fields.
+    """
+    if body.count(b"&") >= _MOST_FIELDS:
+        raise InvalidInput(f"the form has more than {_MOST_FIELDS:,} fields")
+    if b"%" in body:
+        body, stray = _STRAY_PERCENT.subn(b"%25", body, count=_MOST_STRAY)
+        if stray == _MOST_STRAY:
+            raise InvalidInput(
+                f"the form has {stray:,} percent signs without two hexadecimal digits: "
+                "write each as %25"
+            )
+    pairs = (pair.partition(b"=") for pair in body.split(b"&") if pair)
     try:
-        return parse_qsl(
-            body.decode("utf-8"),
-            keep_blank_values=True,
-            max_num_fields=_MOST_FIELDS,
-            errors="strict",
-        )
-    except ValueError as error:  # including errors of UTF-8
+        return [(_decoded(name), _decoded(value)) for name, _, value in pairs]
+    except UnicodeDecodeError as error:
         raise InvalidInput(f"the form cannot be read: {error}") from error
+
+
+def _decoded(written: bytes) -> str:
+    """Decode a name or value whose percent signs all have two hexadecimal digits.
+
+    In quoted-printable encoding `=` stands for `%`, and binascii decodes that in C: a loop in
+    Python would hold up other requests.
+    """
+    quoted = written.replace(b"+", b" ").replace(b"=", b"%3D").replace(b"%", b"=")
+    return a2b_qp(quoted).decode("utf-8")
 
 
 def _collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

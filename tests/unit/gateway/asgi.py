@@ -139,8 +139,23 @@ class Application:
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
         """Send a request whose client disconnects when `leave` ends."""
+        scope = self.scope(method, path, {**headers, "content-length": str(len(body))})
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if messages:
+                return messages.pop()
+            await leave()
+            return {"type": "http.disconnect"}
+
+        await self._application(scope, receive, send)
+
+    def scope(
+        self, method: str, path: str, headers: Mapping[str, str], address: str = "127.0.0.1"
+    ) -> MutableMapping[str, Any]:
+        """Returns the scope of a request from an address."""
         path, _, query = path.partition("?")
-        scope = {
+        return {
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
@@ -152,21 +167,11 @@ class Application:
             "query_string": query.encode(),
             "headers": [
                 *([] if "host" in headers else [(b"host", b"localhost:5000")]),
-                (b"content-length", str(len(body)).encode()),
                 *(
                     (name.lower().encode(), value.encode("latin-1"))
                     for name, value in headers.items()
                 ),
             ],
-            "client": ("127.0.0.1", 40000),
+            "client": (address, 40000),
             "server": ("127.0.0.1", 5000),
         }
-        messages = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> MutableMapping[str, Any]:
-            if messages:
-                return messages.pop()
-            await leave()
-            return {"type": "http.disconnect"}
-
-        await self._application(scope, receive, send)

@@ -21,7 +21,7 @@ from dragoman_training.text.corpora import FetchedText, SideFile
 from dragoman_training.transfer import Watch
 
 _LINES_A_REPORT = 10_000
-_SEGMENT = re.compile(rb"<seg[^>]*>(.*?)</seg>")
+_SEGMENT = re.compile(rb"<seg[^<>]*+>((?:[^<]|<(?!/?seg))*+)</seg>")
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 _DAMAGES = (
     tarfile.TarError,

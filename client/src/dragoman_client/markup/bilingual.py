@@ -31,7 +31,7 @@ from dragoman_client.markup.xml_tokens import XmlToken
 MOST_UNIT_BYTES = 1 << 24
 """A longer unit is refused, because it is held in memory."""
 
-_TAG_END = re.compile(r"\s*/?>$")
+_TAG_END = re.compile(r"(?<!\s)\s*+/?>$")
 
 
 @dataclass(frozen=True)

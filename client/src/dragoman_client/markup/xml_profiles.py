@@ -133,7 +133,8 @@ def roles(**names: str) -> dict[str, Role]:
 
 
 PLACEHOLDERS = re.compile(
-    r"%(?:\d+\$)?[-+#0,(]*\d*(?:\.\d+)?[a-zA-Z](?![a-zA-Z])|%L?\d+|%%|\{\{[^{}]*\}\}|\$?\{[\w.:,-]*\}"
+    r"%(?:\d++\$)?[-+#0,(]*+\d*+(?:\.\d++)?[a-zA-Z](?![a-zA-Z])|%L?\d+|%%"
+    r"|\{\{[^{}]*+\}\}|\$?\{[\w.:,-]*+\}"
 )
 """Placeholders of printf, Qt, .NET and template languages."""
 

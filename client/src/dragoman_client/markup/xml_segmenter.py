@@ -34,8 +34,8 @@ _MOST_NESTED = 8
 """Maximum depth of texts within texts."""
 
 _ENTITY = re.compile(r"&(?!#|(?:lt|gt|amp|quot|apos);)")
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)[^<>]*>")
-_ESCAPED_TAG = re.compile(r"&lt;(/?)([a-zA-Z][\w:-]*)(?:(?!&[lg]t;)[^<>])*(?:&gt;|>)")
+_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*+)[^<>]*+>")
+_ESCAPED_TAG = re.compile(r"&lt;(/?)([a-zA-Z][\w:-]*+)(?:(?!&[lg]t;)[^<>])*+(?:&gt;|>)")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 

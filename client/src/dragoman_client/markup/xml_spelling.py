@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from dragoman_client.markup.segments import Spelling
 
-ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
 """An attribute of a tag; search from the beginning of the tag, since values may look like one."""
 _REFERENCE = re.compile(r"&(?:#(\d+)|#x([0-9A-Fa-f]+)|(\w+));")
 _SPACES = re.compile(r"[ \t\r\n]+")

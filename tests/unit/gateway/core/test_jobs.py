@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -198,6 +199,49 @@ def test_a_restart_resumes_documents(tmp_path: Path) -> None:
     run(go_on, tmp_path, server)
     assert [path.name for path in (tmp_path / "documents").iterdir()] == ids
     run(read_again, tmp_path, server)
+
+
+def test_a_document_is_not_resumed_after_two_unclean_ends(tmp_path: Path) -> None:
+    """Its translation may be the cause of them. A clean end does not count."""
+    server = ModelServer()
+    ids: list[str] = []
+
+    def killed(folder: Path, begin: Callable[[Office], Awaitable[None]]) -> Path:
+        """Run until documents are being translated; returns what a killed gateway leaves."""
+        left = folder.with_name(folder.name + "-killed")
+
+        async def work(office: Office) -> None:
+            await begin(office)
+            await until(lambda: len(server.asked) >= 1)
+            shutil.copytree(folder, left)
+
+        server.let_go.clear()
+        run(work, folder, server, document_workers=1)
+        server.asked.clear()
+        server.let_go = asyncio.Event()
+        return left
+
+    async def submit(office: Office) -> None:
+        ids.extend([(await office.submit(b"Hello.")).id for _ in range(2)])
+
+    async def resumed(office: Office) -> None:
+        for job_id in ids:
+            assert (await office.jobs.get(ANONYMOUS, job_id)).error is None
+
+    async def failed(office: Office) -> None:
+        first, second = [await office.jobs.get(ANONYMOUS, job_id) for job_id in ids]
+        assert first.state == "failed"
+        assert "ended 2 times while it translated this document" in str(first.error)
+        assert len(office.access.refunded) == 1
+        assert await office.result(second)
+
+    folder = killed(tmp_path / "state", submit)
+    for _ in range(3):
+        killed(folder, resumed)  # stops in order after the copy
+        shutil.rmtree(folder.with_name(folder.name + "-killed"))
+    folder = killed(folder, resumed)
+    server.let_go.set()
+    run(failed, folder, server)
 
 
 def test_a_document_is_removed_when_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:

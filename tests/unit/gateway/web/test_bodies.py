@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
-from dragoman_gateway.core.errors import InvalidInput, Unavailable
+from dragoman_gateway.core.caller import Caller, Limits
+from dragoman_gateway.core.errors import InvalidInput, SlowUpload, TooManyRequests, Unavailable
 from dragoman_gateway.core.keys import add_key
+from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.own.bodies import options_of_form
-from dragoman_gateway.web import endpoints, requests
+from dragoman_gateway.web import requests
+from dragoman_gateway.web.body_limits import Bodies, BoundedBody, Budget
 from dragoman_gateway.web.fields import Fields
-from dragoman_gateway.web.requests import BodiesInFlight, BoundedBody
+from dragoman_gateway.web.requests import FORM, FORM_BYTES
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.timing import fastest_s
 from tests.unit.gateway.asgi import Application
 
 TEXT = {"q": "Hello.", "source": "en", "target": "de"}
@@ -77,32 +86,145 @@ def test_a_key_in_the_body_is_accepted_where_clients_send_it(
     assert app.post("/translate", long, authorization=f"Bearer {secret}").status == 200
 
 
-def test_the_memory_for_bodies_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = []
+class Upload:
+    """A body that arrives up to some byte and then stalls."""
 
-    def made(most_bytes: int) -> BodiesInFlight:
-        held.append(BodiesInFlight(most_bytes))
-        return held[-1]
+    def __init__(
+        self, app: Application, path: str, size: int, address: str, headers: dict[str, str]
+    ) -> None:
+        self.status = 0
+        self._end = asyncio.Event()
+        kind = {"content-type": "multipart/form-data; boundary=b"} | headers
+        scope = app.scope("POST", path, kind | {"content-length": str(size + 1)}, address)
+        head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+        self._parts = [head, *(size >> 20) * [bytes(1 << 20)]]
+        self._work = asyncio.ensure_future(app._application(scope, self._receive, self._send))
 
-    monkeypatch.setattr(endpoints, "_HELD_BYTES", 0)
-    monkeypatch.setattr(endpoints, "BodiesInFlight", made)
-    with Application(body_bytes=100, file_bytes=100) as app:
-        for _ in range(3):  # each is released
-            assert app.post("/translate", TEXT).status == 200
-        (bodies,) = held
-        bodies.hold(90)
-        answer = app.post("/translate", TEXT)
-        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        bodies.let_go(90)
-        assert app.post("/translate", TEXT).status == 200
+    async def arrive(self) -> int:
+        """Wait until the body has stalled, or is refused; returns the status or 0."""
+        while self._parts and not self._work.done():
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        return self.status
+
+    async def leave(self) -> None:
+        self._end.set()
+        await self._work
+
+    async def _receive(self) -> Any:
+        if self._parts:
+            return {"type": "http.request", "body": self._parts.pop(0), "more_body": True}
+        await self._end.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
 
 
-def test_refused_bodies_do_not_count() -> None:
-    bodies = BodiesInFlight(10)
-    bodies.hold(8)
+@pytest.mark.parametrize("path", ["/translate_file", "/translate"])
+def test_stalled_bodies_do_not_deny_service_to_others(
+    locked: tuple[Application, str], path: str
+) -> None:
+    """Eight stalled uploads without a key come from one address, and then from many."""
+    app, secret = locked
+    largest = (31 << 20) if path == "/translate_file" else (7 << 20)
+    authorized = {"authorization": f"Bearer {secret}"}
+    small = TEXT | {"api_key": secret}
+
+    async def attack(addresses: list[str]) -> list[int]:
+        uploads, statuses = [], []
+        for address in addresses:
+            uploads.append(Upload(app, path, largest, address, {}))
+            statuses.append(await uploads[-1].arrive())
+        other = Upload(app, path, 1 << 20, "10.9.9.9", {})
+        own = [Upload(app, path, largest, "10.8.8.8", authorized) for _ in range(2)]
+        assert [await upload.arrive() for upload in own] == [0, 0]
+        if len(set(addresses)) == 1:
+            assert await other.arrive() == 0
+        for upload in (*uploads, other, *own):
+            await upload.leave()
+        return statuses
+
+    one = app._runner.run(attack(8 * ["10.1.1.1"]))
+    assert one.count(0) == 1
+    assert one.count(429) == 7
+    many = app._runner.run(attack([f"10.1.1.{number}" for number in range(8)]))
+    assert many == 4 * [0] + 4 * [503]
+    assert app.post("/translate", small).status == 200
+    assert app._runner.run(attack(8 * ["10.1.1.1"])) == one  # all bytes were released
+
+
+def test_a_key_has_a_share(locked: tuple[Application, str]) -> None:
+    app, secret = locked
+
+    async def statuses() -> list[int]:
+        headers = {"authorization": f"Bearer {secret}"}
+        uploads, found = [], []
+        for number in range(12):
+            uploads.append(Upload(app, "/translate", 7 << 20, f"10.0.0.{number}", headers))
+            found.append(await uploads[-1].arrive())
+        for upload in uploads:
+            await upload.leave()
+        return found
+
+    assert app._runner.run(statuses()) == 9 * [0] + 3 * [429]
+
+
+def test_a_key_in_a_body_moves_it_to_the_share_of_the_key() -> None:
+    bodies = Bodies(GatewaySettings())
+    stranger, key = bodies.account(None, "10.0.0.1"), bodies.account(Caller("a", "a"), "10.0.0.1")
+
+    async def read() -> None:
+        body = BoundedBody(_parts(5, 7), 1 << 20, 30, bodies, "10.0.0.1")
+        await body()
+        await body()
+        body.move_to_file(4)
+        assert (stranger.memory.held_bytes, stranger.files.held_bytes) == (8, 4)
+        body.charge(Caller("a", "a"))
+        assert (stranger.memory.held_bytes, stranger.files.held_bytes) == (0, 0)
+        assert (key.memory.held_bytes, key.files.held_bytes) == (8, 4)
+        body.let_go()
+        assert (key.memory.held_bytes, key.files.held_bytes) == (0, 0)
+
+    asyncio.run(read())
+
+
+def test_refused_bytes_do_not_count() -> None:
+    budget = Budget(10, 8)
+    budget.hold("a", 7)
+    with pytest.raises(TooManyRequests):
+        budget.hold("a", 2)
     with pytest.raises(Unavailable):
-        bodies.hold(3)
-    bodies.hold(2)
+        budget.hold("b", 4)
+    budget.hold("b", 3)
+    budget.let_go("a", 7)
+    budget.hold("a", 7)
+    assert budget.held_bytes == 10
+
+
+def test_a_body_may_not_pause_for_long() -> None:
+    """However much of it has arrived before."""
+
+    async def read() -> None:
+        body = BoundedBody(_parts(1 << 20), 2 << 20, 0.2, Bodies(GatewaySettings()), "")
+        await body()
+        async with asyncio.timeout(5):
+            with pytest.raises(SlowUpload):
+                await body()
+
+    asyncio.run(read())
+
+
+def _parts(*sizes: int) -> Callable[[], Awaitable[Any]]:
+    """ASGI's `receive` for a body that stalls after these parts."""
+    left = list(sizes)
+
+    async def receive() -> Any:
+        if not left:
+            await asyncio.sleep(30)
+        return {"type": "http.request", "body": bytes(left.pop(0)), "more_body": True}
+
+    return receive
 
 
 def form(kind: str, text: bytes) -> tuple[bytes, dict[str, str]]:
@@ -130,6 +252,90 @@ def test_forms_are_utf_8(path: str) -> None:
             assert app.call("POST", path, *form(kind, text)).status == 400, (kind, text)
 
 
+PARTS = [
+    b"%",
+    b"%41",
+    b"%c3%A9",
+    b"%C3",
+    b"%26",
+    b"%3D",
+    b"=",
+    b"&",
+    b"+",
+    b"a",
+    b"\r\n",
+    b"\xc3\xa9",
+]
+
+
+@given(st.lists(st.sampled_from(PARTS)).map(b"".join))
+def test_forms_are_decoded_as_the_standard_library_does(body: bytes) -> None:
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        with pytest.raises(InvalidInput, match="the form cannot be read"):
+            requests._form_pairs(body)
+    else:
+        assert requests._form_pairs(body) == pairs
+
+
+@pytest.mark.parametrize("part", [b"%41", b"%", b"%x", b"&", b"a=%&"])
+def test_a_form_is_decoded_in_little_time(part: bytes) -> None:
+    """At most 40 times that of the same form without escapes."""
+    plain, escaped = (one * (FORM_BYTES // len(one)) for one in (b"a", part))
+
+    def decode(body: bytes) -> None:
+        with contextlib.suppress(InvalidInput):
+            requests._form_pairs(b"q=" + body)
+
+    assert fastest_s(lambda: decode(escaped)) < 40 * fastest_s(lambda: decode(plain))
+
+
+def test_long_forms_are_decoded_off_the_event_loop_and_bounded(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def decode(body: bytes) -> list[tuple[str, str]]:
+        threads.append(threading.current_thread())
+        return [("q", "Hi."), ("source", "en"), ("target", "de")]
+
+    monkeypatch.setattr(requests, "_form_pairs", decode)
+    for size in (0, FORM_BYTES - 2):
+        assert (
+            app.call("POST", "/translate", b"q=" + size * b"a", {"content-type": FORM}).status
+            == 200
+        )
+    short, long = threads
+    assert short is threading.main_thread() is not long
+    for path in ("/translate", "/v2/translate"):
+        answer = app.call("POST", path, b"q=" + FORM_BYTES * b"a", {"content-type": FORM})
+        assert answer.status == 413
+        assert b"send application/json" in answer.body
+    assert len(threads) == 2
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_refused_requests_count_for_limits(key: bool) -> None:
+    with Application(address="0.0.0.0", anonymous=True, anonymous_requests_per_minute=5) as app:
+        headers = {"content-type": FORM}
+        if key:
+            _, secret = app._runner.run(
+                app.gateway.store.write(
+                    lambda c: add_key(c, "", limits=Limits(requests_per_minute=5))
+                )
+            )
+            app._runner.run(asyncio.sleep(0.6))
+            headers["authorization"] = f"Bearer {secret}"
+        bodies = [b"q=%FF", b"q=a&source=en", b"", b"q=a&source=en&target=xx", b"q"]
+        statuses = [app.call("POST", "/translate", body, headers).status for body in bodies]
+        assert statuses == 5 * [400]
+        good = b"q=Hi&source=en&target=de"
+        for body in (bodies[0], good):
+            answer = app.call("POST", "/translate", body, headers)
+            assert answer.status == 429
+
+
 def test_half_a_surrogate_pair_is_refused() -> None:
     half = rb'"a\ud800"'
     with Application() as app:
@@ -154,7 +360,7 @@ def test_forms_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def noted(self: requests.GatewayRequest) -> None:
         await close(self)
-        closed.append(self._form is not None)
+        closed.append(self._files is not None)
 
     monkeypatch.setattr(requests.GatewayRequest, "close", noted)
     body = b'--x\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\na\r\n--x--\r\n'

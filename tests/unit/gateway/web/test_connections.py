@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from dragoman_gateway.web import connections
@@ -13,6 +14,8 @@ from dragoman_gateway.web.connections import BoundedConnection
 from starlette.responses import Response
 from uvicorn.config import Config
 from uvicorn.server import ServerState
+
+from tests.timing import fastest_s
 
 _BODY = bytes(8 << 20)
 """More than the buffers of a connection."""
@@ -65,3 +68,33 @@ def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyP
 def test_a_client_that_pauses_briefly_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_S", 10.0)
     assert asyncio.run(received(0.5)) > len(_BODY)
+
+
+@pytest.mark.parametrize("head", ["GET /%s\x01\x01", "FOO /%s HTTP/1.1\r\n\r\n"])
+def test_refusing_an_unreadable_request_takes_time_in_proportion_to_it(head: str) -> None:
+    """The event loop does it, before any key is known."""
+
+    async def refusal_s(letters: int) -> float:
+        config = Config(_answer, lifespan="off", log_config=None)
+        config.load()
+        received = (head % ("a" * letters)).encode()
+        statuses = []
+
+        def refuse(*_: object) -> Response:
+            statuses.append(400)
+            return Response("refused", 400)
+
+        def send() -> None:
+            state = ServerState()
+            connection = BoundedConnection(config, state, {}, refusal=refuse, most=10, head_s=10)
+            transport = Mock(spec=asyncio.Transport)
+            transport.is_closing.return_value = False
+            connection.connection_made(transport)
+            connection.data_received(received)
+            connection.connection_lost(None)
+
+        taken_s = fastest_s(send)
+        assert len(statuses) == 5
+        return taken_s
+
+    assert asyncio.run(refusal_s(7000)) < 4 * asyncio.run(refusal_s(500))

@@ -1,0 +1,45 @@
+"""No regular expression of the product takes more than linear time, whatever the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tests.patterns import Usage, usages
+from tests.timing import fastest_s, fault_of_growth
+
+_SIZE = 16_384
+"""Size of the largest texts."""
+_PROSE = "On 3 May 2024 the committee approved the annual budget; members met in Room 12. "
+_INPUT: dict[tuple[str, str], str | None] = {
+    ("serving/dragoman_serving/markup/units.py", "pattern"): "aaab|aab|ab",
+    ("training/dragoman_training/config.py", "self.drop_matching or ''"): None,
+    ("training/dragoman_training/text/cleaning.py", "corpus.drop_matching"): None,
+}
+"""Patterns that depend on input: an example of one of escaped texts; None: the user's own one."""
+
+
+def fault_of(usage: Usage) -> str | None:
+    """Returns the first fault of a pattern's growth, with its text."""
+    is_bytes = isinstance(usage.pattern.pattern, bytes)
+    converted: Callable[[str], Any] = (lambda text: text.encode()) if is_bytes else str
+    words = converted(_PROSE * (_SIZE // len(_PROSE)))
+    word = re.compile(converted(r"\w+|[^\w\s]"))
+    prose_s = fastest_s(lambda: [found.span() for found in word.finditer(words)])
+    for begin, part, end in [("", _PROSE, ""), *usage.shapes()]:
+
+        def text_of(size: int, begin: str = begin, part: str = part, end: str = end) -> Any:
+            return converted((begin + part * (size // len(part) + 1))[:size] + end)
+
+        if (fault := fault_of_growth(usage.run, text_of, _SIZE, prose_s)) is not None:
+            text = f"{begin!r} + {part!r} * n + {end!r}"
+            return f"{usage.where}: {usage.pattern.pattern!r} with {text}: {fault}"
+    return None
+
+
+def test_the_time_of_every_pattern_is_linear() -> None:
+    every = usages(_INPUT)
+    assert len(every) > 100
+    faults = [fault for usage in every if (fault := fault_of(usage)) is not None]
+    assert not faults, "\n".join(faults)
