@@ -256,7 +256,7 @@ class _Sampler:
             return self._character(code, argument)
         if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
             low, _, body = argument
-            return self.text(body) * low
+            return self.text(body) * int(low)
         if code == codes.SUBPATTERN:
             return self.text(argument[-1])
         if code == codes.ATOMIC_GROUP:

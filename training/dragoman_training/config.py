@@ -267,10 +267,23 @@ class OptimisationConfig:
                 continue
             if value < (setting.name not in at_least_zero):
                 raise UsageError(f"training.{setting.name} is {value}: too small")
-        if not 0.0 <= self.label_smoothing < 1.0:
+        self._check_minutes()
+        for name in ("label_smoothing", "start_share"):
+            share = getattr(self, name)
+            if not 0.0 <= share < 1.0:
+                raise UsageError(f"training.{name} is {share}: give a share from 0 to 1")
+        if not 0.0 < self.teacher_share <= 1.0:
             raise UsageError(
-                f"training.label_smoothing is {self.label_smoothing}: give a share from 0 to 1"
+                f"training.teacher_share is {self.teacher_share}: give a share above 0, up to 1"
             )
+        for name in ("peak_learning_rate", "clip_norm"):
+            number = getattr(self, name)
+            if number is not None and not 0.0 < number < math.inf:
+                raise UsageError(f"training.{name} is {number}: give a number above 0")
+        if self.stop_on == "bleu" and not self.valid_bleu_sentences:
+            raise UsageError("training.stop_on is 'bleu': give training.valid_bleu_sentences too")
+
+    def _check_minutes(self) -> None:
         if self.minutes is not None and not 0.0 < self.minutes < math.inf:
             raise UsageError(f"training.minutes is {self.minutes}: give a number above 0")
         if not 0.0 <= self.cooldown_minutes < math.inf:
@@ -281,20 +294,6 @@ class OptimisationConfig:
             raise UsageError(
                 f"training.cooldown_minutes is {self.cooldown_minutes}: give training.minutes too"
             )
-        if not 0.0 < self.teacher_share <= 1.0:
-            raise UsageError(
-                f"training.teacher_share is {self.teacher_share}: give a share above 0, up to 1"
-            )
-        if not 0.0 <= self.start_share < 1.0:
-            raise UsageError(
-                f"training.start_share is {self.start_share}: give a share from 0 to 1"
-            )
-        for name in ("peak_learning_rate", "clip_norm"):
-            number = getattr(self, name)
-            if number is not None and not 0.0 < number < math.inf:
-                raise UsageError(f"training.{name} is {number}: give a number above 0")
-        if self.stop_on == "bleu" and not self.valid_bleu_sentences:
-            raise UsageError("training.stop_on is 'bleu': give training.valid_bleu_sentences too")
 
 
 @dataclass(frozen=True)

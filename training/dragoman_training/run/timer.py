@@ -83,7 +83,7 @@ class Timer:
             yield  # only the main thread can handle signals
             return
 
-        def handle(number: int, frame: FrameType | None) -> None:
+        def handle(_number: int, _frame: FrameType | None) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self.stop()
 

@@ -14,7 +14,7 @@ from dragoman_gateway.libretranslate import libretranslate_protocol
 from tests.unit.gateway.asgi import Answer, Application
 
 
-async def any_key(secret: str | None, _protocol: str, _address: str) -> Caller:
+async def any_key(secret: str | None, protocol: str, _address: str) -> Caller:
     """Requires a key; any is accepted; see `Access.caller`."""
     if not secret:
         raise no_key(protocol)

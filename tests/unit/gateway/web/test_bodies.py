@@ -102,7 +102,7 @@ class Upload:
 
     async def arrive(self) -> int:
         """Wait until the body has stalled, or is refused; returns the status or 0."""
-        while self._parts and not self._work.done():
+        while self._parts and not self._work.done():  # noqa: ASYNC110 - the application has no event
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
         return self.status
@@ -296,7 +296,7 @@ def test_long_forms_are_decoded_off_the_event_loop_and_bounded(
 ) -> None:
     threads = []
 
-    def decode(body: bytes) -> list[tuple[str, str]]:
+    def decode(_body: bytes) -> list[tuple[str, str]]:
         threads.append(threading.current_thread())
         return [("q", "Hi."), ("source", "en"), ("target", "de")]
 

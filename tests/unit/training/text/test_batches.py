@@ -78,7 +78,7 @@ def test_other_processes_prepare_the_same(
             assert torch.equal(ahead.batch(part).src_ids, examples.batch(part).src_ids)
 
 
-def refuse(self: Examples, part: Part) -> None:
+def refuse(_self: Examples, _part: Part) -> None:
     raise AssertionError("collated in the trainer")
 
 

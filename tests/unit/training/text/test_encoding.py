@@ -351,7 +351,7 @@ def test_encoded_text_is_enough_without_its_source(
         encoded(moved, named(moved))
 
 
-def test_a_run_needs_its_encoded_text_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_needs_its_encoded_text_only(tmp_path: Path) -> None:
     text(tmp_path)
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
