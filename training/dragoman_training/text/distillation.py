@@ -270,20 +270,11 @@ class _Journal:
         Raises:
             UsageError: it was started with other settings.
         """
-        self.sources = 0
+        self.sources, size = _recorded(path, settings) if path.exists() else (0, 0)
         self._file: IO[bytes] = path.open("r+b" if path.exists() else "w+b")
-        place = 0
-        for number, line in enumerate(self._file):
-            entry = _entry(line)
-            if entry is None:
-                break
-            if number == 0:
-                _check_same(path, entry, settings)
-            self.sources = number
-            place += len(line)
-        self._file.truncate(place)
-        self._file.seek(place)
-        if place == 0:
+        self._file.truncate(size)
+        self._file.seek(size)
+        if size == 0:
             self._append([settings])
 
     def __enter__(self) -> _Journal:
@@ -309,6 +300,21 @@ class _Journal:
         lines = (json.dumps(entry, ensure_ascii=False) for entry in entries)
         self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
         self._file.flush()
+
+
+def _recorded(path: Path, settings: Mapping[str, object]) -> tuple[int, int]:
+    """Number of sources in a journal, and the size of its complete lines in bytes."""
+    sources = size = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            entry = _entry(line)
+            if entry is None:
+                break
+            if number == 0:
+                _check_same(path, entry, settings)
+            sources = number
+            size += len(line)
+    return sources, size
 
 
 def _entry(line: bytes) -> Any:
