@@ -47,14 +47,10 @@ class LoadPlan:
 
 @dataclass(frozen=True)
 class LoadJob:
-    """A load and its inputs.
+    """A load of the server at a host and port.
 
-    Attributes:
-        address: host and port of the server.
-        texts: each request sends one; all are sent once before one is repeated.
-        options: of every request.
-        plan: how much load.
-        watched: processes whose CPU seconds are measured, by name.
+    Each request sends one text; all are sent once before one is repeated. `watched` are processes
+    whose CPU seconds are measured, by name.
     """
 
     address: str

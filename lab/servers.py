@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
@@ -24,15 +24,8 @@ def serve(repository: Path = PROJECT / "model_repository") -> TritonServer:
     return TritonServer(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0))
 
 
-@dataclass(frozen=True)
-class Running:
-    """URLs of the running servers.
-
-    Attributes:
-        triton: Triton's HTTP.
-        gateway: the gateway without a cache.
-        caching: another gateway, with a cache.
-    """
+class Running(NamedTuple):
+    """URLs of Triton's HTTP, of a gateway without a cache, and of one with a cache."""
 
     triton: str
     gateway: str

@@ -102,13 +102,7 @@ class Bench:
     """A model on one core, whose translations all have the same number of tokens."""
 
     def __init__(self, bundle: Path, sources: Sequence[Sequence[int]], tokens: int) -> None:
-        """Load a bundle.
-
-        Args:
-            bundle: its folder.
-            sources: token ids of the sentences.
-            tokens: number of tokens of each translation.
-        """
+        """Load a bundle, for sentences whose translations all have this many tokens."""
         manifest = Manifest.load(bundle)
         if manifest.alignment is None:
             manifest = replace(manifest, alignment=_HEADS)

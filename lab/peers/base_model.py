@@ -49,17 +49,14 @@ def write_random_bundle(
     seed: int = 0,
     storage: Storage = "fp32",
 ) -> Path:
-    """Write a checkpoint with random weights and export it.
+    """Write a checkpoint with random weights into a folder, and export it.
 
     Args:
-        folder: where to; contains both afterwards.
+        folder: contains both afterwards.
         config: sizes of the model, with a vocabulary of 1000 to 40,000.
         languages: of the model, which translates between all of them.
         seed: of the weights.
         storage: precision of the bundle's weights on disk.
-
-    Returns:
-        The bundle.
     """
     tokenizer = folder / "tokenizer.model"
     vocabulary = VocabularyConfig(size=config.vocab_size, character_coverage=1.0)
@@ -85,12 +82,7 @@ def random_texts(sentences: int, config: ModelConfig = BASE) -> list[str]:
 
 
 def random_sources(sentences: int, vocab_size: int = BASE.vocab_size) -> TokenIds:
-    """Sources of random ids and an end symbol; always the same.
-
-    Args:
-        sentences: number of sources.
-        vocab_size: V of the model.
-    """
+    """Sources of random ids and an end symbol; always the same."""
     generator = random.Random(0)  # noqa: S311  (no secret)
     ordinary = range(_FIRST_ORDINARY_ID, vocab_size)
     sources = [

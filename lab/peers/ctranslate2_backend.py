@@ -35,11 +35,7 @@ class TranslateModel:
     """CTranslate2 with the vocabulary and the limits of the bundle beside `model.py`."""
 
     def initialize(self, arguments: dict[str, str]) -> None:
-        """Load the model.
-
-        Args:
-            arguments: from Triton: `model_repository`, `model_version`, `model_config`.
-        """
+        """Load the model that Triton names."""
         parameters = {
             name: value["string_value"]
             for name, value in json.loads(arguments["model_config"])["parameters"].items()

@@ -30,12 +30,7 @@ class Sizes:
 
 
 def write_random_model(folder: Path, sizes: Sizes) -> None:
-    """Write a model with random weights, and a vocabulary whose tokens occur in no text.
-
-    Args:
-        folder: to create.
-        sizes: with a vocabulary of 1100 or more.
-    """
+    """Write a model with random weights, and a vocabulary whose tokens occur in no text."""
     from transformers import MarianConfig, MarianMTModel
 
     folder.mkdir(parents=True)

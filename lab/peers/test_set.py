@@ -26,14 +26,7 @@ class TestSet:
 def read_test_set(
     data_dir: Path, name: str, sentences: int | None, bundle: Path, manifest: Manifest
 ) -> TestSet:
-    """Read the first sentences of a test set, without those that the model rejects.
-
-    Args:
-        data_dir: where `name` starts.
-        name: prefix of the two files.
-        sentences: number of sentences, long ones included; None for all.
-        bundle: for its vocabulary.
-        manifest: of the bundle.
+    """Read the first sentences of a test set (None: all), without those that the model rejects.
 
     Raises:
         UsageError: a file is missing, or no sentence is left.

@@ -31,6 +31,7 @@ TESTS = (
     ("ntrex128/test", ("en", "fr")),
 )
 AT_ONCE = 250
+_COLUMNS = ("test", "direction", "way", "bleu", "chrf", "seconds", "warnings")
 RULES = ("repetition", "short", "long", "untranslated", "language")
 """`language` means that it is clearly in another language; responses do not warn of this."""
 WAYS: tuple[tuple[str, dict[str, bool]], ...] = (
@@ -85,16 +86,12 @@ def main(arguments: argparse.Namespace) -> Results:
                 quality = measure([one.text for one in found], references)
                 warnings = Counter(warning for one in found for warning in one.warnings)
                 warnings["language"] = sum(is_in_another_language(one.text, tgt) for one in found)
-                result = {"test": test, "direction": f"{src}-{tgt}", "way": name, "seconds": took_s}
-                quality_found = {"bleu": quality.bleu, "chrf": quality.chrf}
-                results.append({**result, **quality_found, "warnings": warnings})
-                rows.append(
-                    [
-                        *(test, f"{src}-{tgt}", name),
-                        *(f"{warnings[one] / len(found):.1%}" for one in RULES),
-                        *(f"{quality.bleu:.2f}", f"{quality.chrf:.2f}", f"{took_s:.1f}"),
-                    ]
-                )
+                names, scores = (test, f"{src}-{tgt}", name), (quality.bleu, quality.chrf)
+                values = (*names, *scores, took_s, warnings)
+                results.append(dict(zip(_COLUMNS, values, strict=True)))
+                shares = (f"{warnings[rule] / len(found):.1%}" for rule in RULES)
+                figures = (*(f"{score:.2f}" for score in scores), f"{took_s:.1f}")
+                rows.append([*names, *shares, *figures])
     translator.close()
     print(markdown_table(["test", "direction", "text", *RULES, "BLEU", "chrF", "s"], rows))
     shares = (f"{rule} {of_references[rule] / number_of_references:.1%}" for rule in RULES)

@@ -44,7 +44,11 @@ Speed = tuple[float, str]
 def run_in_process(
     translator: Translator, texts: Sequence[str], beam_width: int, seconds: float
 ) -> Speed:
-    """Translate with a constant number in flight; each finished one is replaced."""
+    """Translate with a constant number in flight; each finished one is replaced.
+
+    Raises:
+        CheckFailed: none was finished.
+    """
     options = OptionArguments(beam_width=beam_width, max_tokens=TARGET_TOKENS)
     capacity, ends = threading.Semaphore(AT_ONCE), []
 
@@ -58,7 +62,10 @@ def run_in_process(
         if time.perf_counter() > begin + seconds:
             break
         translator.submit([text], options).future.add_done_callback(count)
-    return sum(begin <= end < begin + seconds for end in ends) / seconds, ""
+    translated = sum(begin <= end < begin + seconds for end in ends)
+    if not translated:
+        raise CheckFailed(f"no sentence was translated within {seconds:g} s: give more --seconds")
+    return translated / seconds, ""
 
 
 def run_served(endpoint: Endpoint, texts: Sequence[str], beam_width: int, seconds: float) -> Speed:
