@@ -68,10 +68,9 @@ class Batches:
                 return steps
         return self._examples.steps(*arguments)
 
-    def plan_ahead(self, *arguments: Any) -> None:
-        """Begin what `plan` will be called for, unless it has begun."""
-        if self._planner:
-            self._planner.begin("steps", arguments)
+    def plan_ahead(self, *arguments: Any) -> bool:
+        """Begin what `plan` will be called for, if the process for it is free; says whether."""
+        return self._planner is not None and self._planner.begin("steps", arguments)
 
     def collate_ahead(self, parts: Iterable[Part]) -> None:
         """Begin what `batch` will be called for, in this order, as far as processes are free."""
