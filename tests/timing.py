@@ -59,7 +59,7 @@ def fault_of_growth(
         for times in (3, 10):  # a second time in case that the machine was busy
             shorter_s, longest_s = measured_s(size // 4, times), measured_s(size, times)
             exponent = math.log(longest_s / shorter_s) / math.log(4)
-            is_steep = exponent > _MOST_EXPONENT and longest_s > prose_s + _LEAST_S
+            is_steep = exponent > _MOST_EXPONENT and longest_s > 2 * prose_s + _LEAST_S
             if not is_steep and longest_s <= most_s:
                 return None
     finally:

@@ -105,8 +105,27 @@ def test_rules_for_elements_within_text() -> None:
 def test_unsupported_rules_cause_a_warning(
     rule: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert found(rule, "<a>Text.<b>Bold.</b></a>") == ["Text.Bold."]
-    assert message in caplog.text
+    """It is not logged: it quotes the document, which may be a client's."""
+    content = "<a>Text.<b>Bold.</b></a>"
+    assert found(rule, content) == ["Text.Bold."]
+    reader = XmlReader()
+    read(reader, document(rule, content))
+    (warning,) = reader.warnings
+    assert message in warning
+    assert not caplog.records
+
+
+def test_warnings_are_short_and_few() -> None:
+    reader = XmlReader()
+    read(reader, document(100 * translate_rule("x" * 1000 + "("), "<a>Text.</a>"))
+    assert 0 < len(reader.warnings) <= 20
+    assert max(map(len, reader.warnings)) < 120
+
+
+def test_too_many_paths_are_refused() -> None:
+    paths = "|".join(f"//a{number}" for number in range(257))
+    with pytest.raises(ValueError, match="its ITS rules have more than 256 paths"):
+        read(XmlReader(), document(translate_rule(paths), "<a>Text.</a>"))
 
 
 @pytest.mark.parametrize("source_language", [None, "en"])

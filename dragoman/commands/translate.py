@@ -225,7 +225,7 @@ class _Work:
                 if arguments.input is not None:
                     file = files.enter_context(arguments.input.open("rb"))
                 for content in translate_parts(
-                    parts_of(reader, file, name),
+                    parts_of(reader, file, name, _log.warning),
                     translate,
                     refuse=self._note_refusal,
                     tell=self._tell,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -161,7 +162,9 @@ class LineBreaks:
         first = 0
         for number, (place, mark) in enumerate(breaks):
             end = len(gaps) - len(breaks) + number + 1  # leaves a gap for each later break
-            gap = min(range(first, end), key=lambda i: abs(places[i] - 1 - place * length))
+            after = bisect.bisect_left(places, place * length + 1, first, end)
+            nearest = range(max(first, after - 1), min(after + 1, end))
+            gap = min(nearest, key=lambda i: abs(places[i] - 1 - place * length))
             gaps[gap] = mark
             first = gap + 1
         return "".join(map("".join, zip(words, [*gaps, ""], strict=True))) if words else ""

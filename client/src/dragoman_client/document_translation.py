@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import itertools
+import logging
 import os
 import re
 from collections import deque
@@ -28,6 +29,7 @@ MarkupFormat = Literal["html", "xml", "xliff"]
 """`xml` stands for all XML, such as XHTML, DocBook, SVG, RESX, Android strings, Qt ts and TMX."""
 FORMATS: Final = get_args(MarkupFormat)
 
+_LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16
 _BATCH_CHARACTERS = 8000
 """Approximate total length of the texts in a request."""
@@ -57,6 +59,11 @@ Refuse = Callable[[int, InvalidRequest], None]
 
 class Reader(Protocol):
     """Reads a document in chunks."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the reader ignored so far; the messages quote the document."""
+        ...
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
         """Read the next chunk."""
@@ -94,13 +101,16 @@ def open_reader(form: MarkupFormat, options: Mapping[str, Any]) -> Reader:
     return XmlReader(source_language=source, target_language=target)
 
 
-def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segment]:
+def parts_of(
+    reader: Reader, file: BinaryIO, name: str, warn: Callable[[str], object] = lambda message: None
+) -> Iterator[Raw | Segment]:
     """Read a document and yield its parts.
 
     Args:
         reader: reader of the document.
         file: the document.
         name: name of the file, for messages.
+        warn: called for each warning of the reader, at the end.
 
     Raises:
         ValueError: the document does not have the format; the message says where.
@@ -111,6 +121,8 @@ def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segmen
         yield from _named(reader.feed, chunk, name)
         chunk = file.read(_CHUNK_BYTES)
     yield from _named(lambda _: reader.close(), b"", name)
+    for message in reader.warnings:
+        warn(message)
 
 
 def check_begin(begin: bytes, name: str) -> None:
@@ -313,7 +325,7 @@ def translate_document(
             raise FileExistsError(errno.EEXIST, message, str(target))
     number = 0
     with source.open("rb") as file:
-        for part in parts_of(open_reader(form, options), file, str(source)):
+        for part in parts_of(open_reader(form, options), file, str(source), _LOG.warning):
             number += len(Excerpt.of([part]).segments)
     path = target.with_name(target.name + ".partial")
     try:

@@ -206,6 +206,11 @@ class UnitReader:
         """Target languages that the document declares, and whether each is the requested one."""
         self._out: list[Raw | Segment] = []
 
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about ITS rules."""
+        return self._roles.warnings
+
     def add(self, token: XmlToken) -> None:
         """Read the next token.
 
@@ -431,11 +436,11 @@ def _begins_protection(token: XmlToken) -> bool:
 
 def _with_kept_elements(items: Sequence[Item]) -> list[Item]:
     """Returns the items, with protected text between two markers as an element to keep."""
-    found = list(items)
+    found, ends = list(items), _ends_of_protection(items)
     index = 0
     while index < len(items):
         item = items[index]
-        last = _end_of_protection(items, index) if _begins_protection(item.token) else None
+        last = ends.get(index)
         if last is not None:
             found[index] = item._replace(role="keep", is_translated=True)
             for inner in (index + 1, last):
@@ -446,18 +451,24 @@ def _with_kept_elements(items: Sequence[Item]) -> list[Item]:
     return found
 
 
-def _end_of_protection(items: Sequence[Item], begin: int) -> int | None:
-    """Returns the index of the matching end marker; None: it is not in the same element."""
-    name, depth = items[begin].token.attributes.get("id"), 0
-    for index in range(begin, len(items)):
-        token = items[index].token
-        is_end = token.kind == "start" and _local(token) == "em"
-        if depth == 0 and is_end and token.attributes.get("startRef") == name:
-            return index
-        depth += (token.kind == "start") - (token.kind == "end")
-        if depth < 0:
-            return None
-    return None
+def _ends_of_protection(items: Sequence[Item]) -> dict[int, int]:
+    """Returns the index of the end marker for each marker with one in the same element."""
+    ends: dict[int, int] = {}
+    waiting: list[dict[str | None, list[int]]] = [{}]
+    """The markers without an end, by id, for each open element."""
+    for index, item in enumerate(items):
+        token = item.token
+        if token.kind == "end":
+            waiting.pop()
+            waiting = waiting or [{}]
+        elif token.kind == "start":
+            if _local(token) == "em":
+                begins = waiting[-1].pop(token.attributes.get("startRef"), ())
+                ends |= dict.fromkeys(begins, index)
+            elif _begins_protection(token):
+                waiting[-1].setdefault(token.attributes.get("id"), []).append(index)
+            waiting.append({})
+    return ends
 
 
 def _children(items: Sequence[Item]) -> Iterator[tuple[int, int]]:

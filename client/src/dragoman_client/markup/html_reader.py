@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dragoman_client.markup import html_profile, html_spelling
@@ -90,7 +90,13 @@ class _Held:
 
 
 class HtmlReader:
-    """Reads a document in chunks; the concatenated output is the input, byte for byte."""
+    """Reads a document in chunks; the concatenated output is the input, byte for byte.
+
+    Attributes:
+        warnings: none; see `XmlReader.warnings`.
+    """
+
+    warnings: Sequence[str] = ()
 
     def __init__(self, *, encoding: str | None = None, source_language: str | None = None) -> None:
         """Start before the first chunk.

@@ -5,9 +5,10 @@ Source: https://www.w3.org/TR/its20/
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from reprlib import repr as brief
 from typing import NamedTuple
 
 from dragoman_client.markup.xml_tokens import XmlToken
@@ -16,8 +17,9 @@ NAMESPACE = "http://www.w3.org/2005/11/its"
 _NAME = r"(?:[\w.-]+:)?([\w.-]+|\*)"
 _ELEMENT = re.compile(rf"{_NAME}(?:\[@([\w.:-]+)(?:\s*=\s*(?:'([^']*)'|\"([^\"]*)\"))?\])?")
 _SELECTOR = re.compile(rf"(//?)({_ELEMENT.pattern}(?:/{_ELEMENT.pattern})*)(/@{_NAME})?")
-
-_log = logging.getLogger(__name__)
+_MOST_PATHS = 256
+_MOST_PATH_CHARACTERS = 500
+_MOST_WARNINGS = 20
 
 
 class _Element(NamedTuple):
@@ -43,30 +45,46 @@ class _Element(NamedTuple):
         return found is not None and self.value in (None, found)
 
 
-class _Rule(NamedTuple):
-    """A value for the elements or attributes that a selector selects.
+class _Path(NamedTuple):
+    """A path of a selector.
 
     Attributes:
-        kind: name of the rule's element.
         is_from_root: whether the path begins at the root; else anywhere.
         elements: elements of the path, down to the selected one.
         attribute: the selected attribute of the last element; None: the element itself is
             selected; "*" is any.
-        value: the value of the rule.
     """
 
-    kind: str
     is_from_root: bool
     elements: tuple[_Element, ...]
     attribute: str | None
-    value: str
 
-    def selects(self, path: Sequence[XmlToken]) -> bool:
-        """Whether the rule selects the last element of a path, or attributes of it."""
-        last = path[-len(self.elements) :]
-        if len(last) < len(self.elements) or (self.is_from_root and len(last) < len(path)):
-            return False
-        return all(one.matches(token) for one, token in zip(self.elements, last, strict=True))
+
+@dataclass
+class _Step:
+    """An element of paths, which are read from their end: a node of a tree.
+
+    Attributes:
+        before: the steps before it, by the name and the condition of their element.
+        rules: number and value of the last rule that ends here, by its kind, `is_from_root` and
+            `attribute`.
+    """
+
+    before: dict[str, dict[_Element, _Step]] = field(default_factory=dict)
+    rules: dict[tuple[str, bool, str | None], tuple[int, str]] = field(default_factory=dict)
+
+    def matching(self, element: XmlToken) -> Iterator[_Step]:
+        """Yield the steps before this one that an element matches."""
+        attributes = element.attributes
+        for name in (local_name(element.name), "*"):
+            steps = self.before.get(name, {})
+            if len(steps) <= 2 * len(attributes):
+                yield from (step for condition, step in steps.items() if condition.matches(element))
+                continue
+            conditions = [_Element(name, None, None)]
+            for attribute, value in attributes.items():
+                conditions += _Element(name, attribute, None), _Element(name, attribute, value)
+            yield from (steps[condition] for condition in conditions if condition in steps)
 
 
 _VALUES: Mapping[str, tuple[str, frozenset[str]]] = {
@@ -77,29 +95,46 @@ _VALUES: Mapping[str, tuple[str, frozenset[str]]] = {
 
 
 class ItsRules:
-    """The rules of a document that have been read so far."""
+    """The rules of a document that have been read so far.
+
+    Attributes:
+        warnings: names of unsupported rules; they quote the document.
+    """
 
     def __init__(self) -> None:
         """Start without rules."""
-        self._rules: list[_Rule] = []
+        self.warnings: list[str] = []
+        self._steps = _Step()
+        self._paths = 0
+        self._selected: tuple[XmlToken, dict[tuple[str, str | None], str]] | None = None
 
     def read(self, token: XmlToken) -> None:
-        """Add the rule of an element, or warn if it is not supported."""
+        """Add the rule of an element, or a warning if it is not supported.
+
+        Raises:
+            ValueError: the rules have too many paths.
+        """
         kind, attributes = local_name(token.name), token.attributes
         if kind == "rules":
             if outside := attributes.get("xlink:href"):
-                _log.warning("ITS rules in another file, %r, are not read: copy them here", outside)
+                self._warn(f"ITS rules in another file, {brief(outside)}, are not read: copy them")
             return
         if kind not in _VALUES:
             return
         name, values = _VALUES[kind]
         selector, value = attributes.get("selector", ""), attributes.get(name, "")
-        rules = [_rule(kind, one, value) for one in selector.split("|")]
-        if value not in values or None in rules:
-            what = f"{name}={value!r}" if value not in values else f"selector {selector!r}"
-            _log.warning("an ITS %s is ignored: its %s is not supported", kind, what)
+        self._paths += 1 + selector.count("|")
+        if self._paths > _MOST_PATHS:
+            raise ValueError(f"its ITS rules have more than {_MOST_PATHS} paths")
+        paths = [_path(one) for one in selector.split("|")]
+        if value not in values or None in paths:
+            what = (
+                f"{name}={brief(value)}" if value not in values else f"selector {brief(selector)}"
+            )
+            self._warn(f"an ITS {kind} is ignored: its {what} is not supported")
             return
-        self._rules += filter(None, rules)
+        for path in filter(None, paths):
+            self._add(kind, path, value)
 
     def of_element(self, kind: str, path: Sequence[XmlToken]) -> str | None:
         """Returns the value of the last rule of a kind for an element, or None.
@@ -108,22 +143,52 @@ class ItsRules:
             kind: name of the rule's element.
             path: the elements from the root to this one.
         """
-        return next((one.value for one in self._for(kind, path) if not one.attribute), None)
+        return self._for(path).get((kind, None))
 
     def translated_attributes(self, path: Sequence[XmlToken]) -> dict[str, bool]:
         """Returns, by name, whether attributes of an element with rules are translated."""
         found: dict[str, bool] = {}
-        for rule in self._for("translateRule", path):
-            names = path[-1].attributes if rule.attribute == "*" else (rule.attribute,)
-            for name in filter(None, names):
-                found.setdefault(name, rule.value == "yes")
+        for (kind, attribute), value in self._for(path).items():
+            if kind == "translateRule" and attribute is not None:
+                names = path[-1].attributes if attribute == "*" else (attribute,)
+                for name in names:
+                    found.setdefault(name, value == "yes")
         return found
 
-    def _for(self, kind: str, path: Sequence[XmlToken]) -> Iterator[_Rule]:
-        """Yield the rules of a kind for an element or its attributes, the last one first."""
-        for rule in reversed(self._rules):
-            if rule.kind == kind and rule.selects(path):
-                yield rule
+    def _add(self, kind: str, path: _Path, value: str) -> None:
+        step = self._steps
+        for element in reversed(path.elements):
+            step = step.before.setdefault(element.name, {}).setdefault(element, _Step())
+        step.rules[kind, path.is_from_root, path.attribute] = self._paths, value
+        self._selected = None
+
+    def _for(self, path: Sequence[XmlToken]) -> dict[tuple[str, str | None], str]:
+        """Returns values by kind and attribute for an element, those of later rules first."""
+        if not self._steps.before:
+            return {}
+        if self._selected is None or self._selected[0] is not path[-1]:
+            self._selected = path[-1], self._values(path)
+        return self._selected[1]
+
+    def _values(self, path: Sequence[XmlToken]) -> dict[tuple[str, str | None], str]:
+        rules: list[tuple[int, tuple[str, str | None], str]] = []
+        steps = [self._steps]
+        for index in range(len(path) - 1, -1, -1):
+            steps = [before for step in steps for before in step.matching(path[index])]
+            if not steps:
+                break
+            for step in steps:
+                for (kind, is_from_root, attribute), (number, value) in step.rules.items():
+                    if not is_from_root or index == 0:
+                        rules.append((number, (kind, attribute), value))
+        values: dict[tuple[str, str | None], str] = {}
+        for _, selected, value in sorted(rules, key=lambda rule: -rule[0]):
+            values.setdefault(selected, value)
+        return values
+
+    def _warn(self, message: str) -> None:
+        if len(self.warnings) < _MOST_WARNINGS:
+            self.warnings.append(message)
 
 
 def local_name(name: str) -> str:
@@ -131,15 +196,15 @@ def local_name(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def _rule(kind: str, selector: str, value: str) -> _Rule | None:
-    """Makes a rule from one path of its selector; None: the path is not supported."""
+def _path(selector: str) -> _Path | None:
+    """Reads one path of a selector; None: it is not supported."""
     selector = re.sub("^//@", "//*/@", selector.strip())
     found = _SELECTOR.fullmatch(selector)
-    if found is None:
+    if found is None or len(selector) > _MOST_PATH_CHARACTERS:
         return None
     elements = tuple(
         _Element(one[1], one[2], one[4] if one[3] is None else one[3])
         for one in _ELEMENT.finditer(found[2])
     )
     attribute = selector.rpartition("@")[2] if found[found.re.groups] else None
-    return _Rule(kind, found[1] == "/", elements, attribute, value)
+    return _Path(found[1] == "/", elements, attribute)

@@ -56,6 +56,11 @@ class XmlReader:
         """The tokens read before the profile is chosen."""
         self._document: _Document | UnitReader | None = None
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the reader ignored so far; the messages quote the document."""
+        return [] if self._document is None else self._document.warnings
+
     def feed(self, chunk: bytes) -> list[Raw | Segment]:
         """Read the next chunk.
 
@@ -117,6 +122,10 @@ class _Document:
         self._roles = XmlRoles(profile, languages)
         self._outline = Outline(is_fragment=is_fragment) if profile.has_auto else None
         self._segmenter = XmlSegmenter(profile, encoding)
+
+    @property
+    def warnings(self) -> list[str]:
+        return self._roles.warnings
 
     def add(self, token: XmlToken) -> None:
         item = self._roles.item(token)

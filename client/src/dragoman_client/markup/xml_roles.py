@@ -55,6 +55,11 @@ class XmlRoles:
         """The prefix of ITS, with its colon."""
         self._rules = ItsRules()
 
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about ITS rules."""
+        return self._rules.warnings
+
     def item(self, token: XmlToken) -> Item:
         """Returns a token with its properties."""
         around = self._contexts[-1]

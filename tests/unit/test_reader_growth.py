@@ -1,0 +1,205 @@
+"""No reader, checker or splitter of a client's text takes more than linear time.
+
+What is fast for prose may be slow for text that nobody writes, so each reads shapes of such text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from dragoman_client.document_translation import format_of, read_text
+from dragoman_client.documents import Document
+from dragoman_client.glossary_files import parse_glossary
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.xml_profiles import GENERIC
+from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.segmentation import split
+from dragoman_gateway.core.term_index import TermIndex
+from dragoman_gateway.riva.phrases import take_marks
+from dragoman_gateway.web.requests import _form_pairs
+from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
+
+from dragoman.kernel.cutting import _places
+from dragoman.kernel.sentences import LineBreaks, split_sentences
+from dragoman.kernel.tags import without_tags
+from tests.timing import fastest_s, fault_of_growth
+
+_SIZE, _MARKUP_SIZE = 8192, 4096
+_SENTENCES_SIZE = 20_000
+"""A quarter of it is as long as the longest text that is split into sentences at once."""
+_PROSE = "The committee met.\nIt was late, so they left.\n\n"
+_CHARACTERS = [*'"“(<{&%$#.-!,a1 \t\n\u00a0\u200d漢😀', "e\u0301", "\r\n", "\\"]
+_PHRASES = [
+    "a ",
+    "a\n",
+    "1. ",
+    "A. ",
+    "Dr. ",
+    "der 2. ",
+    '?" ',
+    "...",
+    "http://a.b/",
+    "a@b.",
+    "a,b\n",
+]
+_PHRASES += ["{{", "%(", "%0", "</a ", "<a x='", "a\tb\n", "[a](", "&lt;a", '{"a":', '"a","b"\n']
+_INDEX = TermIndex({"a" + " a" * number: "b" for number in range(200)})
+
+
+def _paragraphs(text: str) -> None:
+    list(Document().paragraphs(io.BytesIO(text.encode()), "a"))
+
+
+def _broken_lines(text: str) -> None:
+    LineBreaks.of(text).put_into(text)
+
+
+_OF_TEXT: dict[str, Callable[[str], object]] = {
+    **{f"sentences {code}": partial(split_sentences, language=code) for code in ("en", "de")},
+    "sentences with placeholders": lambda text: split(text, "en", True),
+    "clauses": lambda text: list(_places(text, "en")),
+    "paragraphs": _paragraphs,
+    "line breaks": _broken_lines,
+    "tags": without_tags,
+    "placeholders": find_placeholders,
+    "between placeholders": split_at_placeholders,
+    "terms": lambda text: _INDEX.occurring(text, 12),
+    "marks": take_marks,
+    "format": lambda text: format_of("a.txt", text.encode()),
+    "form": lambda text: _form_pairs(text.encode()),
+    **{f"glossary {form}": partial(parse_glossary, form=form) for form in ("csv", "tsv", "json")},
+}
+
+_ITS = "<r xmlns:its='http://www.w3.org/2005/11/its'><its:rules version='2.0'>%s</its:rules>%%s</r>"
+_RULE = "<its:translateRule selector='%s' translate='yes'/>"
+_UNIT = "<xliff version='1.2'><file><body><trans-unit id='1'>%s</trans-unit></body></file></xliff>"
+_SEGMENT = (
+    "<xliff version='2.0' srcLang='en'><file id='f'><unit id='1'><segment><source>%s</source>"
+    "</segment></unit></file></xliff>"
+)
+_IN_TAGS = [
+    "<a>x</a>",
+    "x<b/>",
+    "x<!---->",
+    "&amp;",
+    "&lt;a",
+    "&lt;b&gt;",
+    "<![CDATA[<a]]>",
+    "%0",
+    "{{a",
+    "x ",
+]
+_UNCLOSED = [
+    "<b>",
+    "<b>x ",
+    "<div>",
+    "<p><b>x",
+    "<a>x<p>",
+    "<table><tr><td>x",
+    "<svg>x<p>",
+    "</>x",
+    "<",
+    "&",
+]
+_UNCLOSED += [
+    "<!--",
+    "<li><b>x",
+    "<span>x</i> ",
+    "<font></p>x",
+    "<object><b></object>x",
+    "<meta charset=x>",
+]
+_AROUND: dict[str, tuple[str, list[str]]] = {
+    "html": ("%s", [*_IN_TAGS, *_UNCLOSED, *_CHARACTERS]),
+    "html tag": ("<p>x<a title='x y'%s>", [" ", " a", " a=", " a='b'", "='", '"', "/"]),
+    "fragment": ("%s", _IN_TAGS),
+    "xml": ("<r>%s</r>", _IN_TAGS),
+    "xml tag": ("<r><a b='x'%s/></r>", [" ", "\n", "\t"]),
+    "xhtml": ("<html><body><p>%s</p></body></html>", _IN_TAGS),
+    "xhtml tag": ("<html><body><img alt='x y'%s/></body></html>", [" ", "\n"]),
+    "svg": ("<svg><text>%s</text></svg>", _IN_TAGS),
+    "docbook": ("<article><para>%s</para></article>", [*_IN_TAGS, "<footnote>x</footnote>"]),
+    "dita": ("<topic><p>%s</p></topic>", [*_IN_TAGS, "<fn>x</fn>"]),
+    "android": ("<resources><string name='a'>%s</string></resources>", [*_IN_TAGS, "\\u", "\\'"]),
+    "its attribute": (_ITS % (_RULE % "//@t") % "<a t='x y'%s/>", [" ", "\n"]),
+    "its elements": (_ITS % (_RULE % "|".join(["//a"] * 200)), ["<a/>", "<b/>", "x<a>x</a>"]),
+    "its paths": (
+        _ITS % (_RULE % "|".join(f"//x{number}/a" for number in range(200))),
+        ["<a/>", "<b/>"],
+    ),
+    "xliff 1": (_UNIT % "<source>Hi %s</source>", [*_IN_TAGS, "<bx id='1'/>x", "<ex id='1'/>x"]),
+    "xliff 1 entity": (_UNIT % "<source>Hi &lt;a%s</source>", ["a", " ", "="]),
+    "xliff 1 placeholder": (_UNIT % "<source>Hi %%%s</source>", ["0", "(", "-"]),
+    "xliff 1 target": (_UNIT % "<source>Hi</source><target state='new'%s></target>", [" ", "\n"]),
+    "xliff 1 notes": (_UNIT % "<source>Hi</source>%s", ["<note>x</note>"]),
+    "xliff 2": (
+        _SEGMENT % "Hi %s",
+        [*_IN_TAGS, "<sm id='1' translate='no'/>x", "<em startRef='1'/>"],
+    ),
+    "qt": (
+        "<TS><context><message><source>Hi %s</source></message></context></TS>",
+        [*_IN_TAGS, "<byte value='1'/>"],
+    ),
+    "tmx": (
+        "<tmx><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body>"
+        "</tmx>",
+        [*_IN_TAGS, "<bpt i='1'/>x", "<hi>x</hi>"],
+    ),
+}
+
+
+def _read_markup(name: str, document: str) -> None:
+    """Read a document, and write it unchanged; whether it has its format does not matter."""
+    with contextlib.suppress(ValueError):
+        if name.startswith("html"):
+            excerpt = read_text(document, HtmlReader())
+        elif name == "fragment":
+            excerpt = read_text(document, XmlReader(GENERIC, encoding="utf-8", is_fragment=True))
+        else:
+            excerpt = read_text(document, XmlReader(source_language="en", target_language="de"))
+        excerpt.written([None] * len(excerpt.segments))
+
+
+def _repeated(around: str, part: str, size: int) -> str:
+    return around % (part * (size // len(part)))
+
+
+@pytest.mark.parametrize("name", _OF_TEXT)
+def test_the_time_of_every_reader_of_text_is_linear(name: str) -> None:
+    def read(text: str) -> None:
+        with contextlib.suppress(ValueError, GatewayError):
+            _OF_TEXT[name](text)
+
+    size = _SENTENCES_SIZE if name.startswith("sentences") else _SIZE
+    prose = _repeated("%s", _PROSE, size)
+    words_s = fastest_s(lambda: re.findall(r"\w+|[^\w\s]", prose))
+    prose_s = max(fastest_s(lambda: read(prose)), 2 * words_s)
+    faults = [
+        f"{part!r}: {fault}"
+        for part in (*_CHARACTERS, *_PHRASES)
+        if (fault := fault_of_growth(read, partial(_repeated, "%s", part), size, prose_s))
+    ]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("name", _AROUND)
+def test_the_time_of_every_reader_of_markup_is_linear(name: str) -> None:
+    read: Callable[[str], Any] = partial(_read_markup, name)
+    around, parts = _AROUND[name]
+    prose = _repeated(
+        "<p>%s</p>", "<i>The committee</i> approved the annual budget. ", _MARKUP_SIZE
+    )
+    prose_s = fastest_s(lambda: read(prose))
+    faults = [
+        f"{part!r}: {fault}"
+        for part in parts
+        if (fault := fault_of_growth(read, partial(_repeated, around, part), _MARKUP_SIZE, prose_s))
+    ]
+    assert not faults, "\n".join(faults)
