@@ -102,7 +102,7 @@ def open_reader(form: MarkupFormat, options: Mapping[str, Any]) -> Reader:
 
 
 def parts_of(
-    reader: Reader, file: BinaryIO, name: str, warn: Callable[[str], object] = lambda message: None
+    reader: Reader, file: BinaryIO, name: str, warn: Callable[[str], object] = lambda _: None
 ) -> Iterator[Raw | Segment]:
     """Read a document and yield its parts.
 
