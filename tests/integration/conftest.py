@@ -23,26 +23,27 @@ from dragoman_serving.launch.serve_options import ServeOptions
 
 from tests.conftest import REPOSITORY
 
-MANY = ["The weather is very nice today, and we are going to the beach with our friends."] * 3000
-WAIT_S = 30
+SENTENCE = "The weather is very nice today, and we are going to the beach with our friends."
+LEAST_SENTENCES = 300
+"""Our client does not cancel requests of less than 20,000 bytes."""
+MOST_SENTENCES = 1000
+"""Together they are shorter than the longest text that a server accepts."""
+LONG_S = 6.0
+"""Work that is cancelled lasts this long: metrics are up to a second old."""
+WAIT_S = 200
+"""Bound of every wait for an event. No event takes that long; a test says nothing about times."""
 
 _Request = TypeVar("_Request")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run a failed test with real processes once more: a busy machine can stop them for seconds."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
-@dataclass(frozen=True)
+@dataclass
 class Served:
     """A running server and a client for each protocol."""
 
     server: TritonServer
     grpc: Translator
     http: Translator
+    _works: int = 0
 
     def generate(
         self, body: bytes | dict[str, Any], model: str = "translate"
@@ -55,7 +56,7 @@ class Served:
             headers={"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             return error.code, json.load(error)
@@ -67,7 +68,7 @@ class Served:
             data=json.dumps(body).encode(),
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
                 lines = answer.read().decode().splitlines()
         except urllib.error.HTTPError as error:
             lines = error.read().decode().splitlines()
@@ -87,19 +88,33 @@ class Served:
         found = re.findall(line, self._metrics(), re.MULTILINE)
         return {bound: float(value) for bound, value in sorted(found, key=lambda of: float(of[0]))}
 
+    def long_work(self, beam_width: int = 4) -> list[str]:
+        """Different sentences that take the engine about `LONG_S`, at the speed measured now."""
+        number, taken_s = 8, 0.0
+        while taken_s < 0.3 and number < MOST_SENTENCES:
+            number *= 2
+            texts = [f"{number} {index}: {SENTENCE}" for index in range(number)]
+            begin_s = time.monotonic()
+            self.grpc.translate(texts, target_language="de", beam_width=beam_width)
+            taken_s = time.monotonic() - begin_s
+        number = max(LEAST_SENTENCES, min(int(number * LONG_S / taken_s), MOST_SENTENCES))
+        self._works += 1
+        return [f"{self._works} {index}: {SENTENCE}" for index in range(number)]
+
     def _metrics(self) -> str:
         address = f"http://127.0.0.1:{self.server.ports.metrics}/metrics"
-        with urllib.request.urlopen(address, timeout=10) as answer:
+        with urllib.request.urlopen(address, timeout=WAIT_S) as answer:
             return str(answer.read().decode())
 
     def cancel_under_way(self) -> None:
         """Send a large request over gRPC, cancel it, and wait until nothing is in flight."""
         ended = threading.Event()
+        texts = self.long_work()
         address = self.server.grpc_url.removeprefix("grpc://")
         with triton_grpc.InferenceServerClient(address) as client:
             self.cancel(
                 lambda: client.async_infer(
-                    "translate", [tensor(MANY)], callback=lambda result, error: ended.set()
+                    "translate", [tensor(texts)], callback=lambda result, error: ended.set()
                 ),
                 lambda call: call.cancel(),
             )
@@ -108,7 +123,7 @@ class Served:
     def cancel(self, begin: Callable[[], _Request], end: Callable[[_Request], object]) -> None:
         """Begin a request, end it while the engine works on it, and wait until the engine stops.
 
-        The request must take several seconds, since metrics are up to a second old.
+        The request is one of `long_work`.
         """
         wait_for(lambda: self.metric("rows") == self.metric("waiting") == 0)
         before = self.metric("sentences_cancelled_total")
@@ -140,8 +155,8 @@ def serving(repository: Path = REPOSITORY / "model_repository") -> Iterator[Serv
     options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
     with (
         TritonServer(options) as server,
-        Translator(server.grpc_url) as grpc,
-        Translator(server.http_url) as http,
+        Translator(server.grpc_url, timeout_s=WAIT_S) as grpc,
+        Translator(server.http_url, timeout_s=WAIT_S) as http,
     ):
         yield Served(server, grpc, http)
 

@@ -18,7 +18,7 @@ from tritonclient.utils import InferenceServerException
 
 from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import Served
+from tests.integration.conftest import WAIT_S, Served
 
 SKELETON = REPOSITORY / "model_repository"
 SENTENCES = ["Guten Morgen.", "Ich habe heute keine Zeit.", "Wo wohnt deine Schwester jetzt?"]
@@ -45,7 +45,7 @@ def test_the_example_gets_the_same_result_as_translate(server: TritonServer, tex
     url = server.grpc_url.removeprefix("grpc://")
     example = [sys.executable, "examples/own_loop.py", text, url]
     done = subprocess.run(
-        example, capture_output=True, text=True, timeout=120, cwd=REPOSITORY, check=True
+        example, capture_output=True, text=True, timeout=WAIT_S, cwd=REPOSITORY, check=True
     )
     with Translator(server.grpc_url) as translator:
         found = translator.translate(text, target_language="en", beam_width=1)

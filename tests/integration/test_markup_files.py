@@ -17,7 +17,7 @@ from dragoman.cli import main
 from tests import debian
 from tests.browser import browsing, find_chromium
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import Served
+from tests.integration.conftest import WAIT_S, Served
 from tests.npm_packages import skip_without
 
 PAGE = """<!DOCTYPE html>
@@ -165,7 +165,7 @@ def test_the_example_in_python(shipped: Served, translated: Path) -> None:
     target = translated / "library.html"
     code = code.replace("grpc://localhost:8001", shipped.server.grpc_url)
     code = code.replace('"library.html"', repr(str(target)))
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=WAIT_S)
     assert target.read_bytes() == (translated / "library.de.html").read_bytes()
 
 

@@ -12,7 +12,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from dragoman_client import Translator
 from dragoman_export.publishing import publish
 
 from tests.conftest import REPOSITORY
+from tests.integration.conftest import WAIT_S
 
 SERVE = (
     *(sys.executable, "-m", "dragoman", "serve"),
@@ -78,7 +78,7 @@ def serving(*words: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
 
 
 def wait_until_gone(pids: set[int]) -> set[int]:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + WAIT_S
     while alive(pids) and time.monotonic() < deadline:
         time.sleep(0.1)
     return alive(pids)
@@ -92,13 +92,13 @@ def test_a_signal_drains_and_leaves_nothing(number: signal.Signals) -> None:
             assert client.translate("I'm hungry.").text  # ready means ready
         pids = family(process.pid)
         assert len(pids) >= 3  # the launcher, Triton, the engine
-        with Translator(grpc) as client, ThreadPoolExecutor(1) as pool:
-            texts = [f"I have {number} books." for number in range(2, 200)]
-            under_way = pool.submit(client.translate, texts)
-            time.sleep(0.3)
+        with Translator(grpc, timeout_s=WAIT_S) as client:
+            text = " ".join(f"I have {number} books." for number in range(2, 200))
+            parts = client.translate_stream(text, split_sentences=True)
+            next(parts)
             os.kill(process.pid, number)
-            assert len(under_way.result(60)) == len(texts)
-        assert process.wait(60) == 0
+            assert [*parts][-1].text.endswith("199 Bücher.")
+        assert process.wait(WAIT_S) == 0
         assert alive(pids) == set()
     assert segments() <= before
 
@@ -118,7 +118,7 @@ def test_a_signal_before_ready_leaves_nothing() -> None:
     process.stderr.readline()  # Triton has started to log
     pids = family(process.pid)
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=WAIT_S)
     assert process.returncode == 0
     assert alive(pids) == set()
     assert segments() <= before
@@ -129,7 +129,7 @@ def test_a_crash_of_triton_is_reported() -> None:
         for pid in family(process.pid) - {process.pid}:
             if b"tritonserver\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
-        assert process.wait(60) == 1
+        assert process.wait(WAIT_S) == 1
         assert process.stderr
         assert "Triton ended by itself" in process.stderr.read()
 
@@ -142,7 +142,7 @@ def test_an_interrupted_demonstration_leaves_nothing() -> None:
     line = process.stderr.readline()  # Triton has started to log
     pids = family(process.pid)
     process.send_signal(signal.SIGINT)
-    _, printed = process.communicate(timeout=60)
+    _, printed = process.communicate(timeout=WAIT_S)
     assert process.returncode == 130
     assert "Traceback" not in line + printed
     assert alive(pids) == set()
@@ -156,7 +156,7 @@ def test_the_demonstration_runs() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=WAIT_S,
     )
     assert done.stdout.count("Ich habe") + done.stdout.count("I ") >= 4
     assert len(done.stdout.strip().splitlines()) == 2 * (1 + 2 * 40) + 1
@@ -171,7 +171,7 @@ def test_the_demonstration_runs_for_a_model_of_other_directions(
         [sys.executable, "-m", "dragoman", "demo", "--repository", repository],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WAIT_S,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert done.stdout.count("Ich hätte gern eine Tasse Kaffee.") == 4  # into en and into fr
@@ -200,7 +200,7 @@ def test_settings_come_from_flags_the_environment_and_a_file(
             f"{http}/v2/models/translate/generate",
             data=json.dumps({"text_input": "Good morning.", "queue_priority": 3}).encode(),
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
             assert json.load(answer)["text_output"]
         with Translator(http) as translator:
             info = translator.info()

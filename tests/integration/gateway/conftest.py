@@ -21,10 +21,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import Served
+from tests.integration.conftest import WAIT_S, Served
 
-_START_S = 60
-_STOP_S = 60
 _READY = re.compile(r"^ready: (http://\S+:(\d+))$")
 
 
@@ -66,7 +64,7 @@ class RunningGateway:
         path: str,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
-        timeout_s: float = 60,
+        timeout_s: float = WAIT_S,
     ) -> Answer:
         """Send a request.
 
@@ -120,7 +118,7 @@ class RunningGateway:
         """Send a signal, and wait for the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(_STOP_S)
+        return self.process.wait(WAIT_S)
 
 
 def _lower(headers: Any) -> dict[str, str]:
@@ -183,7 +181,7 @@ def _read(process: subprocess.Popen[str], lines: list[str]) -> None:
 
 
 def _wait_until_ready(running: RunningGateway) -> None:
-    deadline = time.monotonic() + _START_S
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline and running.process.poll() is None:
         for line in [*running.log]:
             if line.startswith("riva: "):
@@ -219,7 +217,7 @@ def start_gateway(shipped: Served) -> StartGateway:
 def gateway(
     start_gateway: StartGateway, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningGateway]:
-    """The session's gateway: default settings, with a folder."""
+    """The session's gateway: default settings, but with a folder, and for slow machines."""
     folder: Path = tmp_path_factory.mktemp("gateway")
-    with start_gateway(folder=folder) as running:
+    with start_gateway(folder=folder, timeout_s=WAIT_S) as running:
         yield running

@@ -18,7 +18,7 @@ import pytest
 from dragoman_gateway.web.connections import HEAD_BYTES
 from dragoman_serving.launch.ports import free_ports
 
-from tests.integration.conftest import wait_for
+from tests.integration.conftest import WAIT_S, wait_for
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
 from tests.integration.test_restart import serving, starting
 
@@ -101,18 +101,18 @@ def test_requests_finish_before_the_end(start_gateway: StartGateway) -> None:
         wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one
         assert not under_way.done()
         assert gateway.stop() == 0
-        assert under_way.result(60) == 200
+        assert under_way.result(WAIT_S) == 200
 
 
 def test_it_is_not_ready_while_it_stops(start_gateway: StartGateway) -> None:
-    with start_gateway(stop_delay_s=1.5) as gateway:
+    with start_gateway(stop_delay_s=4) as gateway:
         gateway.process.send_signal(signal.SIGTERM)
         wait_for(lambda: gateway.get("/readyz").status == 503)
         answer = gateway.get("/readyz")
         assert answer.json["status"] == "stopping"
         assert answer.headers["retry-after"]
         assert translate(gateway) == 200  # still accepted
-        assert gateway.process.wait(30) == 0
+        assert gateway.process.wait(WAIT_S) == 0
 
 
 def test_without_a_server_it_is_alive_but_not_ready(start_gateway: StartGateway) -> None:
@@ -130,13 +130,11 @@ def test_it_is_ready_again_when_triton_is_back(tmp_path: Path, start_gateway: St
         with start_gateway(**urls) as gateway:
             assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
             server.process.send_signal(signal.SIGTERM)
-            server.process.wait(60)
+            server.process.wait(WAIT_S)
             assert (gateway.get("/readyz").status, translate(gateway)) == (503, 503)
             with serving(tmp_path, "--no-gateway", *ports):
-                deadline = time.monotonic() + 10
-                while gateway.get("/readyz").status != 200 and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
+                wait_for(lambda: gateway.get("/readyz").status == 200)
+                assert translate(gateway) == 200
 
 
 def test_it_becomes_ready_when_the_models_have_loaded(
@@ -177,7 +175,7 @@ def test_it_becomes_ready_when_the_models_have_loaded(
     ],
 )
 def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, status: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port), WAIT_S) as connection:
         begin_s = time.monotonic()
         connection.sendall(sent)
         answer = b""
@@ -248,7 +246,7 @@ def test_a_request_head_has_a_size_limit(
     begin = other.removesuffix(b"\r\n") + b"Connection: close\r\nX: "
     end = b"\r\n\r\n"
     head = begin + b"a" * (HEAD_BYTES + more_bytes - len(begin + end)) + end
-    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port), WAIT_S) as connection:
         connection.sendall(before * other + head)
         answer = b""
         with contextlib.suppress(ConnectionResetError):
@@ -273,7 +271,7 @@ def test_malformed_requests_get_the_error_format_of_their_protocol(
     slow: RunningGateway, line: bytes, status: int, body: dict[str, Any]
 ) -> None:
     rest = b"" if b"\r\n" in line else b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port), WAIT_S) as connection:
         connection.sendall(line + rest)
         answer = b""
         with contextlib.suppress(ConnectionResetError):
@@ -301,15 +299,14 @@ def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
     held = []
     try:
         for _ in range(60):
-            one = socket.create_connection(("127.0.0.1", slow.port), 30)
+            one = socket.create_connection(("127.0.0.1", slow.port), WAIT_S)
             held.append(one)
             one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
-        held[-1].settimeout(5)
         answer = held[-1].recv(1000)
         assert answer.startswith(b"HTTP/1.1 503"), answer
         assert b"retry-after" in answer
         begin_s = time.monotonic()
-        while time.monotonic() - begin_s < 30:
+        while time.monotonic() - begin_s < WAIT_S:
             for one in held:
                 try:
                     one.sendall(b"X-a: b\r\n")
@@ -323,7 +320,6 @@ def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
             time.sleep(0.5)
         else:
             pytest.fail("connections are held for ever")
-        assert time.monotonic() - begin_s < 15
     finally:
         for one in held:
             one.close()

@@ -16,9 +16,8 @@ from dragoman_serving.launch.serve_options import ServeOptions
 from riva.client import Auth, NeuralMachineTranslationClient
 
 from tests.conftest import REPOSITORY
+from tests.integration.conftest import WAIT_S
 from tests.integration.gateway.conftest import Answer, RunningGateway, run_gateway
-
-_WAIT_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def _flood(url: str, number: int, stopping: threading.Event) -> None:
 
 def until_refused(gateway: RunningGateway, path: str, body: dict[str, object]) -> Answer:
     """Send requests until the server is overloaded."""
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         answer = gateway.post(path, body)
         if answer.status != 200:
@@ -91,7 +90,7 @@ def test_http(flooded: RunningGateway) -> None:
 
 def test_riva(flooded: RunningGateway) -> None:
     client = NeuralMachineTranslationClient(Auth(uri=flooded.riva))
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + WAIT_S
     refused = None
     while refused is None and time.monotonic() < deadline:
         try:

@@ -16,6 +16,7 @@ from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
 
 from tests.browser import Page, browsing, find_chromium
+from tests.integration.conftest import WAIT_S
 from tests.integration.gateway.conftest import RunningGateway, StartGateway
 from tests.npm_packages import AXE, skip_without
 
@@ -222,7 +223,7 @@ def test_a_file_is_translated_and_downloaded(
     page.wait_for("document.querySelector('#jobs .button')")
     page.click("#jobs .button")
     received = tmp_path / "downloads" / name
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + WAIT_S
     while not received.exists():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
