@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from dragoman_client import AsyncTranslator
 
-from tests.integration.conftest import WAIT_S, Served, wait_for
+from tests.servers import WAIT_S, Served, wait_for
 
 NUMBER = 1200
 

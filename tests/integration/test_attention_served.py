@@ -18,8 +18,8 @@ from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
 from dragoman.kernel.attention_maps import KINDS
-from tests.integration.conftest import WAIT_S, Served
 from tests.integration.test_served_translations import BUNDLE
+from tests.servers import WAIT_S, Served
 
 TEXT = "The animal didn't cross the street because it was too tired."
 TARGET = "Das Tier überquerte die Straße nicht, weil es zu müde war."

@@ -20,8 +20,8 @@ from google.protobuf.message import Message
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from tests.integration.conftest import Served, serving
 from tests.integration.http2_frames import end_of_stream, literal, message_frame, request_frames
+from tests.servers import Served, serving
 
 _TIMEOUT_S = 60
 _PREFIX = b"triton-grpc-protocol-"

@@ -14,7 +14,7 @@ from dragoman_client import ServerUnavailable
 from dragoman_serving.engine.histogram import BOUNDS_S
 from dragoman_serving.launch.launcher import Ended
 
-from tests.integration.conftest import WAIT_S, Served, serving, tensor, wait_for
+from tests.servers import WAIT_S, Served, serving, tensor, wait_for
 
 
 def test_metrics_follow_the_work(shipped: Served) -> None:

@@ -18,7 +18,7 @@ from tritonclient.utils import InferenceServerException
 
 from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import WAIT_S, Served
+from tests.servers import WAIT_S, Served, serving
 
 SKELETON = REPOSITORY / "model_repository"
 SENTENCES = ["Guten Morgen.", "Ich habe heute keine Zeit.", "Wo wohnt deine Schwester jetzt?"]
@@ -33,11 +33,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     auto = 'key: "precision" value: { string_value: "auto" }'
     assert auto in config.read_text()
     config.write_text(config.read_text().replace(auto, auto.replace("auto", "fp32")))
-    options = ServeOptions(
-        repository, http_port=0, grpc_port=0, metrics_port=0, more_models=("encoder", "decoder")
-    )
-    with TritonServer(options) as server:
-        yield server
+    with serving(repository, more_models=("encoder", "decoder")) as served:
+        yield served.server
 
 
 @pytest.mark.parametrize("text", SENTENCES)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dragoman_client import Document, InvalidRequest, Translator
 
-from tests.integration.conftest import WAIT_S, Served
+from tests.servers import WAIT_S, Served
 
 LONG = "I would like a cup of coffee, " * 100 + "but my brother does not."
 TEXT = f"""# A heading

@@ -8,7 +8,7 @@ from benchmarks.markup.end_to_end import root_of, translate_lines
 from benchmarks.markup.tag_quality import tag_quality
 from benchmarks.markup.tagged_pairs import read_tagged_pairs
 from tests.conftest import CORPORA
-from tests.integration.conftest import Served
+from tests.servers import Served
 
 
 @pytest.mark.thorough

@@ -17,8 +17,8 @@ from dragoman.cli import main
 from tests import debian
 from tests.browser import browsing, find_chromium
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import WAIT_S, Served
 from tests.npm_packages import skip_without
+from tests.servers import WAIT_S, Served
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Dogs &amp; cats</title></head>

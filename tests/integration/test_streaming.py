@@ -12,7 +12,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import InvalidRequest, Translator
 
-from tests.integration.conftest import Served, wait_for
+from tests.servers import Served, wait_for
 
 TEXT = "I would like a cup of coffee, but my brother does not want to go there."
 TWO = "I would like a cup of coffee. My brother does not want to go there."

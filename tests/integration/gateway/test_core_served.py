@@ -16,7 +16,7 @@ from dragoman_gateway.core.glossaries import Dictionary
 from dragoman_gateway.core.settings import GatewaySettings
 
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import WAIT_S, Served, wait_for
+from tests.servers import WAIT_S, Served, wait_for
 
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 """Real text with lists, tables, wrapped paragraphs and code."""

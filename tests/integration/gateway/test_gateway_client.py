@@ -18,8 +18,8 @@ from dragoman_client import (
 from dragoman_load_test.results import Run
 
 from dragoman.cli import main
-from tests.integration.conftest import WAIT_S, Served, wait_for
-from tests.integration.gateway.conftest import RunningGateway
+from tests.gateways import RunningGateway
+from tests.servers import WAIT_S, Served, wait_for
 
 TEXTS = ["A cup of tea.", "", "Good morning. How are you?"]
 BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")

