@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,12 +27,56 @@ REPOSITORY = Path(__file__).parents[1]
 CORPORA = Path(os.environ.get("DRAGOMAN_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
 VOCAB_SIZE = 320
 
+PROCESS_LIFE = {
+    "integration/test_restart.py": "kills, stops and fills processes of a dozen servers",
+    "integration/test_serve_command.py": "ten starts of the command, ended by signals",
+    "integration/test_faults.py": "its engine hangs, its client vanishes",
+    "integration/test_client_deadlines.py": "its engine hangs in every other test",
+    "integration/test_memory.py": "memory before, during and after a burst, and a long idle time",
+    "integration/test_models_served.py": "a start of the command for each model of a hub",
+    "integration/gateway/test_readiness.py": "servers that stop and start behind a gateway",
+    "integration/wheels/test_contents.py": "builds wheels",
+    "integration/wheels/test_installed.py": "installs wheels in a new environment",
+    "unit/training/run/test_several_processes.py": "several processes train one model",
+}
+"""Files below this folder that `make test-all` runs and `make test` does not, and why."""
+TESTS_AT_ONCE = 16
+"""Tests without a fixture in common that a process runs before it takes others."""
+
 # How long an example takes depends on the machine's other load.
 hypothesis.settings.register_profile("dragoman", deadline=None)
 hypothesis.settings.load_profile("dragoman")
 
 # For tensors of a few rows, threads cost more than they gain.
 torch.set_num_threads(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests of `PROCESS_LIFE`, and group tests that run in one process of `make test`.
+
+    All tests that need a server share one. Tests of a module's own fixtures stay together; others
+    are spread, so that no process has to run a long file alone at the end.
+    """
+    numbers: Counter[str] = Counter()
+    for item in items:
+        path = item.path.relative_to(REPOSITORY).as_posix()
+        if path.removeprefix("tests/") in PROCESS_LIFE:
+            item.add_marker("process_life")
+        if not config.pluginmanager.hasplugin("xdist"):
+            continue
+        fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+        scopes = {of[-1].scope for of in fixtures.values()}
+        if "shipped" in fixtures:
+            group = "shipped"
+        elif "package" in scopes:
+            group = path.rpartition("/")[0]
+        elif scopes & {"class", "module"}:
+            group = path
+        else:
+            group = f"{path} {numbers[path] // TESTS_AT_ONCE}"
+            numbers[path] += 1
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", autouse=True)
