@@ -188,7 +188,7 @@ class ServeCommand:
         """Start it.
 
         Args:
-            log: the file; lines are added to it.
+            log: the file, which is replaced.
             words: further command-line arguments; ports are free ones by default.
             program: the command.
             environment: further environment variables.
@@ -197,6 +197,7 @@ class ServeCommand:
         """
         self.log_path = log
         limit = "true" if most_files is None else f"ulimit -n {most_files}"
+        log.unlink(missing_ok=True)
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *program, *FREE_PORTS, *words],

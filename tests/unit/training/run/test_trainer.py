@@ -562,14 +562,14 @@ def test_fp16_trains_and_resumes_to_the_same_weights(
 ) -> None:
     words = ("training.precision=fp16",)
     caplog.set_level("INFO")
-    Trainer(settings(40, *words), text, tmp_path / "whole").train()
+    Trainer(settings(20, *words), text, tmp_path / "whole").train()
     found = losses(tmp_path / "whole")
-    assert found[40] < found[5]
-    Trainer(settings(25, *words), text, tmp_path / "cut").train()
-    Trainer(settings(40, *words), text, tmp_path / "cut", resume=True).train()
+    assert found[20] < found[5]
+    Trainer(settings(15, *words), text, tmp_path / "cut").train()
+    Trainer(settings(20, *words), text, tmp_path / "cut", resume=True).train()
     assert_same_weights(tmp_path / "cut/final", tmp_path / "whole/final")
-    Trainer(settings(40, "training.precision=bf16"), text, tmp_path / "bf16").train()
-    assert found[40] == pytest.approx(losses(tmp_path / "bf16")[40], abs=0.1)
+    Trainer(settings(20, "training.precision=bf16"), text, tmp_path / "bf16").train()
+    assert found[20] == pytest.approx(losses(tmp_path / "bf16")[20], abs=0.1)
 
 
 def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
@@ -685,6 +685,7 @@ def test_too_little_memory_is_reported_in_one_line(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.thorough
 def test_a_compiled_model_trains_the_same_in_few_graphs(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
