@@ -59,8 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             continue
         fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
         scopes = {of[-1].scope for of in fixtures.values()}
-        if "shipped" in fixtures:
-            group = "shipped"
+        if fixtures.keys() & {"shipped", "shipped_fp32"}:
+            group = "server"
         elif "package" in scopes:
             group = path.rpartition("/")[0]
         elif scopes & {"class", "module"}:

@@ -33,7 +33,9 @@ REFUSED_CALLS: dict[str, Callable[[NeuralMachineTranslationClient], object]] = {
 
 @pytest.fixture(scope="module")
 def riva(start_gateway: StartGateway) -> Iterator[RunningGateway]:
-    with start_gateway(riva_port=0, body_bytes=100_000, access_log=True) as running:
+    with start_gateway(
+        riva_port=0, body_bytes=100_000, access_log=True, timeout_s=WAIT_S
+    ) as running:
         yield running
 
 
@@ -208,7 +210,7 @@ def test_calls_are_counted_and_logged(
 
 
 def test_calls_finish_before_the_end(start_gateway: StartGateway, shipped: Served) -> None:
-    with start_gateway(riva_port=0) as gateway, ThreadPoolExecutor(1) as pool:
+    with start_gateway(riva_port=0, timeout_s=WAIT_S) as gateway, ThreadPoolExecutor(1) as pool:
         client = NeuralMachineTranslationClient(Auth(uri=gateway.riva))
         assert client.translate(["Hello."], "", "en", "de").translations
         texts = shipped.long_work()
