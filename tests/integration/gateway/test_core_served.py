@@ -130,8 +130,8 @@ def test_a_real_document(shipped: Served) -> None:
 
         options = {"source_language": "auto", "target_language": "de", "beam_width": 1}
         job = await gateway.jobs.submit(ANONYMOUS, "page.txt", content(), options)
-        done = await gateway.jobs.get(ANONYMOUS, job.id, wait_s=WAIT_S)
-        assert done.state == "done", done.error
+        while (done := await gateway.jobs.get(ANONYMOUS, job.id, wait_s=10)).state != "done":
+            assert done.state != "failed", done.error
         found = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
         assert found.startswith("\ufeff")
         lines, wanted = found[1:].split("\r\n"), text.split("\n")

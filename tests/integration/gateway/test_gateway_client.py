@@ -152,7 +152,7 @@ def test_a_key_is_required_and_has_limits(
 def test_load_tests(gateway: RunningGateway, tmp_path: Path, protocol: str) -> None:
     file = tmp_path / "run.json"
     words = ("--url", gateway.url, "--protocol", protocol, "--target-language", "de", *BRIEFLY)
-    loads = ("--concurrency", "1,4", "--rate", "10", "--batch-size", "1,3", "--json", str(file))
+    loads = ("--concurrency", "1,4", "--rate", "40", "--batch-size", "1,3", "--json", str(file))
     assert main(["--quiet", "load-test", *words, *loads]) == 0
     points = Run.read(file).points
     assert len(points) == 6
