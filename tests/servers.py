@@ -93,7 +93,7 @@ class Served:
         found = re.findall(line, self._metrics(), re.MULTILINE)
         return {bound: float(value) for bound, value in sorted(found, key=lambda of: float(of[0]))}
 
-    def long_work(self, beam_width: int = 4) -> list[str]:
+    def long_work(self, beam_width: int = 4, least: int = LEAST_SENTENCES) -> list[str]:
         """Different sentences that take the engine about `LONG_S`, at the speed measured now."""
         number, taken_s = 8, 0.0
         while taken_s < 0.3 and number < MOST_SENTENCES:
@@ -102,7 +102,7 @@ class Served:
             begin_s = time.monotonic()
             self.grpc.translate(texts, target_language="de", beam_width=beam_width)
             taken_s = time.monotonic() - begin_s
-        number = max(LEAST_SENTENCES, min(int(number * LONG_S / taken_s), MOST_SENTENCES))
+        number = max(least, min(int(number * LONG_S / taken_s), MOST_SENTENCES))
         self._works += 1
         return [f"{self._works} {index}: {SENTENCE}" for index in range(number)]
 

@@ -16,10 +16,9 @@ import pytest
 from dragoman_gateway.web.connections import HEAD_BYTES
 
 from tests.gateways import RunningGateway, StartGateway
-from tests.servers import WAIT_S, wait_for
+from tests.servers import WAIT_S, Served, wait_for
 
 SECRET = "xylophone"
-LONG = [f"I have {number} old books about the history of this town." for number in range(300)]
 
 
 def translate(gateway: RunningGateway, text: str | list[str] = "Good morning.") -> int:
@@ -90,9 +89,10 @@ def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["time"])
 
 
-def test_requests_finish_before_the_end(start_gateway: StartGateway) -> None:
+def test_requests_finish_before_the_end(start_gateway: StartGateway, shipped: Served) -> None:
+    texts = shipped.long_work(least=1)
     with start_gateway(timeout_s=WAIT_S) as gateway, ThreadPoolExecutor(1) as pool:
-        under_way = pool.submit(translate, gateway, LONG)
+        under_way = pool.submit(translate, gateway, texts)
         wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one
         assert not under_way.done()
         assert gateway.stop() == 0
