@@ -21,6 +21,9 @@ PROJECTS := pyproject.toml setup.py client/pyproject.toml $(wildcard build_backe
 COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 	--custom-compile-command 'make lock' --no-emit-package torch --no-emit-package dragoman-client $(ARGS)
 
+# In the order of collection: integration tests, which take longest, come first.
+IN_WORKERS := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
 .PHONY: help serve train-env demo wheels test test-all containers campaign gpu-check zig-check lint format lock sbom \
 	docs attention-figures clean
 
@@ -41,10 +44,11 @@ wheels: $(BUILD)/.done  ## Build wheels of the server, the client and the shippe
 		--wheel-dir dist . ./client ./model_repository
 	rm -rf build client/build model_repository/build model_repository/*.egg-info
 
-test: lint  ## Lint, type-check and run every test, in WORKERS processes
-	$(DEV)/bin/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+test: lint  ## Lint, type-check and run the tests, in WORKERS processes
+	$(DEV)/bin/pytest $(IN_WORKERS) $(ARGS)
 
-test-all: $(DEV)/.done  ## Run long tests, and the short campaign of attacks, faults and overload; needs apt
+test-all: $(DEV)/.done  ## Run long tests, tests of starting and ending processes, and the short campaign of attacks, faults and overload; needs apt
+	$(DEV)/bin/pytest $(IN_WORKERS) -m 'process_life and not thorough'
 	$(DEV)/bin/pytest -m thorough
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-_WAIT_S = 30
+_WAIT_S = 200
 _VALUES = {"stringValue": str, "intValue": int, "doubleValue": float, "boolValue": bool}
 
 

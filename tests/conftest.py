@@ -1,37 +1,74 @@
-"""Shared fixtures: a small vocabulary, random models, bundles made from them."""
+"""Shared fixtures: a small vocabulary, random models, bundles made from them.
+
+Fixtures import what trains and exports, so that a test that needs neither starts without torch.
+"""
 
 from __future__ import annotations
 
 import os
 import resource
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
-from dragoman_export.bundle import export_bundle
-from dragoman_training.config import CorpusConfig, DataConfig, RunConfig, VocabularyConfig
-from dragoman_training.network.architecture import ModelConfig
-from dragoman_training.network.transformer import Transformer
-from dragoman_training.run import checkpoint
-from dragoman_training.text.vocabulary import train_vocabulary
 
 from dragoman.kernel.text import Tokenizer
 from tests.toy import reverse_pairs
 
 REPOSITORY = Path(__file__).parents[1]
 CORPORA = Path(os.environ.get("DRAGOMAN_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
-VOCAB_SIZE = 320
+
+PROCESS_LIFE = {
+    "integration/test_restart.py": "kills, stops and fills processes of a dozen servers",
+    "integration/test_serve_command.py": "ten starts of the command, ended by signals",
+    "integration/test_faults.py": "its engine hangs, its client vanishes",
+    "integration/test_client_deadlines.py": "its engine hangs in every other test",
+    "integration/test_memory.py": "memory before, during and after a burst, and a long idle time",
+    "integration/test_models_served.py": "a start of the command for each model of a hub",
+    "integration/gateway/test_readiness.py": "servers that stop and start behind a gateway",
+    "integration/wheels/test_contents.py": "builds wheels",
+    "integration/wheels/test_installed.py": "installs wheels in a new environment",
+    "unit/training/run/test_several_processes.py": "several processes train one model",
+}
+"""Files below this folder that `make test-all` runs and `make test` does not, and why."""
+TESTS_AT_ONCE = 16
+"""Tests without a fixture in common that a process runs before it takes others."""
 
 # How long an example takes depends on the machine's other load.
 hypothesis.settings.register_profile("dragoman", deadline=None)
 hypothesis.settings.load_profile("dragoman")
 
-# For tensors of a few rows, threads cost more than they gain.
-torch.set_num_threads(1)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests of `PROCESS_LIFE`, and group tests that run in one process of `make test`.
+
+    All tests that need a server share one. Tests of a module's own fixtures stay together; others
+    are spread, so that no process has to run a long file alone at the end.
+    """
+    numbers: Counter[str] = Counter()
+    for item in items:
+        path = item.path.relative_to(REPOSITORY).as_posix()
+        if path.removeprefix("tests/") in PROCESS_LIFE:
+            item.add_marker("process_life")
+        if not config.pluginmanager.hasplugin("xdist"):
+            continue
+        fixtures = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+        scopes = {of[-1].scope for of in fixtures.values()}
+        if fixtures.keys() & {"shipped", "shipped_fp32"}:
+            group = "server"
+        elif "package" in scopes:
+            group = path.rpartition("/")[0]
+        elif scopes & {"class", "module"}:
+            group = path
+        else:
+            group = f"{path} {numbers[path] // TESTS_AT_ONCE}"
+            numbers[path] += 1
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,9 +77,21 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """For torch's tensors of a few rows, threads cost more than they gain."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A vocabulary of the toy task's words, for the languages `en` and `de`."""
+    from dragoman_training.config import VocabularyConfig
+    from dragoman_training.text.vocabulary import train_vocabulary
+
+    from tests.tiny_models import VOCAB_SIZE
+
     path = tmp_path_factory.mktemp("vocabulary") / "tokenizer.model"
     texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]
     train_vocabulary(texts, ("en", "de"), VocabularyConfig(size=VOCAB_SIZE), path)
@@ -53,40 +102,6 @@ def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tokenizer(tokenizer_path: Path) -> Tokenizer:
     """The toy vocabulary."""
     return Tokenizer(tokenizer_path)
-
-
-def tiny_config(norm: str = "post") -> ModelConfig:
-    """A tiny model, with every dimension different."""
-    return ModelConfig(
-        vocab_size=VOCAB_SIZE,
-        model_size=64,
-        feed_forward_size=192,
-        heads=4,
-        encoder_layers=2,
-        decoder_layers=3,
-        norm=norm,  # type: ignore[arg-type]
-    )
-
-
-def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
-    """A random model in evaluation mode; its logits are spread out so that no two are close."""
-    torch.manual_seed(seed)
-    model = Transformer(tiny_config(norm)).eval()
-    with torch.no_grad():
-        model.embedding.weight.mul_(3.0)
-    return model
-
-
-def elaborate_config() -> ModelConfig:
-    """A model with every feature that only imported models have."""
-    return replace(
-        tiny_config(),
-        activation="gelu",
-        attention_bias=True,
-        output_bias=True,
-        src_vocab_size=VOCAB_SIZE,
-        own_output=True,
-    )
 
 
 @contextmanager
@@ -106,6 +121,10 @@ MakeBundle = Callable[[str], Path]
 @pytest.fixture(scope="session")
 def random_checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> MakeBundle:
     """Writes a checkpoint of a random model; takes the position of the norm."""
+    from dragoman_training.config import DataConfig, RunConfig, VocabularyConfig
+    from dragoman_training.run import checkpoint
+
+    from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
 
     def make(norm: str) -> Path:
         folder = tmp_path_factory.mktemp("checkpoint") / norm
@@ -123,6 +142,8 @@ def random_checkpoint(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: 
 @pytest.fixture(scope="session")
 def random_bundle(tmp_path_factory: pytest.TempPathFactory, random_checkpoint: MakeBundle) -> Path:
     """A bundle of a random post-norm model."""
+    from dragoman_export.bundle import export_bundle
+
     bundle = tmp_path_factory.mktemp("bundle") / "random"
     export_bundle(random_checkpoint("post"), bundle)
     return bundle
@@ -131,6 +152,14 @@ def random_bundle(tmp_path_factory: pytest.TempPathFactory, random_checkpoint: M
 @pytest.fixture(scope="session")
 def elaborate_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> Path:
     """A bundle of a random model with every feature that only imported models have."""
+    import torch
+    from dragoman_export.bundle import export_bundle
+    from dragoman_training.config import RunConfig, VocabularyConfig
+    from dragoman_training.network.transformer import Transformer
+    from dragoman_training.run import checkpoint
+
+    from tests.tiny_models import VOCAB_SIZE, elaborate_config
+
     folder = tmp_path_factory.mktemp("elaborate")
     torch.manual_seed(0)
     model = Transformer(elaborate_config())
@@ -148,6 +177,13 @@ def elaborate_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: P
 @pytest.fixture(scope="session")
 def three_languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of a random model for English and German, German and French."""
+    from dragoman_export.bundle import export_bundle
+    from dragoman_training.config import CorpusConfig, DataConfig, RunConfig, VocabularyConfig
+    from dragoman_training.run import checkpoint
+    from dragoman_training.text.vocabulary import train_vocabulary
+
+    from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
+
     folder = tmp_path_factory.mktemp("three")
     tokenizer = folder / "tokenizer.model"
     texts = [text for pair in reverse_pairs(500, seed=0) for text in pair]

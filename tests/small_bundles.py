@@ -12,7 +12,7 @@ from dragoman_training.run import checkpoint
 from dragoman_training.text.vocabulary import train_vocabulary
 
 from dragoman.kernel.manifest import Manifest
-from tests.conftest import VOCAB_SIZE, tiny_config, tiny_model
+from tests.tiny_models import VOCAB_SIZE, tiny_config, tiny_model
 from tests.toy import reverse_pairs
 
 LANGUAGES = ("en", "de", "fr")

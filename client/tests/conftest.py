@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,6 +18,7 @@ from dragoman_client.testing.gateway_handler import GatewayHandler
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from faulty_servers import SlowGrpc, grpc_service
 from stand_ins import TlsFiles, WrongAnswers, WrongHandler
+from virtual_time import VirtualTime
 
 # No deadline: the duration of an example depends on the load of the machine.
 hypothesis.settings.register_profile("dragoman", deadline=None)
@@ -144,3 +147,13 @@ def free_port() -> int:
     """A port on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def virtual_time(monkeypatch: pytest.MonkeyPatch) -> VirtualTime:
+    """A new clock; `time.sleep` moves it too."""
+    clock = VirtualTime()
+    monkeypatch.setattr(time, "perf_counter", lambda: clock.now_s)
+    monkeypatch.setattr(time, "sleep", clock.move)
+    monkeypatch.setattr(asyncio, "run", clock.run)
+    return clock

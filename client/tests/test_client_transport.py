@@ -21,12 +21,12 @@ from dragoman_client import (
 )
 from dragoman_client.access import Access
 from dragoman_client.address import read_url
-from dragoman_client.grpc_streams import DEADLINE_GRACE_S
 from dragoman_client.testing.answers import Answers
 from dragoman_client.testing.server import GrpcService, HttpServer, add_service
 from stand_ins import KINDS, LATE, TIMEOUT_S, translated
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+GUARD_S = 60.0
+"""Time after which a test fails; no statement about how long something may take."""
 
 EMPTY_SETTINGS = b"\0\0\0\x04\0\0\0\0\0"
 """The first frame that an HTTP/2 server sends."""
@@ -186,7 +186,10 @@ def test_a_late_answer_is_not_used_for_the_next_request(url: str) -> None:
     with Translator(url, timeout_s=TIMEOUT_S) as translator:
         with pytest.raises(DeadlineExceeded):
             translator.translate(LATE)
-        assert translator.translate("a").text == translated("a")
+        while True:
+            with contextlib.suppress(DeadlineExceeded):  # on a busy machine, of this one too
+                assert translator.translate("a").text == translated("a")
+                return
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
@@ -196,37 +199,35 @@ def test_a_server_that_never_answers_causes_a_timeout(scheme: str, silent_addres
         begin_s = time.monotonic()
         with pytest.raises(DeadlineExceeded):
             translator.translate("a")
-        # gRPC's deadline is later than the server's: it can crash a server that is answering.
-        most_s = 4 * TIMEOUT_S + (DEADLINE_GRACE_S if scheme == "grpc" else 0)
-        assert TIMEOUT_S <= time.monotonic() - begin_s < most_s
+        assert TIMEOUT_S <= time.monotonic() - begin_s < GUARD_S
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
 def test_a_refused_connection_is_unavailable(scheme: str, free_port: int) -> None:
     """The error is raised immediately, and `is_ready` returns False."""
     begin_s = time.monotonic()
-    with Translator(f"{scheme}://127.0.0.1:{free_port}") as translator:
+    with Translator(f"{scheme}://127.0.0.1:{free_port}", timeout_s=2 * GUARD_S) as translator:
         with pytest.raises(ServerUnavailable, match="refused"):
             translator.translate("a")
         assert not translator.is_ready()
-    assert time.monotonic() - begin_s < 5
+    assert time.monotonic() - begin_s < GUARD_S
 
 
 def test_grpc_reconnects_quickly() -> None:
-    """The client tries about three times a second; by default gRPC's backoff is 1 to 120 s."""
+    """The client tries about three times a second; gRPC's default would take 43 s for these."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.05)
         url = f"grpc://127.0.0.1:{listener.getsockname()[1]}"
         attempts = 0
         begin_s = time.monotonic()
         with Translator(url, timeout_s=TIMEOUT_S) as translator, ThreadPoolExecutor(1) as asker:
-            while attempts < 3 and time.monotonic() - begin_s < 1.7:
+            while attempts < 8 and time.monotonic() - begin_s < 20:
                 ready = asker.submit(translator.is_ready)
                 with contextlib.suppress(TimeoutError):
                     listener.accept()[0].close()
                     attempts += 1
                 assert not ready.result()
-    assert attempts == 3
+    assert attempts == 8
 
 
 def test_http_reports_a_server_of_another_kind(http_url: str) -> None:
@@ -246,12 +247,15 @@ def test_a_wrong_port_is_reported_with_the_right_url(grpc_url: str, http_url: st
         (host, ServerError, f"{host} speaks gRPC, not HTTP: write {grpc_url}"),
         (http_url.replace("http", "grpc"), ServerUnavailable, f"write {http_url}"),
     ):
-        with Translator(url, timeout_s=1.0) as translator, pytest.raises(kind) as caught:
+        with (
+            Translator(url, timeout_s=GUARD_S, retries=0) as translator,
+            pytest.raises(kind) as caught,
+        ):
             translator.translate("a")
         assert right in str(caught.value)
 
         async def ask(url: str = url) -> None:
-            async with AsyncTranslator(url, timeout_s=1.0) as translator:
+            async with AsyncTranslator(url, timeout_s=GUARD_S, retries=0) as translator:
                 await translator.translate("a")
 
         with pytest.raises(kind) as caught:

@@ -19,8 +19,6 @@ from dragoman_load_test.target import Target
 from faulty_servers import SlowGrpc, grpc_service
 from tritonclient.grpc import service_pb2
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 WAIT_S = 30.0
 TIMEOUT_S = 0.2
 
@@ -38,7 +36,7 @@ def test_a_timeout_does_not_cancel(slow: tuple[str, SlowGrpc]) -> None:
         begin_s = time.monotonic()
         with pytest.raises(DeadlineExceeded):
             next(iter(translator.translate_stream("abc")))
-        assert time.monotonic() - begin_s < TIMEOUT_S + 5
+        assert time.monotonic() - begin_s < TIMEOUT_S + WAIT_S
     assert service.came.wait(WAIT_S)
     time.sleep(0.3)
     service.go_on.set()

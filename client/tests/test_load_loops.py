@@ -16,7 +16,7 @@ from dragoman_load_test.ledger import Ledger
 from dragoman_load_test.loops import GIVEN_UP, NOT_SENT, Clients, ClosedLoop, Crowd, OpenLoop
 from dragoman_load_test.senders import Answered, Send
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 
 class Sent:

@@ -15,7 +15,7 @@ from dragoman_load_test.results import Point
 from dragoman_load_test.senders import Answered, Send
 from dragoman_load_test.target import Target
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
+pytestmark = pytest.mark.usefixtures("virtual_time")
 
 SCHEDULE = Schedule(warm_up_s=0.05, window_s=0.1, windows=3, most_windows=6)
 Answering = Callable[[float], object]
@@ -43,8 +43,8 @@ def measured(
 
 
 async def soon() -> Answered:
-    """Answer after a few milliseconds."""
-    await asyncio.sleep(0.005)
+    """Answer after a time that divides no window, since two events at one time have no order."""
+    await asyncio.sleep(0.0053)
     return Answered(1, 2)
 
 

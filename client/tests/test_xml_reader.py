@@ -186,19 +186,21 @@ def test_translatable_elements_in_untranslatable_ones() -> None:
     assert texts(reader(), document) == ["x", "z"]
 
 
-@pytest.mark.parametrize("element", ["svg", "code", "footnote"])
-def test_a_long_element_in_a_text_is_not_buffered(element: str) -> None:
+@pytest.mark.parametrize(
+    ("element", "count"), [("svg", 30_000), ("code", 30_000), ("footnote", 130_000)]
+)
+def test_a_long_element_in_a_text_is_not_buffered(element: str, count: int) -> None:
     """A long element splits the text, and is returned while it is read."""
     profile = "html" if element != "footnote" else "article"
     begin = f"<{profile}><p>Before <{element}>".encode()
-    document = begin + b"<g>x y</g>" * 300_000 + f"</{element}> after</p></{profile}>".encode()
+    document = begin + b"<g>x y</g>" * count + f"</{element}> after</p></{profile}>".encode()
     source, given, taken = reader(), 0, 0
-    for at in range(0, len(document), 1 << 16):
-        chunk = document[at : at + (1 << 16)]
+    for at in range(0, len(document), 1 << 13):
+        chunk = document[at : at + (1 << 13)]
         given += len(chunk)
         parts = source.feed(chunk)
         taken += sum(len(p.original if isinstance(p, Segment) else p.content) for p in parts)
-        assert given - taken < 3 << 20
+        assert given - taken < 0.9 * len(document)
     assert written(reader(), document, identity) == document
 
 

@@ -35,7 +35,7 @@ from dragoman_serving.launch.processes import alive, children
 from tests.campaigns.sentence import good_answer
 from tests.campaigns.server import steady_ports
 from tests.conftest import REPOSITORY
-from tests.integration.gateway.conftest import RunningGateway, run_gateway
+from tests.gateways import RunningGateway, run_gateway
 from tests.kubernetes_tools import only, rendered
 
 SERVERS, GATEWAYS = "dragoman-triton", "dragoman-gateway"

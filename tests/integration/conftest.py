@@ -1,153 +1,32 @@
-"""Running servers for the integration tests."""
+"""The server and the gateway that integration tests share."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import re
-import threading
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
-import tritonclient.grpc as triton_grpc
-from dragoman_client import Translator
-from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
+from dragoman_export.publishing import publish
 
 from tests.conftest import REPOSITORY
-
-MANY = ["The weather is very nice today, and we are going to the beach with our friends."] * 3000
-WAIT_S = 30
-
-_Request = TypeVar("_Request")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run a failed test with real processes once more: a busy machine can stop them for seconds."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
-@dataclass(frozen=True)
-class Served:
-    """A running server and a client for each protocol."""
-
-    server: TritonServer
-    grpc: Translator
-    http: Translator
-
-    def generate(
-        self, body: bytes | dict[str, Any], model: str = "translate"
-    ) -> tuple[int, dict[str, Any]]:
-        """Post to the `generate` endpoint: status and JSON."""
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"{self.server.http_url}/v2/models/{model}/generate",
-            data=raw,
-            headers={"Content-Type": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
-
-    def events(self, **body: Any) -> list[dict[str, Any]]:
-        """Post to the `generate_stream` endpoint: the JSON of each message."""
-        request = urllib.request.Request(
-            f"{self.server.http_url}/v2/models/translate_stream/generate_stream",
-            data=json.dumps(body).encode(),
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                lines = answer.read().decode().splitlines()
-        except urllib.error.HTTPError as error:
-            lines = error.read().decode().splitlines()
-        return [json.loads(line.removeprefix("data: ")) for line in lines if line]
-
-    def metric(self, name: str, bundle: str | None = None) -> float:
-        """A metric of the engine, or of a bundle, from the metrics port."""
-        of_bundle = "" if bundle is None else f'bundle="{bundle}",'
-        labels = f'{{{of_bundle}model="translate"}}'
-        found = re.search(rf"^dragoman_{name}{labels} (\S+)$", self._metrics(), re.MULTILINE)
-        assert found, name
-        return float(found[1])
-
-    def buckets(self, name: str) -> dict[str, float]:
-        """Buckets of an engine's histogram, by their label `le`, in the order of the bounds."""
-        line = rf'^dragoman_{name}_bucket{{le="([^"]+)",model="translate"}} (\S+)$'
-        found = re.findall(line, self._metrics(), re.MULTILINE)
-        return {bound: float(value) for bound, value in sorted(found, key=lambda of: float(of[0]))}
-
-    def _metrics(self) -> str:
-        address = f"http://127.0.0.1:{self.server.ports.metrics}/metrics"
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            return str(answer.read().decode())
-
-    def cancel_under_way(self) -> None:
-        """Send a large request over gRPC, cancel it, and wait until nothing is in flight."""
-        ended = threading.Event()
-        address = self.server.grpc_url.removeprefix("grpc://")
-        with triton_grpc.InferenceServerClient(address) as client:
-            self.cancel(
-                lambda: client.async_infer(
-                    "translate", [tensor(MANY)], callback=lambda _result, _error: ended.set()
-                ),
-                lambda call: call.cancel(),
-            )
-            assert ended.wait(WAIT_S)
-
-    def cancel(self, begin: Callable[[], _Request], end: Callable[[_Request], object]) -> None:
-        """Begin a request, end it while the engine works on it, and wait until the engine stops.
-
-        The request must take several seconds, since metrics are up to a second old.
-        """
-        wait_for(lambda: self.metric("rows") == self.metric("waiting") == 0)
-        before = self.metric("sentences_cancelled_total")
-        request = begin()
-        wait_for(lambda: self.metric("rows") > 0)
-        end(request)
-        wait_for(lambda: self.metric("sentences_cancelled_total") > before)
-        wait_for(lambda: self.metric("rows") == self.metric("waiting") == 0)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def tensor(texts: list[str]) -> triton_grpc.InferInput:
-    """Texts as gRPC takes them."""
-    made = triton_grpc.InferInput("text_input", [1, len(texts)], "BYTES")
-    made.set_data_from_numpy(np.array([[text.encode() for text in texts]], dtype=np.object_))
-    return made
-
-
-@contextlib.contextmanager
-def serving(repository: Path = REPOSITORY / "model_repository") -> Iterator[Served]:
-    """A repository, by default the shipped model's, served on free ports."""
-    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
-    with (
-        TritonServer(options) as server,
-        Translator(server.grpc_url) as grpc,
-        Translator(server.http_url) as http,
-    ):
-        yield Served(server, grpc, http)
+from tests.servers import Served, serving
 
 
 @pytest.fixture(scope="session")
 def shipped() -> Iterator[Served]:
     """The shipped model, served with default options."""
     with serving() as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The shipped model in fp32, and its graphs as the models `encoder` and `decoder`."""
+    repository = tmp_path_factory.mktemp("fp32") / "repository"
+    publish(REPOSITORY / "model_repository" / "translate" / "1" / "bundle", repository)
+    config = repository / "translate" / "config.pbtxt"
+    text = config.read_text()
+    precision = 'key: "precision" value: { string_value: "%s" }'
+    assert precision % "auto" in text
+    config.write_text(text.replace(precision % "auto", precision % "fp32"))
+    with serving(repository, more_models=("encoder", "decoder")) as served:
         yield served

@@ -22,8 +22,8 @@ from dragoman_options.arguments import OptionArguments
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
-from tests.integration.conftest import Served
 from tests.integration.test_served_translations import BUNDLE
+from tests.servers import Served
 
 TEXTS = ["I would like a cup of coffee.", "Good morning, Tom."]
 Protocol = Literal["grpc", "http"]

@@ -18,8 +18,8 @@ from dragoman_serving.translation.translator import Translator
 
 from dragoman.cli import main
 from dragoman.kernel.attention_maps import KINDS
-from tests.integration.conftest import Served
 from tests.integration.test_served_translations import BUNDLE
+from tests.servers import WAIT_S, Served
 
 TEXT = "The animal didn't cross the street because it was too tired."
 TARGET = "Das Tier überquerte die Straße nicht, weil es zu müde war."
@@ -77,7 +77,7 @@ def test_attention_is_drawn_without_torch(shipped: Served, protocol: str, tmp_pa
         f"assert main({words!r}) == 0\n"
         "assert not {'torch', 'onnx', 'onnxruntime', 'matplotlib'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=WAIT_S)
     page = out.read_text(encoding="utf-8")
     written = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)
     assert written

@@ -15,7 +15,7 @@ import tritonclient.http as triton_http
 from dragoman_client import InvalidRequest, Translator
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
-from tests.integration.conftest import Served, wait_for
+from tests.servers import Served, wait_for
 
 LONG = "tree " * 400
 

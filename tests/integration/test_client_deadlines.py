@@ -11,7 +11,7 @@ import pytest
 from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
 
 from tests.hanging import hang
-from tests.integration.conftest import WAIT_S, Served, serving
+from tests.servers import WAIT_S, Served, serving
 
 TEXT = "I would like a cup of coffee."
 TRANSLATION = "Ich möchte eine Tasse Kaffee."

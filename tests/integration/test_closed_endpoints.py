@@ -20,10 +20,10 @@ from google.protobuf.message import Message
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
 
-from tests.integration.conftest import Served, serving
 from tests.integration.http2_frames import end_of_stream, literal, message_frame, request_frames
+from tests.servers import Served, serving
 
-_TIMEOUT_S = 10
+_TIMEOUT_S = 60
 _PREFIX = b"triton-grpc-protocol-"
 """Prefix that Triton puts before the name of the header that opens gRPC endpoints."""
 _VALUES = (b"\n\n", b"", b"x", b"\r\n\r\n")
@@ -145,7 +145,7 @@ def test_grpc_refuses_the_names_in_the_closed_header(shipped: Served, name: byte
 def test_no_header_opens_a_closed_http_endpoint(shipped: Served, method: str, path: str) -> None:
     request = urllib.request.Request(f"{shipped.server.http_url}{path}", method=method, data=b"{}")
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=_TIMEOUT_S)
     assert caught.value.code == 403
     assert "restricted" in json.load(caught.value)["error"]
     values = (b"", b"x", b"\n\n", b"\r\n \r\n \r\n", b" \n \n", b"%0a%0a")

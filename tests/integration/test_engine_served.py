@@ -14,7 +14,7 @@ from dragoman_client import ServerUnavailable
 from dragoman_serving.engine.histogram import BOUNDS_S
 from dragoman_serving.launch.launcher import Ended
 
-from tests.integration.conftest import MANY, WAIT_S, Served, serving, tensor, wait_for
+from tests.servers import WAIT_S, Served, serving, tensor, wait_for
 
 
 def test_metrics_follow_the_work(shipped: Served) -> None:
@@ -53,15 +53,18 @@ LATE = r"^CANCELLED: (the deadline pass|the request takes about .* and its time 
 
 @pytest.mark.parametrize("where", ["parameter", "grpc"])
 def test_a_deadline_ends_a_request(shipped: Served, where: str) -> None:
+    texts = shipped.long_work()
     before = shipped.metric("sentences_overdue_total")
     if where == "parameter":
-        status, answer = shipped.generate({"text_input": MANY, "timeout": 200_000})
+        status, answer = shipped.generate(
+            {"text_input": texts, "beam_width": 4, "timeout": 200_000}
+        )
         assert status == 400
         assert re.search(LATE, answer["error"])
     else:
         client = triton_grpc.InferenceServerClient(shipped.server.grpc_url.removeprefix("grpc://"))
         with client, pytest.raises(triton_grpc.InferenceServerException) as caught:
-            client.infer("translate", [tensor(MANY)], timeout=200_000)
+            client.infer("translate", [tensor(texts)], timeout=200_000)
         assert caught.value.status() == "StatusCode.CANCELLED"
         assert re.search(LATE, caught.value.message())
     wait_for(lambda: shipped.metric("sentences_overdue_total") > before)

@@ -11,7 +11,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 
 from tests.hanging import hang
-from tests.integration.conftest import WAIT_S, Served, serving, tensor
+from tests.servers import WAIT_S, Served, serving, tensor
 
 TIMEOUT_US = 500_000
 GONE_S = 100

@@ -4,55 +4,37 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
-from dragoman_client import Translator
-from dragoman_export.publishing import publish
 from dragoman_serving.launch.launcher import TritonServer
 from dragoman_serving.launch.serve_options import ServeOptions
 from tritonclient.utils import InferenceServerException
 
 from dragoman.kernel.errors import UsageError
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import Served
+from tests.servers import WAIT_S, Served
 
 SKELETON = REPOSITORY / "model_repository"
 SENTENCES = ["Guten Morgen.", "Ich habe heute keine Zeit.", "Wo wohnt deine Schwester jetzt?"]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    """With the models `encoder` and `decoder`, and `translate` in fp32, unchanged."""
-    repository = tmp_path_factory.mktemp("graphs") / "repository"
-    publish(SKELETON / "translate" / "1" / "bundle", repository)
-    config = repository / "translate" / "config.pbtxt"
-    auto = 'key: "precision" value: { string_value: "auto" }'
-    assert auto in config.read_text()
-    config.write_text(config.read_text().replace(auto, auto.replace("auto", "fp32")))
-    options = ServeOptions(
-        repository, http_port=0, grpc_port=0, metrics_port=0, more_models=("encoder", "decoder")
-    )
-    with TritonServer(options) as server:
-        yield server
-
-
 @pytest.mark.parametrize("text", SENTENCES)
-def test_the_example_gets_the_same_result_as_translate(server: TritonServer, text: str) -> None:
-    url = server.grpc_url.removeprefix("grpc://")
+def test_the_example_gets_the_same_result_as_translate(shipped_fp32: Served, text: str) -> None:
+    url = shipped_fp32.server.grpc_url.removeprefix("grpc://")
     example = [sys.executable, "examples/own_loop.py", text, url]
     done = subprocess.run(
-        example, capture_output=True, text=True, timeout=120, cwd=REPOSITORY, check=True
+        example, capture_output=True, text=True, timeout=WAIT_S, cwd=REPOSITORY, check=True
     )
-    with Translator(server.grpc_url) as translator:
-        found = translator.translate(text, target_language="en", beam_width=1)
+    found = shipped_fp32.grpc.translate(text, target_language="en", beam_width=1)
     assert done.stdout == f"{found.text}\n"
 
 
-def test_only_the_input_that_does_not_fit_fails(server: TritonServer) -> None:
-    with triton_grpc.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client:
+def test_only_the_input_that_does_not_fit_fails(shipped_fp32: Served) -> None:
+    with triton_grpc.InferenceServerClient(
+        shipped_fp32.server.grpc_url.removeprefix("grpc://")
+    ) as client:
         ids = triton_grpc.InferInput("input_ids", [1, 2], "INT64")
         ids.set_data_from_numpy(np.array([[4, 3]]))
         lengths = triton_grpc.InferInput("src_lengths", [2], "INT64")

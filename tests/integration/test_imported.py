@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dragoman_client import Translator
-from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.cli import main
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from tests.marian_models import MarianModel, sentences, write_marian
+from tests.servers import serving
 
 MOST_TOKENS = 30
 
@@ -59,23 +57,19 @@ def test_an_imported_model_is_served(tmp_path: Path) -> None:
         right[language] = [re.sub(r">>\w+<<", "", text) for text in decoded]
     assert right["de"] != right["fr"]
 
-    options = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
     plain: dict[str, Any] = {"max_tokens": MOST_TOKENS, "length_penalty": 0.0}
-    with TritonServer(options) as server:
-        for url in (server.grpc_url, server.http_url):
-            with Translator(url) as client:
-                for language, expected in right.items():
-                    found = client.translate(texts, target_language=language, repair=False, **plain)
-                    assert [one.text for one in found] == expected
-                    *_, last = client.translate_stream(texts[0], target_language=language, **plain)
-                    assert last.text == expected[0]
-                begun = client.translate(texts, prefix="nicht", **plain)
-                assert all(one.text.startswith("nicht") for one in begun)
-                word = texts[0].split()[0]
-                held = client.translate(texts[0], glossary={word: "nicht"}, max_tokens=60)
-                assert "nicht" in held.text
-                told = client.translate(
-                    texts[0], return_scores=True, return_alignments="hard", **plain
-                )
-                assert told.score is not None
-                assert told.alignments
+    with serving(repository) as served:
+        for client in (served.grpc, served.http):
+            for language, expected in right.items():
+                found = client.translate(texts, target_language=language, repair=False, **plain)
+                assert [one.text for one in found] == expected
+                *_, last = client.translate_stream(texts[0], target_language=language, **plain)
+                assert last.text == expected[0]
+            begun = client.translate(texts, prefix="nicht", **plain)
+            assert all(one.text.startswith("nicht") for one in begun)
+            word = texts[0].split()[0]
+            held = client.translate(texts[0], glossary={word: "nicht"}, max_tokens=60)
+            assert "nicht" in held.text
+            told = client.translate(texts[0], return_scores=True, return_alignments="hard", **plain)
+            assert told.score is not None
+            assert told.alignments

@@ -17,8 +17,8 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from dragoman import __version__
 from dragoman.kernel.manifest import Manifest
-from tests.integration.conftest import Served, serving
 from tests.integration.test_served_translations import BUNDLE
+from tests.servers import Served, serving
 
 OF_AN_OLDER_RELEASE = """
 max_batch_size: 128

@@ -11,7 +11,7 @@ from dragoman_client import AsyncTranslator, Translation
 from dragoman_options.arguments import OptionArguments
 
 from dragoman.cli import main
-from tests.integration.conftest import Served
+from tests.servers import Served
 
 HUNGRY = "Ich habe Hunger."
 EMPTY = Translation("", 0, "stop")

@@ -9,7 +9,7 @@ import yaml
 from dragoman_load_test.results import Point, Run
 
 from dragoman.cli import main
-from tests.integration.conftest import Served
+from tests.servers import Served
 
 BRIEFLY = ("--warm-up-s", "0.1", "--window-s", "0.3", "--windows", "2")
 

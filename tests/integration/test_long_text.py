@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from dragoman_client import Document, InvalidRequest, Translator
 
-from tests.integration.conftest import Served
+from tests.servers import WAIT_S, Served
 
 LONG = "I would like a cup of coffee, " * 100 + "but my brother does not."
 TEXT = f"""# A heading
@@ -136,7 +136,7 @@ def test_a_book_keeps_its_layout(shipped: Served, tmp_path: Path) -> None:
     options = ["--target-language", "de", "--beam-width", "1"]
     environment = {**os.environ, "DRAGOMAN_URL": shipped.server.grpc_url}
     files = ["--input", str(source), "--output", str(target)]
-    subprocess.run([*command, *options, *files], env=environment, check=True, timeout=120)
+    subprocess.run([*command, *options, *files], env=environment, check=True, timeout=WAIT_S)
     with source.open("rb") as file:
         printed = subprocess.run(
             [*command, *options],
@@ -144,7 +144,7 @@ def test_a_book_keeps_its_layout(shipped: Served, tmp_path: Path) -> None:
             capture_output=True,
             env=environment,
             check=True,
-            timeout=120,
+            timeout=WAIT_S,
         )
     assert target.read_bytes() == printed.stdout
     found = printed.stdout.decode()

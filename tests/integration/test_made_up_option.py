@@ -26,7 +26,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from dragoman.cli import main
-from tests.integration.conftest import Served, serving
+from tests.servers import Served, serving
 
 NAME = "loudness"
 RANGE = "loudness is 4: give 1 to 3"

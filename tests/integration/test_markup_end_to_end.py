@@ -8,7 +8,7 @@ from lab.markup.end_to_end import root_of, translate_lines
 from lab.markup.tag_quality import tag_quality
 from lab.markup.tagged_pairs import read_tagged_pairs
 from tests.conftest import CORPORA
-from tests.integration.conftest import Served
+from tests.servers import Served
 
 
 @pytest.mark.thorough

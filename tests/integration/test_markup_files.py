@@ -17,8 +17,8 @@ from dragoman.cli import main
 from tests import debian
 from tests.browser import browsing, find_chromium
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import Served
 from tests.npm_packages import skip_without
+from tests.servers import WAIT_S, Served
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Dogs &amp; cats</title></head>
@@ -165,7 +165,7 @@ def test_the_example_in_python(shipped: Served, translated: Path) -> None:
     target = translated / "library.html"
     code = code.replace("grpc://localhost:8001", shipped.server.grpc_url)
     code = code.replace('"library.html"', repr(str(target)))
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY, timeout=WAIT_S)
     assert target.read_bytes() == (translated / "library.de.html").read_bytes()
 
 

@@ -10,7 +10,7 @@ import pytest
 from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_options.markup import Code, Markup
 
-from tests.integration.conftest import Served
+from tests.servers import Served
 
 TEXT = "I like red cars. Press the button."
 RED = TEXT.index("red")

@@ -7,9 +7,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.integration.conftest import WAIT_S, serving
+from tests.servers import WAIT_S, serving
 
-BURST = ["The weather is nice today, and we are going to the beach with our friends. " * 10] * 64
+BURST = ["The weather is nice today, and we are going to the beach with our friends. " * 10] * 16
+"""With four beams each, as many rows as two workers have."""
 IDLE_S = 10
 """Time after which an idle worker returns its memory."""
 LEAST_RETURNED = 0.5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,15 +9,11 @@ import pytest
 from dragoman_client import Translator
 
 from dragoman.cli import main
-from tests.conftest import REPOSITORY
-from tests.integration.test_serve_command import READY
 from tests.marian_hub import MODEL, Fault, MarianHub
 from tests.marian_models import MarianModel, sentences, write_marian
+from tests.servers import WAIT_S, running
 
-SERVE = (
-    *("serve", MODEL, "--no-gateway", "--http-port=0", "--grpc-port=0", "--metrics-port=0"),
-    "--precision=fp32",
-)
+SERVE = (MODEL, "--no-gateway", "--precision=fp32")
 
 
 @pytest.fixture(scope="module")
@@ -28,40 +22,28 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def translated(
-    cache: Path, words: list[str], also: str | None = None, **environment: str
+    cache: Path, folder: Path, words: list[str], also: str | None = None, **environment: str
 ) -> list[str]:
     """Start a server, translate a sentence, stop it; only what `serve` requires is importable.
 
     Args:
         cache: folder of the user's cache.
-        words: the command.
+        folder: for the log.
+        words: its command-line arguments.
         also: another model of the same direction, to translate it too.
         environment: of the command.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.only_extras", "serve", "--", *words],
-        cwd=REPOSITORY,
-        env={**os.environ, "XDG_CACHE_HOME": str(cache), **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr
-    told = []
-    try:
-        for line in process.stderr:
-            told.append(line)
-            if found := READY.search(line):
-                with Translator(found[2]) as client:
-                    text = sentences(2000)[0][-1]
-                    return [
-                        client.translate(text, max_tokens=20, repair=False, model=model).text
-                        for model in ((None, also) if also else (None,))
-                    ]
-        pytest.fail("".join(told))
-    finally:
-        process.terminate()
-        process.wait(60)
-        process.stderr.close()
+    program = (sys.executable, "-m", "tests.only_extras", "serve", "--", "serve")
+    environment = {"XDG_CACHE_HOME": str(cache), **environment}
+    with (
+        running(folder, *words, program=program, environment=environment) as server,
+        Translator(server.grpc, timeout_s=WAIT_S) as client,
+    ):
+        text = sentences(2000)[0][-1]
+        return [
+            client.translate(text, max_tokens=20, repair=False, model=model).text
+            for model in ((None, also) if also else (None,))
+        ]
 
 
 def test_from_a_hub_to_a_translation_in_one_command_without_torch(
@@ -70,14 +52,14 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
     write_marian(tmp_path / "model", MarianModel())
     faults = {"model.safetensors": [Fault(503, retry_after="0"), Fault(most_bytes=10_000)]}
     with MarianHub(tmp_path / "model", faults=faults).run() as hub:
-        found = translated(cache, list(SERVE), HF_ENDPOINT=hub.address)
+        found = translated(cache, tmp_path, list(SERVE), HF_ENDPOINT=hub.address)
         assert not hub.faults["model.safetensors"]
     assert found[0]
     # Cached: without a hub, and from a setting in Compose's form; another model beside it.
     words = [word for word in SERVE if word != MODEL]
     offline = {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}
     models = f"{MODEL} {random_bundle}"
-    both = translated(cache, words, random_bundle.name, DRAGOMAN_MODELS=models, **offline)
+    both = translated(cache, tmp_path, words, random_bundle.name, DRAGOMAN_MODELS=models, **offline)
     assert both[:1] == found
     assert both[1] not in found
 

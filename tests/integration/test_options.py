@@ -19,8 +19,8 @@ from dragoman_serving.translation.translator import Translator
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from dragoman.cli import main
-from tests.integration.conftest import Served
 from tests.integration.test_served_translations import BUNDLE
+from tests.servers import Served
 
 TEXTS = [
     "I would like a cup of tea, please.",

@@ -21,7 +21,7 @@ from tritonclient.grpc import service_pb2
 
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import Served
+from tests.servers import Served
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from client.tests.recorded_answers import CASES, RECORDING, WITHOUT_ENGINE, Case, answer
-from tests.integration.conftest import Served, serving
+from tests.servers import Served, serving
 
 
 def answers(cases: list[Case], served: Served) -> dict[str, Any]:

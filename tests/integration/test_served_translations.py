@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
@@ -13,10 +12,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import AsyncTranslator, InvalidRequest, Translation
 from dragoman_client import Translator as Client
-from dragoman_export.publishing import publish
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
@@ -25,7 +21,7 @@ from dragoman_training.text.parallel_text import read_pairs
 from dragoman.commands.demo import SENTENCES
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import CORPORA, REPOSITORY
-from tests.integration.conftest import Served
+from tests.servers import Served
 
 BUNDLE = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 
@@ -116,22 +112,8 @@ def test_compressed_requests_get_the_same_answers(
     assert asyncio.run(translate()) == expected
 
 
-@pytest.fixture(scope="module")
-def shipped_fp32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    """The shipped model, served in the precision of the oracle."""
-    repository = tmp_path_factory.mktemp("fp32") / "repository"
-    publish(BUNDLE, repository)
-    config = repository / "translate" / "config.pbtxt"
-    text = config.read_text()
-    precision = 'key: "precision" value: { string_value: "%s" }'
-    assert precision % "auto" in text
-    config.write_text(text.replace(precision % "auto", precision % "fp32"))
-    with TritonServer(ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)) as server:
-        yield server
-
-
 @pytest.mark.parametrize("width", [1, 4])
-def test_served_tokens_equal_the_oracles(shipped_fp32: TritonServer, width: int) -> None:
+def test_served_tokens_equal_the_oracles(shipped_fp32: Served, width: int) -> None:
     loaded = checkpoint.load(BUNDLE)
     manifest = Manifest.load(BUNDLE)
     limits = manifest.limits
@@ -144,16 +126,15 @@ def test_served_tokens_equal_the_oracles(shipped_fp32: TritonServer, width: int)
         else:
             right = beam_search(loaded.model, src, most, beam_width=4, alpha=limits.length_penalty)
         expected = [(loaded.tokenizer.decode(h.ids), len(h.ids)) for h in right]
-        for url in (shipped_fp32.grpc_url, shipped_fp32.http_url):
-            with Client(url) as client:
-                found = client.translate(
-                    texts,
-                    source_language=source,
-                    target_language=target,
-                    beam_width=width,
-                    split_sentences=False,
-                    repair=False,
-                )
+        for client in (shipped_fp32.grpc, shipped_fp32.http):
+            found = client.translate(
+                texts,
+                source_language=source,
+                target_language=target,
+                beam_width=width,
+                split_sentences=False,
+                repair=False,
+            )
             assert [(t.text, t.output_tokens) for t in found] == expected
 
 

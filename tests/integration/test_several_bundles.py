@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dragoman_client import LanguagePair, Translator
+from dragoman_client import LanguagePair
 from dragoman_client.errors import InvalidRequest
-from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.translation.translator import Translator as Engine
 
 from dragoman.kernel.manifest import Manifest
-from tests.integration.conftest import Served, wait_for
+from tests.servers import Served, serving, wait_for
 from tests.small_bundles import make_bundles
 
 TEXTS = ["red blue green", "white grey"]
@@ -30,13 +28,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def served(folders: list[Path]) -> Iterator[Served]:
     to_serve = ModelsToServe(tuple(map(str, folders)), memory_bytes=1 << 30, pivot="en")
-    options = ServeOptions(None, http_port=0, grpc_port=0, metrics_port=0, to_serve=to_serve)
-    with (
-        TritonServer(options) as server,
-        Translator(server.grpc_url) as grpc,
-        Translator(server.http_url) as http,
-    ):
-        yield Served(server, grpc, http)
+    with serving(None, to_serve=to_serve) as running:
+        yield running
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from dragoman_client import InvalidRequest, Translator
 
-from tests.integration.conftest import Served, wait_for
+from tests.servers import Served, wait_for
 
 TEXT = "I would like a cup of coffee, but my brother does not want to go there."
 TWO = "I would like a cup of coffee. My brother does not want to go there."
@@ -142,9 +142,9 @@ def test_refused_streams_do_not_end_the_server(shipped: Served) -> None:
 
 def test_a_reader_that_disconnects_cancels_the_request(shipped: Served) -> None:
     """Only over HTTP: a gRPC client keeps reading, since a cancelled stream can crash Triton."""
-    translator: Translator = shipped.http
+    text = " ".join(shipped.long_work())
     before = shipped.metric("sentences_cancelled_total")
-    parts = translator.translate_stream(f"{TEXT} " * 1000, split_sentences=True, beam_width=8)
+    parts = shipped.http.translate_stream(text, split_sentences=True, beam_width=4)
     assert next(parts).text
     parts.close()  # type: ignore[attr-defined]
     wait_for(lambda: shipped.metric("sentences_cancelled_total") > before)

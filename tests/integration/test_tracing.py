@@ -13,15 +13,14 @@ from dataclasses import dataclass
 import pytest
 from dragoman_client import AsyncTranslator, Translator
 from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from dragoman.kernel.tracing import TraceOptions
 from tests.collector import Collector, Span
-from tests.conftest import REPOSITORY
-from tests.integration.gateway.conftest import RunningGateway, run_gateway
+from tests.gateways import RunningGateway, run_gateway
+from tests.servers import serving
 
 TEXT = "The weather is very nice today."
 GATEWAY, TRITON, ENGINE = "dragoman-gateway", "triton-inference-server", "dragoman-engine"
@@ -43,24 +42,17 @@ class Traced:
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
     with pytest.MonkeyPatch.context() as patch, Collector() as collector:
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
-        options = ServeOptions(
-            REPOSITORY / "model_repository",
-            http_port=0,
-            grpc_port=0,
-            metrics_port=0,
-            tracing=TraceOptions(collector.url, rate=0),
-        )
         with (
-            TritonServer(options) as server,
+            serving(tracing=TraceOptions(collector.url, rate=0)) as served,
             run_gateway(
-                *(server.grpc_url, server.http_url),
+                *(served.server.grpc_url, served.server.http_url),
                 otlp=collector.url,
                 trace_rate=0,
                 access_log=True,
                 folder=tmp_path_factory.mktemp("gateway"),
             ) as gateway,
         ):
-            yield Traced(collector, server, gateway)
+            yield Traced(collector, served.server, gateway)
 
 
 def chain(spans: list[Span], leaf: Span) -> list[str]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dragoman_client import Translator
-from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 
 from dragoman.cli import main
+from tests.servers import serving
 from tests.toy import reverse_pairs, write_pairs
 
 SETTINGS = (
@@ -52,15 +50,13 @@ def test_the_reverse_task_is_trained_and_served(
     assert "FAIL" not in printed
     assert "200 of 200 sentences equal" in printed
     run("publish", bundle, "--to", repository)
-    serve = ServeOptions(repository, http_port=0, grpc_port=0, metrics_port=0)
-    with TritonServer(serve) as server:
-        for url in (server.grpc_url, server.http_url):
-            with Translator(url) as client:
-                found = client.translate([source for source, _ in held_out])
-                right = sum(
-                    translation.text == target
-                    for translation, (_, target) in zip(found, held_out, strict=True)
-                )
-                assert right / len(held_out) > 0.99
-                aligned = client.translate("red blue green white", return_alignments="hard")
-                assert str(aligned.alignments) == "0-3 1-2 2-1 3-0"
+    with serving(repository) as served:
+        for client in (served.grpc, served.http):
+            found = client.translate([source for source, _ in held_out])
+            right = sum(
+                translation.text == target
+                for translation, (_, target) in zip(found, held_out, strict=True)
+            )
+            assert right / len(held_out) > 0.99
+            aligned = client.translate("red blue green white", return_alignments="hard")
+            assert str(aligned.alignments) == "0-3 1-2 2-1 3-0"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tests.conftest import REPOSITORY
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 
 
 def test_it_translates(gateway: RunningGateway) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 from tests.integration.test_proxy import (
     RATE,
     Proxy,
@@ -70,12 +69,17 @@ def test_the_body_limit_is_the_size_of_a_document(proxy: Proxy) -> None:
     assert "33 MiB" in json.loads(answer)["message"]
 
 
-def test_too_many_requests_are_refused(proxy: Proxy) -> None:
-    answers = [proxy.answer(TRANSLATE, SENTENCE, None, JSON) for _ in range(4 * RATE)]
+def test_too_many_requests_are_refused(behind: RunningGateway, tmp_path: Path) -> None:
+    changes = [
+        ("gateway:5000", f"127.0.0.1:{behind.port}"),
+        (f"rate={RATE}r/s", "rate=1r/m"),
+        ("burst=100 nodelay", "burst=9 nodelay"),
+    ]
+    with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
+        answers = [proxy.answer(TRANSLATE, SENTENCE, None, JSON) for _ in range(20)]
     assert {status for status, _ in answers} == {200, 429}
     refused = next(body for status, body in answers if status == 429)
     assert json.loads(refused)["error"]["code"] == "too_many_requests"
-    time.sleep(1.5)  # the burst is used up; requests of the next test would be refused too
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from deepl import DeepLClient
 from riva.client import Auth, NeuralMachineTranslationClient
 
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 
 TEXT = "The weather in Berlin is very nice."
 TERM = "Klima"

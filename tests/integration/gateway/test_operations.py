@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import signal
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from dragoman_gateway.web.connections import HEAD_BYTES
-from dragoman_serving.launch.ports import free_ports
 
-from tests.integration.conftest import wait_for
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
-from tests.integration.test_restart import serving, starting
+from tests.gateways import RunningGateway, StartGateway
+from tests.servers import WAIT_S, Served, wait_for
 
 SECRET = "xylophone"
-PORTS = (("grpc", "triton"), ("http", "triton_http"))
-LONG = [f"I have {number} old books about the history of this town." for number in range(300)]
 
 
 def translate(gateway: RunningGateway, text: str | list[str] = "Good morning.") -> int:
@@ -95,24 +89,25 @@ def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["time"])
 
 
-def test_requests_finish_before_the_end(start_gateway: StartGateway) -> None:
-    with start_gateway() as gateway, ThreadPoolExecutor(1) as pool:
-        under_way = pool.submit(translate, gateway, LONG)
+def test_requests_finish_before_the_end(start_gateway: StartGateway, shipped: Served) -> None:
+    texts = shipped.long_work(least=1)
+    with start_gateway(timeout_s=WAIT_S) as gateway, ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(translate, gateway, texts)
         wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one
         assert not under_way.done()
         assert gateway.stop() == 0
-        assert under_way.result(60) == 200
+        assert under_way.result(WAIT_S) == 200
 
 
 def test_it_is_not_ready_while_it_stops(start_gateway: StartGateway) -> None:
-    with start_gateway(stop_delay_s=1.5) as gateway:
+    with start_gateway(stop_delay_s=4) as gateway:
         gateway.process.send_signal(signal.SIGTERM)
         wait_for(lambda: gateway.get("/readyz").status == 503)
         answer = gateway.get("/readyz")
         assert answer.json["status"] == "stopping"
         assert answer.headers["retry-after"]
         assert translate(gateway) == 200  # still accepted
-        assert gateway.process.wait(30) == 0
+        assert gateway.process.wait(WAIT_S) == 0
 
 
 def test_without_a_server_it_is_alive_but_not_ready(start_gateway: StartGateway) -> None:
@@ -121,47 +116,6 @@ def test_without_a_server_it_is_alive_but_not_ready(start_gateway: StartGateway)
         answer = gateway.get("/readyz")
         assert (answer.status, "retry-after" in answer.headers) == (503, True)
         assert translate(gateway) == 503
-
-
-def test_it_is_ready_again_when_triton_is_back(tmp_path: Path, start_gateway: StartGateway) -> None:
-    with serving(tmp_path, "--no-gateway") as server:
-        urls = {"triton": server.grpc, "triton_http": server.http}
-        ports = [f"--{name}-port={urls[key].rpartition(':')[2]}" for name, key in PORTS]
-        with start_gateway(**urls) as gateway:
-            assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
-            server.process.send_signal(signal.SIGTERM)
-            server.process.wait(60)
-            assert (gateway.get("/readyz").status, translate(gateway)) == (503, 503)
-            with serving(tmp_path, "--no-gateway", *ports):
-                deadline = time.monotonic() + 10
-                while gateway.get("/readyz").status != 200 and time.monotonic() < deadline:
-                    time.sleep(0.1)
-                assert (gateway.get("/readyz").status, translate(gateway)) == (200, 200)
-
-
-def test_it_becomes_ready_when_the_models_have_loaded(
-    tmp_path: Path, start_gateway: StartGateway
-) -> None:
-    """The gateway starts before its server; the engine is paused while it loads its model."""
-    ports = dict(zip(("grpc", "http", "metrics"), free_ports(3), strict=True))
-    urls = {"triton": f"grpc://127.0.0.1:{ports['grpc']}"}
-    urls["triton_http"] = f"http://127.0.0.1:{ports['http']}"
-    words = [f"--{name}-port={port}" for name, port in ports.items()]
-    with start_gateway(**urls) as gateway, starting(tmp_path, *words, "--no-gateway") as server:
-        assert gateway.get("/readyz").status == 503
-        server.wait_for(lambda: {"engine", "triton"} <= server.pids().keys())
-        engine = server.pids()["engine"]
-        os.kill(engine, signal.SIGSTOP)
-        try:
-            for _ in range(10):
-                answer = gateway.get("/readyz")
-                assert (answer.status, "retry-after" in answer.headers) == (503, True)
-                assert (gateway.get("/livez").status, translate(gateway)) == (200, 503)
-            assert not server.is_ready
-        finally:
-            os.kill(engine, signal.SIGCONT)
-        server.wait_for(lambda: gateway.get("/readyz").status == 200)
-        assert translate(gateway) == 200
 
 
 @pytest.mark.parametrize(
@@ -177,7 +131,7 @@ def test_it_becomes_ready_when_the_models_have_loaded(
     ],
 )
 def test_slow_and_malformed_requests_end(slow: RunningGateway, sent: bytes, status: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port), WAIT_S) as connection:
         begin_s = time.monotonic()
         connection.sendall(sent)
         answer = b""
@@ -248,7 +202,7 @@ def test_a_request_head_has_a_size_limit(
     begin = other.removesuffix(b"\r\n") + b"Connection: close\r\nX: "
     end = b"\r\n\r\n"
     head = begin + b"a" * (HEAD_BYTES + more_bytes - len(begin + end)) + end
-    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port), WAIT_S) as connection:
         connection.sendall(before * other + head)
         answer = b""
         with contextlib.suppress(ConnectionResetError):
@@ -273,7 +227,7 @@ def test_malformed_requests_get_the_error_format_of_their_protocol(
     slow: RunningGateway, line: bytes, status: int, body: dict[str, Any]
 ) -> None:
     rest = b"" if b"\r\n" in line else b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", slow.port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", slow.port), WAIT_S) as connection:
         connection.sendall(line + rest)
         answer = b""
         with contextlib.suppress(ConnectionResetError):
@@ -301,15 +255,14 @@ def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
     held = []
     try:
         for _ in range(60):
-            one = socket.create_connection(("127.0.0.1", slow.port), 30)
+            one = socket.create_connection(("127.0.0.1", slow.port), WAIT_S)
             held.append(one)
             one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
-        held[-1].settimeout(5)
         answer = held[-1].recv(1000)
         assert answer.startswith(b"HTTP/1.1 503"), answer
         assert b"retry-after" in answer
         begin_s = time.monotonic()
-        while time.monotonic() - begin_s < 30:
+        while time.monotonic() - begin_s < WAIT_S:
             for one in held:
                 try:
                     one.sendall(b"X-a: b\r\n")
@@ -323,7 +276,6 @@ def test_slow_clients_do_not_block_others(slow: RunningGateway) -> None:
             time.sleep(0.5)
         else:
             pytest.fail("connections are held for ever")
-        assert time.monotonic() - begin_s < 15
     finally:
         for one in held:
             one.close()

@@ -11,33 +11,24 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from dragoman_client import TranslationError, Translator
-from dragoman_serving.launch.launcher import TritonServer
-from dragoman_serving.launch.serve_options import ServeOptions
 from riva.client import Auth, NeuralMachineTranslationClient
 
-from tests.conftest import REPOSITORY
-from tests.integration.gateway.conftest import Answer, RunningGateway, run_gateway
-
-_WAIT_S = 30
+from tests.gateways import Answer, RunningGateway, run_gateway
+from tests.servers import WAIT_S, serving
 
 
 @pytest.fixture(scope="module")
 def flooded() -> Iterator[RunningGateway]:
     """A gateway whose server accepts few sentences, and gets many."""
-    options = ServeOptions(
-        REPOSITORY / "model_repository",
-        http_port=0,
-        grpc_port=0,
-        metrics_port=0,
-        parameters={"max_waiting": "16"},
-    )
     with (
-        TritonServer(options) as server,
-        run_gateway(server.grpc_url, server.http_url, riva_port=0, cache_bytes=0) as gateway,
+        serving(parameters={"max_waiting": "16"}) as served,
+        run_gateway(
+            served.server.grpc_url, served.server.http_url, riva_port=0, cache_bytes=0
+        ) as gateway,
     ):
         stopping = threading.Event()
         threads = [
-            threading.Thread(target=_flood, args=(server.grpc_url, number, stopping))
+            threading.Thread(target=_flood, args=(served.server.grpc_url, number, stopping))
             for number in range(24)
         ]
         for thread in threads:
@@ -60,7 +51,7 @@ def _flood(url: str, number: int, stopping: threading.Event) -> None:
 
 def until_refused(gateway: RunningGateway, path: str, body: dict[str, object]) -> Answer:
     """Send requests until the server is overloaded."""
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         answer = gateway.post(path, body)
         if answer.status != 200:
@@ -91,7 +82,7 @@ def test_http(flooded: RunningGateway) -> None:
 
 def test_riva(flooded: RunningGateway) -> None:
     client = NeuralMachineTranslationClient(Auth(uri=flooded.riva))
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + WAIT_S
     refused = None
     while refused is None and time.monotonic() < deadline:
         try:

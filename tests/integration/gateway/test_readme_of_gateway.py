@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.integration.gateway.conftest import RunningGateway
+from tests.gateways import RunningGateway
 from tests.integration.test_readme import blocks, run
 
 

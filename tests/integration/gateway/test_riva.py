@@ -12,10 +12,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from riva.client import Auth, NeuralMachineTranslationClient
 from riva.client.proto import riva_common_pb2, riva_nmt_pb2
 
-from tests.integration.conftest import Served, wait_for
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 from tests.integration.gateway.test_official_clients import table
 from tests.integration.gateway.test_operations import metric
+from tests.servers import WAIT_S, Served, wait_for
 
 REFUSED_CALLS: dict[str, Callable[[NeuralMachineTranslationClient], object]] = {
     "streaming_s2t_response_generator": lambda it: list(
@@ -33,7 +33,9 @@ REFUSED_CALLS: dict[str, Callable[[NeuralMachineTranslationClient], object]] = {
 
 @pytest.fixture(scope="module")
 def riva(start_gateway: StartGateway) -> Iterator[RunningGateway]:
-    with start_gateway(riva_port=0, body_bytes=100_000, access_log=True) as running:
+    with start_gateway(
+        riva_port=0, body_bytes=100_000, access_log=True, timeout_s=WAIT_S
+    ) as running:
         yield running
 
 
@@ -46,11 +48,6 @@ def status_of(call: object) -> tuple[grpc.StatusCode, str]:
     with pytest.raises(grpc.RpcError) as caught:
         call()  # type: ignore[operator]
     return caught.value.code(), caught.value.details()
-
-
-def fresh(name: str) -> list[str]:
-    """Texts that are not cached, and whose translation takes seconds."""
-    return [f"{name} has {number} old books about this town." for number in range(2000)]
 
 
 def test_translate(client: NeuralMachineTranslationClient, shipped: Served) -> None:
@@ -174,15 +171,16 @@ def test_rubbish_and_unknown_calls_do_not_end_it(riva: RunningGateway) -> None:
 def test_a_cancelled_call_ends_in_the_engine(
     client: NeuralMachineTranslationClient, shipped: Served
 ) -> None:
+    texts = shipped.long_work()
     shipped.cancel(
-        lambda: client.translate(fresh("One"), "", "en", "de", future=True),
+        lambda: client.translate(texts, "", "en", "de", future=True),
         lambda call: call.cancel(),
     )
 
 
-def test_a_deadline_holds(client: NeuralMachineTranslationClient) -> None:
+def test_a_deadline_holds(client: NeuralMachineTranslationClient, shipped: Served) -> None:
     request = riva_nmt_pb2.TranslateTextRequest(
-        texts=fresh("Two"), source_language="en", target_language="de"
+        texts=shipped.long_work(), source_language="en", target_language="de"
     )
     code, _ = status_of(lambda: client.stub.TranslateText(request, timeout=0.1))
     assert code == grpc.StatusCode.DEADLINE_EXCEEDED
@@ -194,7 +192,7 @@ def test_health(riva: RunningGateway) -> None:
         for service in ("", "nvidia.riva.nmt.RivaTranslation"):
             request = health_pb2.HealthCheckRequest(service=service)
             assert stub.Check(request).status == health_pb2.HealthCheckResponse.SERVING
-            watched = stub.Watch(request, timeout=10)
+            watched = stub.Watch(request, timeout=WAIT_S)
             assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
             watched.cancel()
         request = health_pb2.HealthCheckRequest(service="none")
@@ -211,16 +209,16 @@ def test_calls_are_counted_and_logged(
     wait_for(lambda: '"protocol":"riva"' in riva.log[-1] and "Hello" not in riva.log[-1])
 
 
-def test_calls_finish_before_the_end(start_gateway: StartGateway) -> None:
-    with start_gateway(riva_port=0) as gateway, ThreadPoolExecutor(1) as pool:
+def test_calls_finish_before_the_end(start_gateway: StartGateway, shipped: Served) -> None:
+    with start_gateway(riva_port=0, timeout_s=WAIT_S) as gateway, ThreadPoolExecutor(1) as pool:
         client = NeuralMachineTranslationClient(Auth(uri=gateway.riva))
         assert client.translate(["Hello."], "", "en", "de").translations
-        texts = fresh("Three")
+        texts = shipped.long_work(least=1)
         under_way = pool.submit(client.translate, texts, "", "en", "de")
         wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one
         assert not under_way.done()
         assert gateway.stop() == 0
-        assert len(under_way.result(60).translations) == len(texts)
+        assert len(under_way.result(WAIT_S).translations) == len(texts)
 
 
 def test_a_port_in_use_is_named(riva: RunningGateway, start_gateway: StartGateway) -> None:

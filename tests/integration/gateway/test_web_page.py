@@ -16,8 +16,9 @@ from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
 
 from tests.browser import Page, browsing, find_chromium
-from tests.integration.gateway.conftest import RunningGateway, StartGateway
+from tests.gateways import RunningGateway, StartGateway
 from tests.npm_packages import AXE, skip_without
+from tests.servers import WAIT_S
 
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
@@ -222,7 +223,7 @@ def test_a_file_is_translated_and_downloaded(
     page.wait_for("document.querySelector('#jobs .button')")
     page.click("#jobs .button")
     received = tmp_path / "downloads" / name
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + WAIT_S
     while not received.exists():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)

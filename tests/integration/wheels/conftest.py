@@ -69,7 +69,7 @@ class Installed:
         with (self.folder / "log").open("w") as log:
             process = subprocess.Popen(command, cwd=self.folder, env=_variables(), stderr=log)
             try:
-                deadline_s = time.monotonic() + 60
+                deadline_s = time.monotonic() + COMMAND_S
                 while not (found := re.search(r"ready: (\S+) and (\S+)", self.log)):
                     assert process.poll() is None, self.log
                     assert time.monotonic() < deadline_s
@@ -77,7 +77,7 @@ class Installed:
                 yield found[1], found[2]
             finally:
                 process.terminate()
-                process.wait(60)
+                process.wait(COMMAND_S)
 
     def _program(self, name: str) -> str:
         return str(self.folder / "v" / "bin" / name)

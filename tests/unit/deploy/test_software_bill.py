@@ -72,6 +72,7 @@ def test_libraries_inside_a_wheel_are_listed(tmp_path: Path) -> None:
     assert tools == build_tools()
 
 
+@pytest.mark.thorough
 def test_the_bill_of_an_environment_is_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,8 +24,9 @@ from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest, digests
-from tests.conftest import REPOSITORY, tiny_config, tiny_model
+from tests.conftest import REPOSITORY
 from tests.saturation import saturate
+from tests.tiny_models import tiny_config, tiny_model
 from tests.toy import reverse_pairs
 
 PAIRS = reverse_pairs(12, seed=3)

@@ -21,7 +21,8 @@ from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH, ATTENTION_NAMES
-from tests.conftest import REPOSITORY, MakeBundle, tiny_model
+from tests.conftest import REPOSITORY, MakeBundle
+from tests.tiny_models import tiny_model
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
 

@@ -30,7 +30,7 @@ from tests.conftest import REPOSITORY
 pytest.importorskip("tensorrt_rtx")
 
 SHIPPED = REPOSITORY / "model_repository" / "translate" / "1" / "bundle"
-CAPABILITIES = ("8.9", "12.0")
+CAPABILITIES = ("8.9", pytest.param("12.0", marks=pytest.mark.thorough))
 PRECISIONS = get_args(FloatPrecision)
 SOURCES = [[5, 9, 8, 7, 3], [5, 11, 3]]
 

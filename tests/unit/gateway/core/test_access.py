@@ -30,8 +30,6 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.errors import UsageError
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 EVERYWHERE = "0.0.0.0"
 
 
@@ -335,13 +333,14 @@ def test_a_key_revoked_during_use_is_refused_to_all(clients: int, after_s: float
             nonlocal last_s
             try:
                 while True:
+                    begun_s = time.monotonic()
                     caller = await access.caller(secret, "own", "")
-                    last_s = time.monotonic()
+                    last_s = max(last_s, begun_s)
                     await use(access, caller, 1, 0.001)
             except KeyRefused:
                 return
 
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             for _ in range(clients):
                 group.create_task(client())
             await asyncio.sleep(after_s)

@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 
 from tests.redis_server import PASSWORD, Redis, running_redis
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
@@ -85,9 +83,18 @@ class TestRedis:
     )
     def test_two_gateways_keep_one_limit(self, redis: Redis, limits: Limits, fit: int) -> None:
         async def work(both: list[Access]) -> int:
-            caller = new_caller(limits)
-            asked = [ask(both[number % 2], caller, 3, 0.3) for number in range(60)]
-            return sum(await asyncio.gather(*asked))
+            caller, everybody = new_caller(limits), asyncio.Barrier(60)
+
+            async def request(number: int) -> bool:
+                try:
+                    async with both[number % 2].admitted(caller, 3):
+                        await everybody.wait()
+                        return True
+                except (TooManyRequests, QuotaUsedUp):
+                    await everybody.wait()
+                    return False
+
+            return sum(await asyncio.gather(*map(request, range(everybody.parties))))
 
         assert run(redis.url, work) == fit
 
@@ -130,11 +137,14 @@ class TestRedis:
     def test_a_refused_request_fits_after_its_retry_time(self, redis: Redis) -> None:
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(requests_per_minute=120))
-            found = await asyncio.gather(*(ask(both[0], caller) for _ in range(120)))
-            assert all(found)
+
+            async def use_up() -> None:
+                while True:  # on a slow machine more than these 120
+                    async with both[0].admitted(caller, 1):
+                        pass
+
             with pytest.raises(TooManyRequests) as caught:
-                async with both[1].admitted(caller, 1):
-                    pass
+                await use_up()
             assert caught.value.retry_after_s is not None
             assert 0 < caught.value.retry_after_s <= 0.5
             await asyncio.sleep(caught.value.retry_after_s + 0.01)
@@ -174,14 +184,14 @@ class TestRedis:
     def test_a_killed_gateway_holds_its_slots_for_a_while(
         self, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(shared_limits, "_LEASE_S", 1)
+        monkeypatch.setattr(shared_limits, "_LEASE_S", 3)
 
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(concurrent_requests=1))
             context = both[0].admitted(caller, 1)
             await context.__aenter__()  # and never leaves
             assert not await ask(both[1], caller)
-            await asyncio.sleep(1.1)
+            await asyncio.sleep(3.1)
             assert await ask(both[1], caller)
             await context.__aexit__(None, None, None)
 
@@ -190,14 +200,14 @@ class TestRedis:
     def test_a_long_request_keeps_its_slot(
         self, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(shared_limits, "_LEASE_S", 1)
+        monkeypatch.setattr(shared_limits, "_LEASE_S", 3)
         monkeypatch.setattr(shared_limits, "_RENEW_S", 0.2)
         monkeypatch.setattr(time, "time", lambda: 86_400.0)  # a gateway whose clock is wrong
 
         async def work(both: list[Access]) -> None:
             caller = new_caller(Limits(concurrent_requests=1))
             async with both[0].admitted(caller, 1):
-                await asyncio.sleep(2)
+                await asyncio.sleep(4)
                 assert not await ask(both[1], caller)
             assert await ask(both[1], caller)
 
@@ -229,7 +239,7 @@ def test_without_redis_each_gateway_limits_alone(caplog: pytest.LogCaptureFixtur
 
 
 def test_a_hanging_redis_delays_only_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_limits, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(shared_limits, "_ANSWER_S", 2.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -243,14 +253,16 @@ def test_a_hanging_redis_delays_only_one_request(monkeypatch: pytest.MonkeyPatch
             return times_s
 
         first_s, *others_s = run(f"redis://127.0.0.1:{silent.getsockname()[1]}", work)
-    assert max(others_s) < 0.5 <= first_s
+    assert max(others_s) < 2 <= first_s
 
 
-@pytest.mark.parametrize("when_s", [0.05, 0.15])
-def test_a_request_cancelled_during_admission_is_refunded(when_s: float) -> None:
+@pytest.mark.parametrize("is_admitted", [False, True])
+def test_a_request_cancelled_during_admission_is_refunded(is_admitted: bool) -> None:
     given: list[tuple[str, int]] = []
+    taking, working = asyncio.Event(), asyncio.Event()
 
     async def take(**_: object) -> list[Any]:
+        taking.set()
         await asyncio.sleep(0.1)
         return [0, "1", "5", 5, 1]
 
@@ -263,13 +275,19 @@ def test_a_request_cancelled_during_admission_is_refunded(when_s: float) -> None
         assert isinstance(limiter, shared_limits.RedisRateLimiter)
         limiter._take, limiter._end = take, end  # type: ignore[method-assign, assignment]
         caller = new_caller(Limits(concurrent_requests=1))
-        task = asyncio.create_task(ask(access[0], caller, 5, 60))
-        await asyncio.sleep(when_s)
+
+        async def request() -> None:
+            async with access[0].admitted(caller, 5):
+                working.set()
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(request())
+        await (working if is_admitted else taking).wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await limiter.close()
         assert limiter._leases == {}
-        unused = 5 if when_s < 0.1 else 0
+        unused = 0 if is_admitted else 5
         assert given == [(f"dragoman:{{{caller.name}}}:{caller.name}:running", unused)]
 
     run("redis://localhost:1/0", work, 1)

@@ -459,6 +459,6 @@ def test_given_translations_count_as_texts() -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the conditions have no event
             await asyncio.sleep(0)

@@ -17,8 +17,6 @@ from dragoman_serving.launch.ports import PortInUse
 
 from dragoman.kernel.errors import UsageError
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
 BEATS = "import os, sys, time\nwhile True: os.write(int(sys.argv[-1]), b'0'); time.sleep(0.05)\n"
 
 
@@ -79,16 +77,16 @@ def test_a_gateway_that_ends_or_hangs_is_restarted(
 ) -> None:
     program(monkeypatch, tmp_path, BEATS)
     said: list[str] = []
-    with GatewayProcess(GatewayOptions(port=0, timeout_s=1.0), {}, said.append) as gateway:
+    with GatewayProcess(GatewayOptions(port=0, timeout_s=3.0), {}, said.append) as gateway:
         for number, reason in (
             (signal.SIGKILL, "ended by itself with code -9"),
-            (signal.SIGSTOP, "has hung for 1."),
+            (signal.SIGSTOP, "has hung for 3."),
         ):
             look(gateway, 1.0)  # so that its output is read
             before = gateway.pid
             assert before
             os.kill(before, number)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 200
             while gateway.pid in (before, None) and time.monotonic() < deadline:
                 look(gateway, 0.05)
             assert gateway.pid not in (before, None)
@@ -105,7 +103,7 @@ def test_an_end_without_a_restart_is_an_error(
         GatewayProcess(options, {}, print) as gateway,
         pytest.raises(GatewayEnded, match="ended by itself with code 0"),
     ):
-        look(gateway, 20)
+        look(gateway, 200)
 
 
 def test_a_gateway_may_use_its_delay_to_end(

@@ -20,9 +20,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
 
-pytestmark = pytest.mark.flaky(reruns=1)  # measures time or memory
-
-WAIT_S = 20
+WAIT_S = 120
 MANIFEST = Manifest.read(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
 
 

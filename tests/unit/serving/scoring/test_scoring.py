@@ -28,7 +28,7 @@ from dragoman_training.network.transformer import Transformer
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID
-from tests.conftest import tiny_model
+from tests.tiny_models import tiny_model
 
 HEADS = AlignmentHeads(((0, 1), (2, 3)), False, "anchors", 1.0, 1, "nothing")
 

@@ -6,7 +6,7 @@ from dragoman_training.network.attention_weights import look, looking_at
 from dragoman_training.network.transformer import Transformer, attention, attention_weights
 from torch import Tensor
 
-from tests.conftest import tiny_model
+from tests.tiny_models import tiny_model
 
 
 def padded() -> tuple[Tensor, Tensor, Tensor]:

@@ -7,7 +7,7 @@ import torch
 from dragoman_training.network.shrinking import shrink, spaced
 from dragoman_training.network.transformer import Transformer
 
-from tests.conftest import tiny_config
+from tests.tiny_models import tiny_config
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dragoman_training.network.transformer import (
 )
 
 from dragoman.kernel.errors import UsageError
-from tests.conftest import elaborate_config, tiny_config, tiny_model
+from tests.tiny_models import elaborate_config, tiny_config, tiny_model
 
 
 def assert_close(found: torch.Tensor, right: torch.Tensor) -> None:

@@ -9,7 +9,7 @@ from dragoman_training.oracle.search import beam_search, draw, greedy_search, se
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import BEGIN_ID, END_ID
-from tests.conftest import tiny_model
+from tests.tiny_models import tiny_model
 
 
 def sources(number: int, seed: int = 0) -> list[list[int]]:

@@ -12,7 +12,8 @@ from dragoman_training.config import RunConfig
 from dragoman_training.run import checkpoint, checkpoint_folder
 
 from dragoman.kernel.errors import UsageError
-from tests.conftest import files_no_larger_than, tiny_config, tiny_model
+from tests.conftest import files_no_larger_than
+from tests.tiny_models import tiny_config, tiny_model
 
 
 def test_a_saved_checkpoint_is_loaded_unchanged(random_checkpoint: Callable[[str], Path]) -> None:

@@ -15,7 +15,8 @@ from dragoman_training.text.vocabulary import train_vocabulary
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
-from tests.conftest import MakeBundle, tiny_config
+from tests.conftest import MakeBundle
+from tests.tiny_models import tiny_config
 from tests.toy import reverse_pairs, write_pairs
 
 

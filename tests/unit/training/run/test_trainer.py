@@ -4,7 +4,6 @@ import json
 import math
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from dragoman_training.config import CorpusConfig, OptimisationConfig, RunConfig, resolve
+from dragoman_training.config import CorpusConfig, OptimisationConfig, resolve
 from dragoman_training.network.architecture import ModelConfig
 from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import Translator
@@ -36,84 +35,16 @@ from torch import Tensor
 from dragoman.cli import main
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Limits
-from tests.conftest import REPOSITORY, files_no_larger_than
-from tests.toy import reverse_pairs, write_links, write_pairs
-
-SETTINGS = (
-    "model.preset=tiny",
-    "vocabulary.size=320",
-    "training.batch_tokens=200",
-    "training.warmup_steps=10",
-    "training.checkpoint_every_steps=5",
-    "training.validate_every_steps=10",
-    "training.log_every_steps=5",
-    "training.average_last=2",
+from tests.conftest import files_no_larger_than
+from tests.toy import reverse_pairs, write_pairs
+from tests.unit.training.run.conftest import Trained
+from tests.unit.training.run.small_runs import (
+    SETTINGS,
+    assert_same_weights,
+    command,
+    losses,
+    settings,
 )
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("text")
-    pairs = reverse_pairs(400, seed=1)
-    write_pairs(folder / "train", pairs, ("en", "de"))
-    write_links(folder / "train", pairs, ("en", "de"))  # for runs with a guided head
-    write_pairs(folder / "valid", reverse_pairs(20, seed=2), ("en", "de"))
-    return folder
-
-
-DATA: dict[str, Any] = {"train": ["train"], "valid": ["valid"]}
-
-
-def settings(steps: int, *words: str) -> RunConfig:
-    return resolve(None, [*SETTINGS, f"training.steps={steps}", *words], DATA)
-
-
-def command(text: Path, out: Path, *words: str) -> list[str]:
-    """The command-line words for `settings(..., *words)`."""
-    corpora = ('data.train=["train"]', 'data.valid=["valid"]')
-    options = [f"--set={word}" for word in (*SETTINGS, *corpora, *words)]
-    return ["-m", "dragoman", "train", "--data-dir", str(text), "--out", str(out), *options]
-
-
-def assert_same_weights(found: Path, right: Path) -> None:
-    expected = checkpoint.load(right).model.state_dict()
-    for name, tensor in checkpoint.load(found).model.state_dict().items():
-        assert torch.equal(tensor, expected[name]), name
-
-
-def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
-    """A run's log entries by step; a repeated step is an error."""
-    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
-    found = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
-    assert len(dict(found)) == len(found)
-    return dict(found)
-
-
-@pytest.mark.parametrize(
-    "further", [["training.optimizer=adam", "alignment.weight=0.1"], ["training.optimizer=muon"]]
-)
-def test_a_run_killed_in_an_epoch_resumes_to_the_same_weights(
-    text: Path, tmp_path: Path, further: list[str]
-) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    words = ["training.steps=60", *further]
-    Trainer(settings(60, *words), text, whole).train()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, *command(text, cut, *words)], env=environment)
-    while process.poll() is None and not (cut / "checkpoints" / "step-0000010").is_dir():
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
-    assert not (cut / "final").exists(), "the run was over before it was killed"
-    # A kill may also cut the log's last line, after lines of steps later than the checkpoint.
-    with (cut / "log.jsonl").open("a", encoding="utf-8") as file:
-        file.write('{"kind": "train", "step": 60, "loss": 0.0}\n{"kind": "tra')
-    Trainer(settings(60, *words), text, cut, resume=True).train()
-    assert_same_weights(cut / "final", whole / "final")
-    assert losses(cut) == losses(whole)
-    assert losses(cut, "valid") == losses(whole, "valid")
-    events = EventAccumulator(str(cut / "tensorboard")).Reload()
-    assert [event.step for event in events.Scalars("train/loss")] == list(losses(whole))
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
@@ -131,9 +62,11 @@ def test_a_run_resumes_in_a_later_epoch(text: Path, tmp_path: Path, dropout: flo
     assert_same_weights(resumed, tmp_path / "whole" / "final")
 
 
-def test_a_checkpoint_of_a_former_version_can_be_resumed(text: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_former_version_can_be_resumed(
+    text: Path, trained: Trained, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
-    Trainer(settings(5), text, run).train()
+    trained(5, run)
     folder = run / "checkpoints" / "step-0000005"
     # It had PyTorch's generator state, and nothing about the best validation.
     state = safetensors.torch.load_file(folder / "optimizer.safetensors")
@@ -236,10 +169,10 @@ def test_the_end_of_a_run_by_time_is_checked() -> None:
 
 
 def test_a_run_resumes_with_another_optimizer(
-    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    text: Path, trained: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = tmp_path / "run"
-    Trainer(settings(20), text, run).train()
+    trained(20, run)
     with caplog.at_level("INFO"):
         Trainer(settings(40, "training.optimizer=muon"), text, run, resume=True).train()
     # Its two layers of encoder and decoder have 5 and 8 matrices each.
@@ -263,93 +196,6 @@ def test_a_step_in_parts_equals_the_whole_step(text: Path, tmp_path: Path) -> No
     assert found == pytest.approx(losses(tmp_path / "whole", "valid"), abs=2e-4)
 
 
-def test_two_processes_train_the_same_model_as_one(text: Path, tmp_path: Path) -> None:
-    words = ["training.precision=fp32", "training.steps=20", "training.part_tokens=60"]
-    words += ["training.peak_learning_rate=1e-3", "alignment.weight=0.1"]
-    one, two = tmp_path / "one", tmp_path / "two"
-    Trainer(settings(20, *words), text, one).train()
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, *torchrun, *command(text, two, *words)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(two / "final")], "one process speaks for both"
-    assert done.stderr.count("parameters, 2 x cpu") == 1, done.stderr
-    for name in ("loss", "alignment_loss"):
-        assert losses(two, name=name) == pytest.approx(losses(one, name=name), abs=2e-4)
-    assert losses(two, "valid") == pytest.approx(losses(one, "valid"), abs=2e-4)
-    expected = checkpoint.load(one / "final").model.state_dict()
-    for name, tensor in checkpoint.load(two / "final").model.state_dict().items():
-        torch.testing.assert_close(tensor, expected[name], atol=1e-3, rtol=1e-3)
-
-
-SMALL_SECOND_GPU = """
-import os, runpy, sys, torch
-from dragoman_training.network.transformer import Transformer
-whole = Transformer.forward
-def forward(self, src, mask, tgt):
-    tokens = src.size(0) * max(src.size(1), tgt.size(1))
-    if os.environ["RANK"] == "1" and torch.is_grad_enabled() and tokens > 40:
-        raise torch.OutOfMemoryError("no memory is left")
-    return whole(self, src, mask, tgt)
-Transformer.forward = forward
-sys.argv = sys.argv[1:]
-runpy.run_module("dragoman", run_name="__main__")
-"""
-
-
-def test_one_process_with_less_memory_does_not_block_the_other(text: Path, tmp_path: Path) -> None:
-    words = ["training.precision=fp32", "training.steps=10", "training.part_tokens=60"]
-    words += ["model.dropout=0.0", "training.peak_learning_rate=1e-3"]
-    script = tmp_path / "small.py"
-    script.write_text(SMALL_SECOND_GPU)
-    Trainer(settings(10, *words), text, tmp_path / "one").train()
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
-    done = subprocess.run(
-        [sys.executable, *torchrun, *command(text, tmp_path / "two", *words)[1:]],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "do not fit the memory of cpu; continuing with" in done.stderr
-    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=2e-4)
-    path = tmp_path / "two/checkpoints/step-0000010/progress.json"
-    assert 1 < json.loads(path.read_text())["most_tokens"] <= 40, "of the one that has least"
-
-
-def test_a_lost_process_is_reported_in_one_line(text: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = str(free.getsockname()[1])
-    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    # It takes part in training the vocabulary, then it is gone.
-    gone = "from dragoman_training.steps.processes import join; join().wait()"
-    first, second = (
-        subprocess.Popen(
-            [sys.executable, *words],
-            env={**os.environ, **common, "RANK": rank, "OMP_NUM_THREADS": "1"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, words in (("0", command(text, tmp_path / "run")), ("1", ["-c", gone]))
-    )
-    printed = first.communicate(timeout=120)[1]
-    assert second.wait(timeout=120) == 0, second.communicate()[1]
-    assert first.returncode == 1
-    assert "Traceback" not in printed
-    said = [line for line in printed.splitlines() if line.startswith("dragoman train: ")]
-    assert len(said) == 1
-    assert said[0].startswith("dragoman train: another process has ended, see its message: ")
-
-
 def test_a_number_of_processes_without_torchrun_is_refused(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,10 +213,12 @@ def test_a_number_of_processes_without_torchrun_is_refused(
         monkeypatch.delenv(name)
 
 
-def test_a_full_disk_leaves_the_last_good_checkpoint(text: Path, tmp_path: Path) -> None:
-    Trainer(settings(20), text, tmp_path / "whole").train()
+def test_a_full_disk_leaves_the_last_good_checkpoint(
+    text: Path, trained: Trained, tmp_path: Path
+) -> None:
+    trained(20, tmp_path / "whole")
     run = tmp_path / "run"
-    Trainer(settings(10), text, run).train()
+    trained(10, run)
     trainer = Trainer(settings(20), text, run, resume=True)
     with files_no_larger_than(100_000), pytest.raises(UsageError, match="cannot be written"):
         trainer.train()
@@ -389,8 +237,10 @@ def test_a_full_disk_for_the_log_is_reported_in_one_line(text: Path, tmp_path: P
     assert 0 < (tmp_path / "run/log.jsonl").stat().st_size <= 400
 
 
-def test_a_checkpoint_of_another_size_is_refused(text: Path, tmp_path: Path) -> None:
-    Trainer(settings(5), text, tmp_path / "run").train()
+def test_a_checkpoint_of_another_size_is_refused(
+    text: Path, trained: Trained, tmp_path: Path
+) -> None:
+    trained(5, tmp_path / "run")
     with pytest.raises(UsageError, match=r"step-0000005/model\.safetensors: .* has shape"):
         Trainer(settings(10, "model.model_size=32"), text, tmp_path / "run", resume=True)
 
@@ -435,8 +285,8 @@ def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
         settings(5, "training.stop_on=bleu")
 
 
-def test_a_run_leaves_its_settings_log_and_average(text: Path, tmp_path: Path) -> None:
-    final = Trainer(settings(20), text, tmp_path / "run").train()
+def test_a_run_leaves_its_settings_log_and_average(trained: Trained, tmp_path: Path) -> None:
+    final = trained(20, tmp_path / "run")
     assert checkpoint.load(final).config == settings(20)
     entries = [
         json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
@@ -455,8 +305,8 @@ def test_a_run_leaves_its_settings_log_and_average(text: Path, tmp_path: Path) -
     )
 
 
-def test_a_folder_in_use_is_not_overwritten(text: Path, tmp_path: Path) -> None:
-    Trainer(settings(5), text, tmp_path / "run").train()
+def test_a_folder_in_use_is_not_overwritten(text: Path, trained: Trained, tmp_path: Path) -> None:
+    trained(5, tmp_path / "run")
     with pytest.raises(UsageError, match="has a run already"):
         Trainer(settings(5), text, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
@@ -602,7 +452,7 @@ def test_a_stopped_run_continues_when_it_is_extended(
 
 
 def test_another_plan_starts_the_next_epoch(
-    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    text: Path, trained: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     for name, words in (
@@ -613,7 +463,7 @@ def test_another_plan_starts_the_next_epoch(
         ("weight", ("data.train=[{prefix='train',weight=0.9}]",)),
     ):
         run = tmp_path / name
-        Trainer(settings(5), text, run).train()
+        trained(5, run)
         caplog.clear()
         Trainer(settings(10, *words), text, run, resume=True).train()
         said = "starting epoch 2" in caplog.text
@@ -625,10 +475,10 @@ def test_another_plan_starts_the_next_epoch(
 
 
 def test_a_checkpoint_without_a_record_of_sampled_text_can_be_resumed(
-    text: Path, tmp_path: Path
+    text: Path, trained: Trained, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    Trainer(settings(5), text, run).train()
+    trained(5, run)
     shutil.copytree(run, former := tmp_path / "former")
     path = former / "checkpoints/step-0000005/progress.json"
     progress = json.loads(path.read_text())
@@ -658,8 +508,8 @@ def test_other_text_in_the_same_files_starts_the_next_epoch(
     assert "the text, batches or processes changed: starting epoch 2" in caplog.text
 
 
-def test_a_step_is_no_larger_than_its_limit(text: Path, tmp_path: Path) -> None:
-    Trainer(settings(10), text, tmp_path / "whole").train()
+def test_a_step_is_no_larger_than_its_limit(text: Path, trained: Trained, tmp_path: Path) -> None:
+    trained(10, tmp_path / "whole")
     Trainer(settings(10, "training.part_tokens=700"), text, tmp_path / "parts").train()
     assert_same_weights(tmp_path / "parts/final", tmp_path / "whole/final")
 
@@ -788,9 +638,9 @@ def test_patience_requires_validation_text(tmp_path: Path) -> None:
         Trainer(settings(5, *words), tmp_path, tmp_path / "run")
 
 
-def test_a_damaged_log_is_continued(text: Path, tmp_path: Path) -> None:
+def test_a_damaged_log_is_continued(text: Path, trained: Trained, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    Trainer(settings(5), text, run).train()
+    trained(5, run)
     with (run / "log.jsonl").open("ab") as file:
         file.write(b'{"kind": "tr\xff\x00\n[]\n7\n{"step": "x"}\n{}\n')
     Trainer(settings(10), text, run, resume=True).train()
@@ -808,14 +658,14 @@ def test_fp16_trains_and_resumes_to_the_same_weights(
 ) -> None:
     words = ("training.precision=fp16",)
     caplog.set_level("INFO")
-    Trainer(settings(40, *words), text, tmp_path / "whole").train()
+    Trainer(settings(20, *words), text, tmp_path / "whole").train()
     found = losses(tmp_path / "whole")
-    assert found[40] < found[5]
-    Trainer(settings(25, *words), text, tmp_path / "cut").train()
-    Trainer(settings(40, *words), text, tmp_path / "cut", resume=True).train()
+    assert found[20] < found[5]
+    Trainer(settings(15, *words), text, tmp_path / "cut").train()
+    Trainer(settings(20, *words), text, tmp_path / "cut", resume=True).train()
     assert_same_weights(tmp_path / "cut/final", tmp_path / "whole/final")
-    Trainer(settings(40, "training.precision=bf16"), text, tmp_path / "bf16").train()
-    assert found[40] == pytest.approx(losses(tmp_path / "bf16")[40], abs=0.1)
+    Trainer(settings(20, "training.precision=bf16"), text, tmp_path / "bf16").train()
+    assert found[20] == pytest.approx(losses(tmp_path / "bf16")[20], abs=0.1)
 
 
 def test_a_step_beyond_fp16_is_skipped_and_the_scale_kept(text: Path, tmp_path: Path) -> None:
@@ -893,9 +743,9 @@ def test_the_size_that_did_not_fit_the_memory_is_remembered(
 
 
 def test_a_validation_is_split_if_memory_is_too_small(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: Path, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Trainer(settings(10), text, tmp_path / "whole").train()
+    trained(10, tmp_path / "whole")
     whole, sizes = Transformer.forward, list[int]()
 
     def forward(self: Transformer, src: Tensor, mask: Tensor, tgt: Tensor) -> Tensor:
@@ -931,6 +781,7 @@ def test_too_little_memory_is_reported_in_one_line(
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.thorough
 def test_a_compiled_model_trains_the_same_in_few_graphs(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

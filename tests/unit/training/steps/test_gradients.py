@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
-from tests.conftest import tiny_model
+from tests.tiny_models import tiny_model
 from tests.toy import reverse_pairs
 
 CONFIG = OptimisationConfig(precision="fp32", batch_tokens=400, part_tokens=100)

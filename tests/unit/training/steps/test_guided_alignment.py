@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import PAD_ID, Tokenizer
-from tests.conftest import tiny_model
+from tests.tiny_models import tiny_model
 
 LAYER, HEAD = 1, 2
 PAIRS = [("red blue", "blue red", "0-1 1-0"), ("green", "pink grey", "0-0 0-1"), ("a", "b", "")]

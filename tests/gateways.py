@@ -1,0 +1,198 @@
+"""Gateways under test: `dragoman gateway` on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.servers import WAIT_S
+
+_READY = re.compile(r"^ready: (http://\S+:(\d+))$")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The response to an HTTP request, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, parsed as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass
+class RunningGateway:
+    """A process of `dragoman gateway`.
+
+    Attributes:
+        process: the process.
+        log: lines that it has written to stderr so far.
+        url: its URL, without a trailing slash.
+        port: its port.
+        riva: address of Riva's protocol, if it is served.
+    """
+
+    process: subprocess.Popen[str]
+    log: list[str] = field(default_factory=list)
+    url: str = ""
+    port: int = 0
+    riva: str = ""
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = WAIT_S,
+    ) -> Answer:
+        """Send a request.
+
+        Args:
+            method: of HTTP.
+            path: with its query.
+            body: bytes; anything else is sent as JSON.
+            headers: further ones, or another content type.
+            timeout_s: for the response.
+        """
+        sent: dict[str, str] = {}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            sent["Content-Type"] = "application/json"
+        request = urllib.request.Request(
+            self.url + path, data=body, headers={**sent, **(headers or {})}, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+                return Answer(answer.status, _lower(answer.headers), answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, _lower(error.headers), error.read())
+
+    def get(self, path: str, **how: Any) -> Answer:
+        """Send a GET; see `request`."""
+        return self.request("GET", path, **how)
+
+    def post(self, path: str, body: Any, **how: Any) -> Answer:
+        """Send a POST; see `request`."""
+        return self.request("POST", path, body, **how)
+
+    def upload(
+        self, path: str, name: str, content: str, fields: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a file in a form.
+
+        Args:
+            path: where to.
+            name: of the file.
+            content: of it.
+            fields: further ones of the form.
+        """
+        head = "--x\r\nContent-Disposition: form-data; name="
+        parts = [f'{head}"{one}"\r\n\r\n{value}\r\n' for one, value in (fields or {}).items()]
+        parts.append(f'{head}"file"; filename="{name}"\r\n\r\n{content}\r\n--x--\r\n')
+        kind = {"Content-Type": "multipart/form-data; boundary=x"}
+        return self.post(path, "".join(parts).encode(), headers=kind)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and wait for the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(WAIT_S)
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+@contextlib.contextmanager
+def run_gateway(
+    triton: str,
+    triton_http: str,
+    *words: str,
+    environment: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Iterator[RunningGateway]:
+    """A gateway on a free port.
+
+    Args:
+        triton: gRPC URL of the server behind it.
+        triton_http: its HTTP URL.
+        words: further command-line arguments.
+        environment: further environment variables, such as secrets.
+        settings: fields of `GatewaySettings`.
+    """
+    given = {"port": 0, "triton": triton, "triton_http": triton_http, **settings}
+    command = [sys.executable, "-m", "dragoman", "gateway", *words]
+    for name, value in given.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            command.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, tuple):
+            command += [f"--{flag}", *map(str, value)] if value else []
+        elif value is not None:
+            command += [f"--{flag}", str(value)]
+    process = subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, **(environment or {})},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    running = RunningGateway(process)
+    reader = threading.Thread(target=_read, args=(process, running.log), daemon=True)
+    reader.start()
+    try:
+        _wait_until_ready(running)
+        yield running
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.stop()
+        process.kill()
+        process.wait()
+        reader.join(10)
+
+
+def _read(process: subprocess.Popen[str], lines: list[str]) -> None:
+    assert process.stderr
+    with process.stderr:
+        for line in process.stderr:
+            lines.append(line.rstrip("\n"))
+
+
+def _wait_until_ready(running: RunningGateway) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline and running.process.poll() is None:
+        for line in [*running.log]:
+            if line.startswith("riva: "):
+                running.riva = line.partition("//")[2]
+            if found := _READY.match(line):
+                running.url, running.port = (
+                    found[1].replace("localhost", "127.0.0.1"),
+                    int(found[2]),
+                )
+                return
+        time.sleep(0.02)
+    pytest.fail("the gateway did not get ready:\n" + "\n".join(running.log))
+
+
+StartGateway = Callable[..., contextlib.AbstractContextManager[RunningGateway]]

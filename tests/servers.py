@@ -1,0 +1,313 @@
+"""Servers under test: Triton and the engine in a process of the test, or `dragoman serve`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import tritonclient.grpc as triton_grpc
+from dragoman_client import TranslationError, Translator
+from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.serve_options import ServeOptions
+
+from tests.conftest import REPOSITORY
+
+SENTENCE = "The weather is very nice today, and we are going to the beach with our friends."
+LEAST_SENTENCES = 300
+"""Our client does not cancel requests of less than 20,000 bytes."""
+MOST_SENTENCES = 1000
+"""Together they are shorter than the longest text that a server accepts."""
+LONG_S = 6.0
+"""Work that is cancelled lasts this long: metrics are up to a second old."""
+WAIT_S = 200
+"""Bound of every wait for an event. No event takes that long; a test says nothing about times."""
+
+READY = re.compile(r"ready: (http://\S+) and (grpc://\S+)")
+FREE_PORTS = tuple(f"--{name}-port=0" for name in ("http", "grpc", "metrics", "gateway"))
+
+_Request = TypeVar("_Request")
+
+
+@dataclass
+class Served:
+    """A running server and a client for each protocol."""
+
+    server: TritonServer
+    grpc: Translator
+    http: Translator
+    _works: int = 0
+
+    def generate(
+        self, body: bytes | dict[str, Any], model: str = "translate"
+    ) -> tuple[int, dict[str, Any]]:
+        """Post to the `generate` endpoint: status and JSON."""
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self.server.http_url}/v2/models/{model}/generate",
+            data=raw,
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def events(self, **body: Any) -> list[dict[str, Any]]:
+        """Post to the `generate_stream` endpoint: the JSON of each message."""
+        request = urllib.request.Request(
+            f"{self.server.http_url}/v2/models/translate_stream/generate_stream",
+            data=json.dumps(body).encode(),
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+                lines = answer.read().decode().splitlines()
+        except urllib.error.HTTPError as error:
+            lines = error.read().decode().splitlines()
+        return [json.loads(line.removeprefix("data: ")) for line in lines if line]
+
+    def metric(self, name: str, bundle: str | None = None) -> float:
+        """A metric of the engine, or of a bundle, from the metrics port."""
+        of_bundle = "" if bundle is None else f'bundle="{bundle}",'
+        labels = f'{{{of_bundle}model="translate"}}'
+        found = re.search(rf"^dragoman_{name}{labels} (\S+)$", self._metrics(), re.MULTILINE)
+        assert found, name
+        return float(found[1])
+
+    def buckets(self, name: str) -> dict[str, float]:
+        """Buckets of an engine's histogram, by their label `le`, in the order of the bounds."""
+        line = rf'^dragoman_{name}_bucket{{le="([^"]+)",model="translate"}} (\S+)$'
+        found = re.findall(line, self._metrics(), re.MULTILINE)
+        return {bound: float(value) for bound, value in sorted(found, key=lambda of: float(of[0]))}
+
+    def long_work(self, beam_width: int = 4, least: int = LEAST_SENTENCES) -> list[str]:
+        """Different sentences that take the engine about `LONG_S`, at the speed measured now."""
+        number, taken_s = 8, 0.0
+        while taken_s < 0.3 and number < MOST_SENTENCES:
+            number *= 2
+            texts = [f"{number} {index}: {SENTENCE}" for index in range(number)]
+            begin_s = time.monotonic()
+            self.grpc.translate(texts, target_language="de", beam_width=beam_width)
+            taken_s = time.monotonic() - begin_s
+        number = max(least, min(int(number * LONG_S / taken_s), MOST_SENTENCES))
+        self._works += 1
+        return [f"{self._works} {index}: {SENTENCE}" for index in range(number)]
+
+    def _metrics(self) -> str:
+        address = f"http://127.0.0.1:{self.server.ports.metrics}/metrics"
+        with urllib.request.urlopen(address, timeout=WAIT_S) as answer:
+            return str(answer.read().decode())
+
+    def cancel_under_way(self) -> None:
+        """Send a large request over gRPC, cancel it, and wait until nothing is in flight."""
+        ended = threading.Event()
+        texts = self.long_work()
+        address = self.server.grpc_url.removeprefix("grpc://")
+        with triton_grpc.InferenceServerClient(address) as client:
+            self.cancel(
+                lambda: client.async_infer(
+                    "translate", [tensor(texts)], callback=lambda _result, _error: ended.set()
+                ),
+                lambda call: call.cancel(),
+            )
+            assert ended.wait(WAIT_S)
+
+    def cancel(self, begin: Callable[[], _Request], end: Callable[[_Request], object]) -> None:
+        """Begin a request, end it while the engine works on it, and wait until the engine stops.
+
+        The request is one of `long_work`.
+        """
+        wait_for(lambda: self.metric("rows") == self.metric("waiting") == 0)
+        before = self.metric("sentences_cancelled_total")
+        request = begin()
+        wait_for(lambda: self.metric("rows") > 0)
+        end(request)
+        wait_for(lambda: self.metric("sentences_cancelled_total") > before)
+        wait_for(lambda: self.metric("rows") == self.metric("waiting") == 0)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def tensor(texts: list[str]) -> triton_grpc.InferInput:
+    """Texts as gRPC takes them."""
+    made = triton_grpc.InferInput("text_input", [1, len(texts)], "BYTES")
+    made.set_data_from_numpy(np.array([[text.encode() for text in texts]], dtype=np.object_))
+    return made
+
+
+@contextlib.contextmanager
+def serving(
+    repository: Path | None = REPOSITORY / "model_repository", **options: Any
+) -> Iterator[Served]:
+    """A server on free ports, in this process.
+
+    Args:
+        repository: by default the shipped model's.
+        options: further fields of `ServeOptions`.
+    """
+    ports = {"http_port": 0, "grpc_port": 0, "metrics_port": 0}
+    with (
+        TritonServer(ServeOptions(repository, **{**ports, **options})) as server,
+        Translator(server.grpc_url, timeout_s=WAIT_S) as grpc,
+        Translator(server.http_url, timeout_s=WAIT_S) as http,
+    ):
+        yield Served(server, grpc, http)
+
+
+class ServeCommand:
+    """A process of `dragoman serve` that logs to a file."""
+
+    def __init__(
+        self,
+        log: Path,
+        *words: str,
+        program: Sequence[str] = (sys.executable, "-m", "dragoman", "serve"),
+        environment: Mapping[str, str] | None = None,
+        most_files: int | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            log: the file, which is replaced.
+            words: further command-line arguments; ports are free ones by default.
+            program: the command.
+            environment: further environment variables.
+            most_files: limit of open files.
+            stderr: descriptor that gets the log instead of the file.
+        """
+        self.log_path = log
+        limit = "true" if most_files is None else f"ulimit -n {most_files}"
+        log.unlink(missing_ok=True)
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *program, *FREE_PORTS, *words],
+                cwd=REPOSITORY,
+                env={**os.environ, **(environment or {})},
+                stderr=file if stderr is None else stderr,
+            )
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self.log_path.read_text(errors="replace")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has reported that it is ready."""
+        return READY.search(self.log) is not None
+
+    @property
+    def http(self) -> str:
+        """URL over HTTP."""
+        return self._urls[0]
+
+    @property
+    def grpc(self) -> str:
+        """URL over gRPC."""
+        return self._urls[1]
+
+    @property
+    def _urls(self) -> tuple[str, str]:
+        found = READY.search(self.log)
+        assert found
+        return found[1], found[2]
+
+    @property
+    def gateway(self) -> str:
+        """URL of the gateway."""
+        found = re.search(r"(http://localhost:\d+) \(gateway\)", self.log)
+        assert found, self.log
+        return found[1]
+
+    @property
+    def port(self) -> int:
+        """Port of HTTP."""
+        return int(self.http.rpartition(":")[2])
+
+    def wait_for(self, condition: Callable[[], object]) -> None:
+        """Wait until a condition is true, while the process runs."""
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            assert self.process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.02)
+
+    def pids(self) -> dict[str, int]:
+        """The process ids of Triton, the engine and the gateway."""
+        found = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[1]) == self.process.pid and fields[0] != "Z":
+                    command = (stat.parent / "cmdline").read_bytes()
+                    others = {b"dragoman_serving.service": "engine", b"--heartbeat": "gateway"}
+                    name = next((others[one] for one in others if one in command), "triton")
+                    found[name] = int(stat.parent.name)
+        return found
+
+    def translates(self) -> bool:
+        """Whether it translates a sentence correctly."""
+        with Translator(self.http, timeout_s=10, retries=0) as client:
+            try:
+                return client.translate("I'm hungry.").text == "Ich habe Hunger."
+            except TranslationError:
+                return False
+
+    def gateway_is_ready(self) -> bool:
+        """Whether its gateway reports that it is ready."""
+        try:
+            with urllib.request.urlopen(f"{self.gateway}/readyz", timeout=10) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def gateway_translates(self) -> bool:
+        """Whether its gateway translates a sentence correctly."""
+        body = json.dumps({"text": "I'm hungry.", "target_language": "de"}).encode()
+        request = urllib.request.Request(
+            f"{self.gateway}/api/v1/translate", body, {"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return b"Ich habe Hunger." in answer.read()
+        except OSError:
+            return False
+
+
+@contextlib.contextmanager
+def starting(folder: Path, *words: str, **how: Any) -> Iterator[ServeCommand]:
+    """The command, logging to a folder; it may not be ready yet. See `ServeCommand`."""
+    server = ServeCommand(folder / "log", *words, **how)
+    try:
+        yield server
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+@contextlib.contextmanager
+def running(folder: Path, *words: str, **how: Any) -> Iterator[ServeCommand]:
+    """The command, when it is ready. See `ServeCommand`."""
+    with starting(folder, *words, **how) as server:
+        server.wait_for(lambda: server.is_ready)
+        yield server

@@ -1,0 +1,50 @@
+"""Short training runs of a tiny model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from dragoman_training.config import RunConfig, resolve
+from dragoman_training.run import checkpoint
+
+SETTINGS = (
+    "model.preset=tiny",
+    "vocabulary.size=320",
+    "training.batch_tokens=200",
+    "training.warmup_steps=10",
+    "training.checkpoint_every_steps=5",
+    "training.validate_every_steps=10",
+    "training.log_every_steps=5",
+    "training.average_last=2",
+)
+
+
+DATA: dict[str, Any] = {"train": ["train"], "valid": ["valid"]}
+
+
+def settings(steps: int, *words: str) -> RunConfig:
+    return resolve(None, [*SETTINGS, f"training.steps={steps}", *words], DATA)
+
+
+def command(text: Path, out: Path, *words: str) -> list[str]:
+    """The command-line words for `settings(..., *words)`."""
+    corpora = ('data.train=["train"]', 'data.valid=["valid"]')
+    options = [f"--set={word}" for word in (*SETTINGS, *corpora, *words)]
+    return ["-m", "dragoman", "train", "--data-dir", str(text), "--out", str(out), *options]
+
+
+def assert_same_weights(found: Path, right: Path) -> None:
+    expected = checkpoint.load(right).model.state_dict()
+    for name, tensor in checkpoint.load(found).model.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def losses(run: Path, kind: str = "train", name: str = "loss") -> dict[int, float]:
+    """A run's log entries by step; a repeated step is an error."""
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    found = [(entry["step"], entry[name]) for entry in entries if entry["kind"] == kind]
+    assert len(dict(found)) == len(found)
+    return dict(found)
