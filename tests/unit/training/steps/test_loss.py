@@ -17,7 +17,7 @@ from dragoman_training.steps.loss import (
 from dragoman_training.text.examples import Batch
 
 from dragoman.kernel.text import PAD_ID
-from tests.conftest import tiny_config
+from tests.tiny_models import tiny_config
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

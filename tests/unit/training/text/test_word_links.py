@@ -21,7 +21,7 @@ from dragoman_training.text.word_links import (
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import END_ID, Tokenizer
-from tests.conftest import tiny_model
+from tests.tiny_models import tiny_model
 from tests.toy import WORDS, write_pairs
 
 BOTH = ("en", "de")
