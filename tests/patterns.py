@@ -251,12 +251,12 @@ class _Sampler:
 
     def _of(self, code: Any, argument: Any) -> str:
         if code == codes.LITERAL:
-            return chr(argument)
+            return chr(cast(int, argument))
         if code in (codes.NOT_LITERAL, codes.ANY, codes.IN):
             return self._character(code, argument)
         if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
             low, _, body = argument
-            return self.text(body) * int(low)
+            return self.text(body) * cast(int, low)
         if code == codes.SUBPATTERN:
             return self.text(argument[-1])
         if code == codes.ATOMIC_GROUP:

@@ -497,7 +497,7 @@ def check(
 
 
 def _unknown(name: str) -> str:
-    close = get_close_matches(name, OPTIONS, n=1)
+    close = get_close_matches(name[:40], OPTIONS, n=1)
     return f"unknown option {brief(name)}" + (f": did you mean {close[0]}?" if close else "")
 
 

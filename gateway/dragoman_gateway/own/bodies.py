@@ -19,6 +19,8 @@ from dragoman_gateway.web.requests import JSON, GatewayRequest
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)
 _Value = TypeVar("_Value")
 _NO_LIMITS: Limits = {}
+_MOST_NAME = 40
+"""Part of an unknown name that is compared with known ones, which takes time in the event loop."""
 _NONE: frozenset[str] = frozenset()
 _OPTIONS = frozenset(OPTIONS)
 _MISSING = re.compile("Object missing required field `([^`]++)`")
@@ -189,7 +191,7 @@ def _in_words(message: str) -> str:
 
 def _unknown(name: str, known: Collection[str], model: str | None) -> str:
     other = _OTHER_NAMES.get(name)
-    close = [other] if other in known else get_close_matches(name, known, n=1)
+    close = [other] if other in known else get_close_matches(name[:_MOST_NAME], known, n=1)
     if close:
         return f"unknown field {brief(name)}: did you mean {close[0]}?"
     fields = sorted(set(known) - set(OPTIONS)) if model else sorted(known)

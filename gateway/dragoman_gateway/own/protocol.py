@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+import re
+from urllib.parse import urlsplit
 
+import msgspec
 from dragoman_options.option import Limits
 from starlette.responses import Response
 
@@ -16,13 +18,17 @@ from dragoman_gateway.own.openapi import openapi_document
 from dragoman_gateway.own.operation import PREFIX
 from dragoman_gateway.own.operation_table import operations
 from dragoman_gateway.own.reference import POLICY, reference_page
-from dragoman_gateway.own.replies import refuse, reply
+from dragoman_gateway.own.replies import NO_STORE, refuse
 from dragoman_gateway.own.storing import Documents, Glossaries
 from dragoman_gateway.own.translating import Translating
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.public_urls import public_url
-from dragoman_gateway.web.requests import GatewayRequest
+from dragoman_gateway.web.requests import JSON, GatewayRequest
 
+_PATH = "/path-of-the-gateway"
+_BASE = f"http://gateway.invalid{_PATH}"
+_SERVERS = '"servers":[{"url":"%s"}]'
+_PLAIN_URL = re.compile(r"https?://[\w.:\[\]-]++(?:/[\w.~/-]*+)?", re.ASCII)
 _PAGE_HEADERS = {"content-security-policy": POLICY}
 
 
@@ -43,7 +49,7 @@ class OwnProtocol:
             self._openapi,
             self._reference,
         )
-        self._described: tuple[tuple[str, str, bool], dict[str, Any]] | None = None
+        self._described: tuple[tuple[str, bool], tuple[str, str]] | None = None
         self.endpoints = tuple(
             Endpoint(one.method, PREFIX + one.path, one.handle, one.reads_body)
             for one in self._operations
@@ -63,28 +69,42 @@ class OwnProtocol:
         return refuse(request, error)
 
     async def _openapi(self, request: GatewayRequest) -> Response:
-        return reply(await self._document(request))
+        document, _ = await self._descriptions()
+        base = self._base(request)
+        servers = _SERVERS % (urlsplit(base).path or "/")
+        content = document.replace(_SERVERS % _PATH, servers).replace(_BASE, base)
+        return Response(content, headers=dict(NO_STORE), media_type=JSON)
 
     async def _reference(self, request: GatewayRequest) -> Response:
-        page = reference_page(await self._document(request))
-        return Response(page, headers=_PAGE_HEADERS, media_type="text/html")
+        _, page = await self._descriptions()
+        content = page.replace(_BASE, self._base(request))
+        return Response(content, headers=_PAGE_HEADERS, media_type="text/html")
 
-    async def _document(self, request: GatewayRequest) -> dict[str, Any]:
+    def _base(self, request: GatewayRequest) -> str:
+        """Returns the gateway's URL, if its characters mean nothing in JSON, HTML or a shell."""
+        base = public_url(request, self._gateway.settings)
+        return base if _PLAIN_URL.fullmatch(base) else "http://localhost"
+
+    async def _descriptions(self) -> tuple[str, str]:
+        """Returns the OpenAPI document and its page, with a placeholder for the gateway's URL.
+
+        They are made once, since that takes a tenth of a second of the event loop.
+        """
         limits: Limits = {}
         version = "unknown"
         with contextlib.suppress(GatewayError):  # the server is starting or not available
             info = await self._gateway.translations.info()
             version, limits = info.version, info.limits
-        base = public_url(request, self._gateway.settings)
         keys_required = await self._about.keys_required()
-        key = (base, version, keys_required)
+        key = (version, keys_required)
         if self._described is None or self._described[0] != key:
             document = openapi_document(
                 self._operations,
                 version=version,
-                base=base,
+                base=_BASE,
                 limits=limits,
                 keys_required=keys_required,
             )
-            self._described = (key, document)
+            texts = msgspec.json.encode(document).decode(), reference_page(document)
+            self._described = (key, texts)
         return self._described[1]

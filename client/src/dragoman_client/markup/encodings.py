@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import encodings
+import pkgutil
 import re
+from encodings.aliases import aliases
 
 _NAME = re.compile(r"cp\d+|iso8859-\d+|koi8-[rtu]|mac-\w+|ascii|tis-620|ptcp154|kz1048")
+_LABELS = frozenset(aliases) | {module.name for module in pkgutil.iter_modules(encodings.__path__)}
+"""The labels that Python knows, normalized."""
+_MOST_CHARACTERS = 40
+
+
+def codec_name(label: str) -> str | None:
+    """Returns Python's name of an encoding; None: unknown.
+
+    Python imports modules to look up an unknown label, and keeps each label for ever. So only known
+    ones are looked up, in one spelling.
+    """
+    if len(label) > _MOST_CHARACTERS or not label.isascii():
+        return None
+    normal = encodings.normalize_encoding(label).lower()
+    for spelling in (normal, normal.replace(".", "_")):
+        if spelling in _LABELS:
+            with contextlib.suppress(LookupError):  # not on this platform
+                return codecs.lookup(spelling).name
+    return None
 
 
 def is_single_byte(name: str) -> bool:

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from dragoman_client.markup import html_profile
-from dragoman_client.markup.encodings import is_single_byte
+from dragoman_client.markup.encodings import codec_name, is_single_byte
 from dragoman_client.markup.html_tokens import HtmlToken, HtmlTokens
 
 _LEAST_BYTES: Final = 1024
@@ -145,10 +145,7 @@ class PageDecoder:
 
 
 def _looked_up(label: str) -> str:
-    try:
-        return codecs.lookup(label.strip(" \t\n\f\r")).name
-    except (LookupError, ValueError):
-        return ""
+    return codec_name(label.strip(" \t\n\f\r")) or ""
 
 
 def _encoding_of(meta: HtmlToken) -> str | None:

@@ -6,14 +6,13 @@ is expanded in text: a reference to an entity is a separate token.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from xml.parsers import expat
 
-from dragoman_client.markup.encodings import is_single_byte
+from dragoman_client.markup.encodings import codec_name, is_single_byte
 
 MOST_TOKEN_BYTES = 1 << 23
 """A longer tag, comment or CDATA section is refused, because it is kept in memory."""
@@ -256,13 +255,10 @@ class XmlTokens:
 
 def _python_name(encoding: str) -> str:
     """Raises `ValueError` if expat does not support an encoding with that name."""
-    try:
-        name = codecs.lookup(encoding).name
-        if name in _UNICODE or is_single_byte(name):
-            return name
-    except LookupError:
-        pass
-    raise ValueError(f"encoding {encoding!r} is not supported: convert the document to UTF-8")
+    name = codec_name(encoding)
+    if name is not None and (name in _UNICODE or is_single_byte(name)):
+        return name
+    raise ValueError(f"encoding {encoding[:40]!r} is not supported: convert the document to UTF-8")
 
 
 def _utf_16(begin: bytes | bytearray) -> str | None:

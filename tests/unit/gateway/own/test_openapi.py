@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from dragoman_gateway.own.openapi import error_table
+from dragoman_gateway.own import protocol
+from dragoman_gateway.own.openapi import error_table, openapi_document
 from dragoman_gateway.own.operation import PREFIX
 from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_options.table import OPTIONS, SCORE, STREAM, TRANSLATE, takes
@@ -135,3 +136,23 @@ def test_the_host_of_a_request_stays_text(app: Application) -> None:
     answer = app.call("GET", f"{PREFIX}/docs", headers={"host": "a<script>b"})
     assert answer.status == 403
     assert answer.headers["content-type"] == "application/json"
+
+
+def test_descriptions_are_made_once_and_name_the_requested_url(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client chooses the host in each request, without a key."""
+    made = []
+
+    def make(*operations: Any, **given: Any) -> dict[str, Any]:
+        made.append(given)
+        return openapi_document(*operations, **given)
+
+    monkeypatch.setattr(protocol, "openapi_document", make)
+    for number in range(3):
+        for path in ("/api/v1/openapi.json", "/api/v1/docs"):
+            body = app.call("GET", path, headers={"host": f"10.0.0.{number}:80"}).body
+            assert f"http://10.0.0.{number}".encode() in body
+            assert b"gateway.invalid" not in body
+            assert b"path-of-the-gateway" not in body
+    assert len(made) <= 1
