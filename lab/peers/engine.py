@@ -140,18 +140,8 @@ def compare(
     DATA_DIR,
     BUNDLE,
     number("--sentences", 256),
-    option(
-        "--length-penalty",
-        type=float,
-        default=LengthPenalties.ours,
-        help=f"ours with the shipped model (default: {LengthPenalties.ours}, by validation data)",
-    ),
-    option(
-        "--peer-length-penalty",
-        type=float,
-        default=LengthPenalties.peer,
-        help=f"CTranslate2's (default: {LengthPenalties.peer}, by validation data)",
-    ),
+    option("--length-penalty", type=float, default=LengthPenalties.ours, help="ours"),
+    option("--peer-length-penalty", type=float, default=LengthPenalties.peer, help="CTranslate2's"),
     option(
         "--isa",
         choices=INSTRUCTION_SETS,

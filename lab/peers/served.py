@@ -115,12 +115,7 @@ def play(
     option("--beam-width", type=positive, nargs="+", default=[1, 4], help="default: 1 4"),
     option("--concurrency", type=positive, nargs="+", default=[1, 8, 32, 128], help="1 8 32 128"),
     option("--precisions", nargs="+", choices=_PRECISIONS, default=["fp32"], help="default: fp32"),
-    option(
-        "--repository",
-        type=Path,
-        default=Path("model_repository"),
-        help="Triton model repository to serve (default: model_repository)",
-    ),
+    option("--repository", type=Path, default=Path("model_repository"), help="of our model"),
     option("--bundle", type=Path, help="source of CTranslate2's model (default: the repository's)"),
 )
 def main(arguments: argparse.Namespace) -> Results:
