@@ -21,7 +21,7 @@ def run(*words: str | Path) -> None:
     assert main([str(word) for word in words]) == 0
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_an_imported_model_is_served(tmp_path: Path) -> None:
     from transformers import MarianMTModel, MarianTokenizer
 

@@ -77,7 +77,7 @@ def test_a_sentence_from_the_client_to_the_decoder(traced: Traced) -> None:
         with TRACER.start_as_current_span("application") as own:
             translation = client.translate(TEXT, target_language="de", beam_width=2)
     route = "POST /api/v1/translate"
-    spans = traced.collector.of_trace(id_of(own), {route, *OF_TRITON, "engine"})
+    spans = traced.collector.of_trace(id_of(own), {route, *OF_TRITON, "engine", "decode"})
     found = {(one.service, *chain(spans, one)) for one in spans}
     engine = (ENGINE, route, "InferRequest", "translate", "engine")
     assert found == {
@@ -141,7 +141,7 @@ def test_scores_and_streams(traced: Traced) -> None:
     assert score.attributes["dragoman.sentences"] == 1
     route = "POST /api/v1/translate/stream"
     models = ["InferRequest", "translate_stream"]
-    spans = traced.collector.of_trace(streaming, {route, *models, "engine"})
+    spans = traced.collector.of_trace(streaming, {route, *models, "engine", "decode"})
     assert chain(spans, the(spans, "decode")) == [route, *models, "engine", "decode"]
     request_id = the(spans, route, GATEWAY).attributes["dragoman.request_id"]
     assert the(spans, "translate_stream", TRITON).attributes["triton.request_id"] == request_id

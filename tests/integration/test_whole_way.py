@@ -31,7 +31,7 @@ def run(*words: str | Path) -> None:
     assert main([str(word) for word in words]) == 0
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_the_reverse_task_is_trained_and_served(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
