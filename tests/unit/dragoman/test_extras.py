@@ -73,7 +73,7 @@ def run(
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder), **environment},
         stdout=subprocess.PIPE,
         text=True,
-        timeout=240,
+        timeout=120 * len(commands),
         check=True,
     )
     return (Outcome(*outcome) for outcome in json.loads(done.stdout))
