@@ -4,10 +4,11 @@ All else is in pyproject.toml.
 """
 
 import os
+from copy import copy
 
 from dragoman_build import machine
 from libraries import extensions
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
@@ -18,7 +19,18 @@ _DEVELOPMENT = os.environ.get("DRAGOMAN_DEVELOPMENT", "") == "1"
 
 
 class BuildLibraries(build_ext):
-    """Names libraries without Python's version."""
+    """Names libraries without Python's version, and compiles several at once."""
+
+    def finalize_options(self) -> None:
+        """One compiler for each processor."""
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile a library in a folder of its own: the kernels have the same sources."""
+        command = copy(self)
+        command.build_temp = os.path.join(self.build_temp, ext.name)
+        super(BuildLibraries, command).build_extension(ext)
 
     def get_ext_filename(self, fullname: str) -> str:
         """The path of a library in the wheel."""

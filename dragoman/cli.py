@@ -46,7 +46,7 @@ _OF_EXTRAS = {
     *("onnx", "ml_dtypes", "onnxruntime", "pytriton", "matplotlib"),
     *("dragoman_client", "dragoman_options", "dragoman_load_test", "tritonclient", "grpc"),
     *("aiohttp", "hdrh", "jinja2", "prometheus_client", "pydantic"),
-    *("babel", "httptools", "msgspec", "multipart", "python_multipart", "redis"),
+    *("httptools", "msgspec", "multipart", "python_multipart", "redis"),
     *("starlette", "uvicorn", "uvloop", "pyarrow", "ray"),
 }
 """Modules that may be missing. A command's requirements are installed by the extra named `EXTRA` in

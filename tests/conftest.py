@@ -30,8 +30,7 @@ PROCESS_LIFE = {
     "integration/test_memory.py": "memory before, during and after a burst, and a long idle time",
     "integration/test_models_served.py": "a start of the command for each model of a hub",
     "integration/gateway/test_readiness.py": "servers that stop and start behind a gateway",
-    "integration/wheels/test_contents.py": "builds wheels",
-    "integration/wheels/test_installed.py": "installs wheels in a new environment",
+    "integration/wheels/test_wheels.py": "builds wheels, and installs them in new environments",
     "unit/training/run/test_several_processes.py": "several processes train one model",
 }
 """Files below this folder that `make test-all` runs and `make test` does not, and why."""

@@ -1,19 +1,24 @@
-"""Runs a command as if only some extras were installed.
+"""Runs commands as if only some extras were installed.
 
     python -m tests.only_extras train -- clean --config RECIPE
 
 Only the requirements of the extras, from `pyproject.toml`, can be imported; other installed
-packages cannot.
+packages cannot. Without a command, standard input has a JSON list of commands. Each runs in a fork
+of this process, and their outcomes are printed as JSON: exit code, standard output and error.
 """
 
 from __future__ import annotations
 
+import json
+import multiprocessing
+import os
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, NoReturn
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -77,9 +82,31 @@ def hide_all_but(extras: list[str]) -> None:
     sys.meta_path[:] = [_Only(finder, hidden) for finder in sys.meta_path]
 
 
+def _run(words: Sequence[str], outputs: Sequence[int]) -> NoReturn:
+    from dragoman.cli import main
+
+    for stream, output in enumerate(outputs, start=1):
+        os.dup2(output, stream)
+    sys.exit(main(words))
+
+
+def _outcome(words: Sequence[str]) -> tuple[int | None, str, str]:
+    with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        process = multiprocessing.get_context("fork").Process(
+            target=_run, args=(words, (out.fileno(), err.fileno()))
+        )
+        process.start()
+        process.join()
+        out.seek(0)
+        err.seek(0)
+        return process.exitcode, out.read(), err.read()
+
+
 if __name__ == "__main__":
     separator = sys.argv.index("--")
     hide_all_but(sys.argv[1:separator])
     from dragoman.cli import main
 
-    sys.exit(main(sys.argv[separator + 1 :]))
+    if words := sys.argv[separator + 1 :]:
+        sys.exit(main(words))
+    print(json.dumps([_outcome(command) for command in json.load(sys.stdin)]))

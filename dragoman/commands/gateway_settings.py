@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 PREFIX = "gateway_"
 PREFIX_OF_VARIABLES = "DRAGOMAN_GATEWAY_"
 REQUIRED = (
-    *("babel", "httptools", "msgspec", "prometheus_client", "python_multipart"),
+    *("httptools", "msgspec", "prometheus_client", "python_multipart"),
     *("starlette", "uvicorn", "uvloop"),
 )
 """Modules that the gateway needs; its extra installs them."""

@@ -50,6 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a test, or compare two results."""
+    if _has_pictures(arguments):
+        arguments.extra = "load-test,figures"
     return _compare(arguments) if arguments.compare else _test(arguments)
 
 
@@ -257,8 +259,6 @@ def _metrics_url(arguments: argparse.Namespace, target: Target) -> str | None:
 
 def _compare(arguments: argparse.Namespace) -> int:
     from dragoman_load_test.comparison import Comparison
-    from dragoman_load_test.plots import draw_comparison
-    from dragoman_load_test.report import comparison_page
     from dragoman_load_test.results import Run
     from dragoman_load_test.table import comparison_lines
 
@@ -275,17 +275,28 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{before} and {after} have no load in common")
     for line in comparison_lines(comparison):
         print(line)
-    _write(
-        {
-            arguments.html: lambda: comparison_page(comparison),
-            arguments.svg: lambda: draw_comparison(comparison),
-        }
-    )
+    if _has_pictures(arguments):
+        from dragoman_load_test.plots import draw_comparison
+        from dragoman_load_test.report import comparison_page
+
+        _write(
+            {
+                arguments.html: lambda: comparison_page(comparison),
+                arguments.svg: lambda: draw_comparison(comparison),
+            }
+        )
     return 0
 
 
+def _has_pictures(arguments: argparse.Namespace) -> bool:
+    return bool(arguments.html or arguments.svg)
+
+
 def _check_outputs(arguments: argparse.Namespace) -> None:
-    """Refuse unwritable files now, not after a long test."""
+    """Refuse unwritable files, and pictures without matplotlib, now, not after a long test."""
+    if _has_pictures(arguments):
+        import matplotlib  # noqa: F401
+
     results = arguments.json, arguments.csv, arguments.html, arguments.svg, arguments.values
     for file in results:
         if file is None:
@@ -299,20 +310,20 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
 
 def _keep(arguments: argparse.Namespace, run: Run) -> None:
     from dragoman_load_test.capacity import values_of
-    from dragoman_load_test.plots import draw_run
-    from dragoman_load_test.report import run_page
     from dragoman_load_test.results import csv_of
 
-    plan = run.capacity.plan if run.capacity else None
-    _write(
-        {
-            arguments.json: run.to_json,
-            arguments.csv: lambda: csv_of(run.points),
-            arguments.html: lambda: run_page(run),
-            arguments.svg: lambda: draw_run(run),
-            **({arguments.values: lambda: values_of(plan)} if plan else {}),
-        }
-    )
+    files: dict[Path | None, Callable[[], str]] = {
+        arguments.json: run.to_json,
+        arguments.csv: lambda: csv_of(run.points),
+    }
+    if _has_pictures(arguments):
+        from dragoman_load_test.plots import draw_run
+        from dragoman_load_test.report import run_page
+
+        files |= {arguments.html: lambda: run_page(run), arguments.svg: lambda: draw_run(run)}
+    if run.capacity and (plan := run.capacity.plan):
+        files[arguments.values] = lambda: values_of(plan)
+    _write(files)
 
 
 def _write(files: Mapping[Path | None, Callable[[], str]]) -> None:

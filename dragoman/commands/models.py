@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman_export.models.model_cache import CachedModel
 
 HELP = "list, add, remove and verify the cached models of dragoman serve"
-EXTRA = "serve"
+EXTRA = "import"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

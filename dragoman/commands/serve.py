@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     stop_on_signals()
     try:
         if words := settings["models"]:
+            arguments.extra = "serve,import"  # to convert one that is not cached
             bundles = _bundles(words, settings["offline"], arguments.quiet)
             repository = _repository(bundles)
         else:

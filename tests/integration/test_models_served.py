@@ -22,18 +22,24 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def translated(
-    cache: Path, folder: Path, words: list[str], also: str | None = None, **environment: str
+    cache: Path,
+    folder: Path,
+    extras: tuple[str, ...],
+    words: list[str],
+    also: str | None = None,
+    **environment: str,
 ) -> list[str]:
-    """Start a server, translate a sentence, stop it; only what `serve` requires is importable.
+    """Start a server, translate a sentence, stop it.
 
     Args:
         cache: folder of the user's cache.
         folder: for the log.
+        extras: what can be imported.
         words: its command-line arguments.
         also: another model of the same direction, to translate it too.
         environment: of the command.
     """
-    program = (sys.executable, "-m", "tests.only_extras", "serve", "--", "serve")
+    program = (sys.executable, "-m", "tests.only_extras", *extras, "--", "serve")
     environment = {"XDG_CACHE_HOME": str(cache), **environment}
     with (
         running(folder, *words, program=program, environment=environment) as server,
@@ -52,14 +58,23 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
     write_marian(tmp_path / "model", MarianModel())
     faults = {"model.safetensors": [Fault(503, retry_after="0"), Fault(most_bytes=10_000)]}
     with MarianHub(tmp_path / "model", faults=faults).run() as hub:
-        found = translated(cache, tmp_path, list(SERVE), HF_ENDPOINT=hub.address)
+        extras = "serve", "import"
+        found = translated(cache, tmp_path, extras, list(SERVE), HF_ENDPOINT=hub.address)
         assert not hub.faults["model.safetensors"]
     assert found[0]
-    # Cached: without a hub, and from a setting in Compose's form; another model beside it.
+    # Cached: without a hub or onnx, and from a setting in Compose's form; another model beside it.
     words = [word for word in SERVE if word != MODEL]
     offline = {"HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "1"}
     models = f"{MODEL} {random_bundle}"
-    both = translated(cache, tmp_path, words, random_bundle.name, DRAGOMAN_MODELS=models, **offline)
+    both = translated(
+        cache,
+        tmp_path,
+        ("serve",),
+        words,
+        random_bundle.name,
+        DRAGOMAN_MODELS=models,
+        **offline,
+    )
     assert both[:1] == found
     assert both[1] not in found
 

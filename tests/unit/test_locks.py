@@ -92,18 +92,25 @@ def test_every_extra_that_is_installed_has_its_lock() -> None:
         "serve.txt": ("3.11", ("serve", "load-test")),
         "train.txt": ("3.11", ("export",)),
         "dev.txt": ("3.11", ("serve", "dev")),
-        "serve-cpu.txt": ("3.12", ("serve-cpu", "tracing")),
+        "serve-cpu.txt": ("3.12", ("serve-cpu", "import", "tracing")),
         "gateway.txt": ("3.12", ("gateway-redis", "tracing")),
         "serve-gpu.txt": ("3.12", ("serve-gpu", "tensorrt", "tracing")),
     }
     by_hand = {"kubernetes.txt", "torch.txt", "torch-cpu.txt"}
-    assert {path.name for path in LOCKS} == {*MAKE, "build.txt", *by_hand}
+    assert {path.name for path in LOCKS} == {*MAKE, "build.txt", "uv.txt", *by_hand}
 
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("lock", ["serve.txt", "train.txt"])
 def test_every_lock_has_the_versions_of_the_development_lock(lock: str, python: str) -> None:
     assert versions(lock, python).items() <= versions("dev.txt", python).items()
+
+
+def test_the_lock_of_uv_fits() -> None:
+    uv = versions("uv.txt", "3.11")
+    assert uv.items() <= versions("dev.txt", "3.11").items()
+    *_, line = (REPOSITORY / "locks" / "uv.in").read_text().splitlines()
+    assert line in project()["project"]["optional-dependencies"]["dev"]
 
 
 def test_the_lock_of_the_build_fits() -> None:

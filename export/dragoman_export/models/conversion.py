@@ -16,7 +16,6 @@ from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WE
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest, sha256
-from dragoman_export.bundle import export_bundle
 from dragoman_export.checks import Outcome, count_failed
 from dragoman_export.graph_checks import digest, digest_outcome, fp32_tokens, verify_graphs
 from dragoman_export.models.model_cache import CachedModel, ModelCache, ModelRecord
@@ -108,6 +107,9 @@ class Converter:
         return Hub.of_environment(source.revision, offline=self.offline)
 
     def _made(self, source: ModelSource) -> CachedModel:
+        # Serving a cached model needs no onnx. If it is missing, this fails before the download.
+        from dragoman_export import bundle  # noqa: F401
+
         begin_s = time.monotonic()
         if source.path is not None:
             fetched = Fetched(None, _digests(source.path))
@@ -128,6 +130,8 @@ class Converter:
 
     def _converted(self, source: ModelSource, folder: Path, fetched: Fetched) -> CachedModel:
         """Convert a folder with a checkpoint, ours or Marian's."""
+        from dragoman_export.bundle import export_bundle
+
         log.info("%s: converting", source)
         with self.cache.making(source) as scratch:
             checkpoint, bundle = folder, scratch / "bundle"

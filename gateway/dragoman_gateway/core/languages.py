@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Self
 
-from babel import Locale, UnknownLocaleError
 from dragoman_client import ServerInfo
 from dragoman_options.languages import fold_language
 
@@ -84,18 +86,24 @@ def untranslated(
 
 
 @functools.cache
-def name_of(code: str, reader: str = "en") -> str:
-    """Returns the name of a language.
+def name_of(code: str) -> str:
+    """Returns the English name of a language; its code if the name is unknown."""
+    language, *subtags = re.split("[-_]", code)
+    names = _names()
+    name = names["languages"].get(language.lower())
+    if name is None or not subtags:
+        return name or code
+    scripts, regions = names["scripts"], names["regions"]
+    details = (scripts.get(tag.title()) or regions.get(tag.upper()) or tag for tag in subtags)
+    return f"{name} ({', '.join(details)})"
 
-    Args:
-        code: code of the language.
-        reader: code of the language to write the name in.
 
-    Returns:
-        The name; the code if the name is unknown.
+@functools.cache
+def _names() -> dict[str, dict[str, str]]:
+    """English names of languages, scripts and regions by code, from Unicode's CLDR.
+
+    Beside the file is its licence.
     """
-    try:
-        name = Locale.parse(code, sep="-").get_display_name(reader)
-    except (UnknownLocaleError, ValueError):
-        return code
-    return name or code
+    file = resources.files("dragoman_gateway.core") / "language_names.json"
+    names: dict[str, dict[str, str]] = json.loads(file.read_text("utf-8"))
+    return names

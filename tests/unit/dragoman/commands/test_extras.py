@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -32,7 +34,7 @@ CASES = (
     ("export", ["attention", "Hi.", "--target-language=de", "--model", BUNDLE, "--out=a.svg"]),
     ("tensorrt", ["export", "tensorrt", BUNDLE]),
     ("serve", ["publish", BUNDLE, "--to", "repository"]),
-    ("serve", ["models", "add", BUNDLE]),
+    ("import", ["models", "add", "run/final"]),
     ("serve", ["serve"]),
     ("gateway", ["gateway"]),
     ("gateway", ["keys", "add"]),
@@ -49,22 +51,32 @@ ON_ITS_OWN = (
     *("attention", "publish", "models", "doctor", "batch"),
 )
 """Those that can run without a server or the network."""
+PIP = installation._pip()
 TORCH = "; for a machine without a GPU add --extra-index-url https://download.pytorch.org/whl/cpu"
 
 
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
 def run(
-    folder: Path, extras: Sequence[str], words: Sequence[str]
-) -> subprocess.CompletedProcess[str]:
-    command = ["-m", "tests.only_extras", *extras, "--", *words]
+    folder: Path, extras: Sequence[str], commands: Sequence[Sequence[str]]
+) -> Iterator[Outcome]:
+    """Run commands in one interpreter, each in a fork of it."""
     environment = {"PYTHONPATH": ":".join(path for path in (str(REPOSITORY), *sys.path) if path)}
-    return subprocess.run(
-        [sys.executable, *command],
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.only_extras", *extras, "--"],
+        input=json.dumps(commands),
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder), **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=120 * len(commands),
+        check=True,
     )
+    return (Outcome(*outcome) for outcome in json.loads(done.stdout))
 
 
 @pytest.fixture(scope="module")
@@ -75,28 +87,43 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("extra", "words"), CASES, ids=lambda case: " ".join(case[:2]))
-def test_a_command_names_the_extra_that_it_needs(
-    folder: Path, extra: str, words: list[str]
+def test_a_command_names_the_extra_that_it_needs(folder: Path) -> None:
+    outcomes = run(folder, [], [words for _, words in CASES])
+    for (extra, words), done in zip(CASES, outcomes, strict=True):
+        assert done.code == 2, (words, done.err)
+        with_torch = extra in ("train", "export")
+        made = "make train-env creates .venv-train with it; or " if with_torch else ""
+        command = f"from the checkout, {made}{PIP} install -e ./client -e '.[{extra}]'"
+        (line,) = done.err.splitlines()
+        assert line.startswith(f"dragoman {words[0]}: ")
+        assert line.endswith(f" is not installed: {command}{TORCH if with_torch else ''}")
+
+
+@pytest.mark.parametrize(
+    ("installed", "words", "module", "extra"),
+    [
+        ("serve", ["serve", "owner/opus-mt-en-de", "--no-gateway"], "onnx", "serve,import"),
+        ("load-test", ["load-test", "--svg", "a.svg"], "matplotlib", "load-test,figures"),
+        ("load-test", ["load-test", "--html", "a.html"], "matplotlib", "load-test,figures"),
+    ],
+)
+def test_a_use_that_needs_another_extra_names_it(
+    folder: Path, installed: str, words: list[str], module: str, extra: str
 ) -> None:
-    done = run(folder, [], words)
-    assert done.returncode == 2, done.stderr
-    made = "make train-env creates .venv-train with it; or " if extra in ("train", "export") else ""
-    command = f"from the checkout, {made}pip install -e ./client -e '.[{extra}]'"
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"dragoman {words[0]}: ")
-    index = TORCH if extra in ("train", "export") else ""
-    assert line.endswith(f" is not installed: {command}{index}")
+    (done,) = run(folder, [installed], [words])
+    command = f"from the checkout, {PIP} install -e ./client -e '.[{extra}]'"
+    assert done == (2, "", f"dragoman {words[0]}: {module} is not installed: {command}\n")
 
 
 @pytest.mark.thorough
 def test_a_command_works_with_the_extra_that_it_names(folder: Path) -> None:
-    for extra, words in CASES:
-        if words[0] in ON_ITS_OWN and extra != "tensorrt":
-            done = run(folder, [extra], words)
-            assert done.returncode == 0, (words, done.stderr)
-        elif words[0] not in ("serve", "gateway"):  # they would not end
-            assert " is not installed" not in run(folder, [extra], words).stderr, words
+    endless = ("serve", "gateway")
+    for extra in dict.fromkeys(extra for extra, _ in CASES):
+        commands = [words for name, words in CASES if name == extra and words[0] not in endless]
+        for words, done in zip(commands, run(folder, [extra], commands), strict=True):
+            assert " is not installed" not in done.err, words
+            if words[0] in ON_ITS_OWN and extra != "tensorrt":
+                assert done.code == 0, (words, done.err)
 
 
 def test_every_command_is_tried() -> None:
@@ -104,9 +131,10 @@ def test_every_command_is_tried() -> None:
 
 
 def test_corpora_and_their_links_need_no_extra(folder: Path) -> None:
-    assert run(folder, [], ["corpora"]).returncode == 0
-    done = run(folder, [], ["link-words", "--text", "my.en", "my.de", "--eflomal", "./none"])
-    assert "link-words: none: cannot be run: No such file" in done.stderr
+    commands = ["corpora"], ["link-words", "--text", "my.en", "my.de", "--eflomal", "./none"]
+    corpora, links = run(folder, [], commands)
+    assert corpora.code == 0
+    assert "link-words: none: cannot be run: No such file" in links.err
 
 
 def test_the_runtime_for_cpus_is_not_installed_beside_the_one_for_gpus(
@@ -116,3 +144,16 @@ def test_the_runtime_for_cpus_is_not_installed_beside_the_one_for_gpus(
     assert "'.[export-gpu]'" in install_command("export")
     assert "'.[serve-gpu,tensorrt]'" in install_command("serve-cpu,tensorrt")
     assert "'.[train]'" in install_command("train")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "pip"),
+    [(REPOSITORY / ".venv-serve", ".venv-serve/bin/pip"), (Path("/usr"), "pip")],
+)
+def test_the_pip_of_a_checkout_is_named(
+    monkeypatch: pytest.MonkeyPatch, prefix: Path, pip: str
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(prefix))
+    assert install_command("import") == (
+        f"from the checkout, {pip} install -e ./client -e '.[import]'"
+    )

@@ -253,7 +253,7 @@ def test_concurrent_requests_convert_a_model_once(
         made.append(bundle)
         return export_bundle(source, bundle, "fp16")
 
-    monkeypatch.setattr(conversion, "export_bundle", counted)
+    monkeypatch.setattr("dragoman_export.bundle.export_bundle", counted)
     (source,) = find_sources(str(original))
     cache = ModelCache(tmp_path / "models")
     with ThreadPoolExecutor(2) as pool:
