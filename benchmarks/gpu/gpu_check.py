@@ -263,7 +263,7 @@ def check(arguments: argparse.Namespace, report: Report) -> None:
     if device == "cpu":
         batches = batches[:2]
     with tempfile.TemporaryDirectory() as scratch:
-        bundle = Path(shutil.copytree(SHIPPED, Path(scratch) / "shipped"))
+        bundle = Path(shutil.copytree(arguments.bundle, Path(scratch) / "shipped"))
         if "tokens" in arguments.parts:
             if arguments.oracle:
                 oracle = read_oracle(arguments.oracle, bundle)
@@ -298,6 +298,7 @@ def main() -> int:
         type=Path,
         help="folder for the results (default: docs; with --device cpu, none)",
     )
+    parser.add_argument("--bundle", type=Path, default=SHIPPED, help="default: the shipped model")
     parser.add_argument("--sentences", type=int, default=200, help="default: 200")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument(
@@ -312,7 +313,7 @@ def main() -> int:
         if arguments.write_oracle:
             if not arguments.data_dir:
                 raise UsageError("--write-oracle: give --data-dir too")
-            oracle = make_oracle(SHIPPED, arguments.data_dir, arguments.sentences)
+            oracle = make_oracle(arguments.bundle, arguments.data_dir, arguments.sentences)
             arguments.write_oracle.write_text(json.dumps(asdict(oracle)), encoding="utf-8")
             return 0
         if arguments.device == "cuda" and (obstacle := gpu_obstacle()):
