@@ -64,8 +64,9 @@ containers: $(DEV)/.done  ## Build the images; run Compose and the chart's pods 
 campaign: $(DEV)/.done  ## Run the whole campaign (40 minutes); ARGS="--seed 2 --json FILE http faults"
 	$(DEV)/bin/python -m tests.campaigns $(ARGS)
 
-gpu-check: $(GPU)/.done  ## Run tests and measure speed on a machine with an NVIDIA GPU; ARGS="--data-dir ..."
-	$(GPU)/bin/python -m lab.gpu.gpu_check $(ARGS)
+# With GPU_PYTHON=python3, that interpreter is used as it is: without a package index.
+gpu-check: $(if $(GPU_PYTHON),,$(GPU)/.done)  ## Run tests and measure speed on a machine with an NVIDIA GPU; ARGS="--data-dir ..."
+	$(if $(GPU_PYTHON),PYTHONPATH=.:client/src:training:export:serving $(GPU_PYTHON),$(GPU)/bin/python) -m lab.gpu.gpu_check $(ARGS)
 
 zig-check: $(DEV)/.done  ## Compile without the machine's C compiler, test the result
 	trap '$(DEV)/bin/pip install --quiet --no-deps --no-build-isolation --editable .' EXIT; \

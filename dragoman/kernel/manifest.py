@@ -24,6 +24,8 @@ from dragoman.kernel.tensors import best_name
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 
 FORMAT_VERSION = 2
+INT8_FORMAT_VERSION = 3
+"""Of bundles whose weights are stored in int8, which earlier releases would read wrongly."""
 FILE_NAME = "manifest.json"
 _FEWEST_CANDIDATES = 4
 MOST_LENGTH_PENALTY = 10.0
@@ -366,10 +368,10 @@ class Manifest:
             )
         values = read_json(path)
         version = values.get("format_version") if isinstance(values, dict) else None
-        if version != FORMAT_VERSION:
+        if version not in (FORMAT_VERSION, INT8_FORMAT_VERSION):
             raise UsageError(
-                f"{path}: format_version is {version!r}, this program reads {FORMAT_VERSION}: "
-                "export the model again"
+                f"{path}: format_version is {version!r}, this program reads {FORMAT_VERSION} and "
+                f"{INT8_FORMAT_VERSION}: export the model again"
             )
         manifest = from_mapping(cls, values, str(path))
         manifest._check(bundle)

@@ -6,19 +6,23 @@ import dataclasses
 import importlib.metadata
 import platform
 import shutil
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from dragoman_training.config import RunConfig
 from dragoman_training.run import checkpoint_folder
 from dragoman_training.run.checkpoint_folder import (
     CONFIG,
+    SCALES,
     TGT_TOKENIZER,
     TOKENIZER,
     WEIGHTS,
+    Arrays,
     Described,
     tokenizer_files,
 )
@@ -28,6 +32,7 @@ from dragoman import __version__
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import (
     FORMAT_VERSION,
+    INT8_FORMAT_VERSION,
     Dimensions,
     Limits,
     Manifest,
@@ -40,8 +45,9 @@ from dragoman_export.graphs.blocks import OpenBlocks
 from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
 from dragoman_export.graphs.transformer_graphs import Graph, all_graphs, attention
 
-Storage = Literal["fp32", "fp16"]
-_DTYPES = {"fp32": np.float32, "fp16": np.float16}
+Storage = Literal["fp32", "fp16", "int8"]
+_LARGEST_CODE, _SMALLEST_SCALE = np.float32(127), np.float32(1e-30)
+"""As in the engine's compiled code."""
 
 
 def export_bundle(
@@ -58,7 +64,8 @@ def export_bundle(
     Args:
         source: folder of a checkpoint.
         bundle: folder to create; it appears complete or not at all.
-        storage: precision of the weights on disk. The graphs compute in fp32 in any case.
+        storage: precision of the weights on disk. The graphs compute in fp32 in any case. In int8,
+            matrices have one scale per row, and products in the engine's own int8 stay the same.
         limits: of requests; None for the checkpoint's.
         length_penalty: default of requests; None for the limits'.
         max_sentence_tokens: default for sentences of a longer text; None for the limits'.
@@ -82,7 +89,7 @@ def export_bundle(
             f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"
         )
     stored = checkpoint_folder.load_weights(source, config)
-    weights = {name: array.astype(_DTYPES[storage]) for name, array in stored.items()}
+    weights = dict(_stored(stored, storage))
     partial = bundle.with_name(f".{bundle.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -96,7 +103,7 @@ def export_bundle(
     files = (WEIGHTS, CONFIG, *tokenizer_files(config))
     sizes = {field.name: getattr(config.model, field.name) for field in fields(Dimensions)}
     manifest = Manifest(
-        format_version=FORMAT_VERSION,
+        format_version=INT8_FORMAT_VERSION if storage == "int8" else FORMAT_VERSION,
         dimensions=Dimensions(**sizes),
         languages=config.languages,
         special_ids=_special_ids(described),
@@ -114,6 +121,35 @@ def export_bundle(
     manifest.write(partial)
     replace_folder(partial, bundle)
     return manifest
+
+
+def _stored(weights: Arrays, storage: Storage) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """The weights as they are stored, by name."""
+    for name, array in weights.items():
+        if storage != "int8":
+            yield name, array.astype(np.float32 if storage == "fp32" else np.float16)
+        elif array.ndim < 2:
+            yield name, array.astype(np.float32)
+        else:
+            # The compiled code multiplies with the output embedding rounded to fp16.
+            is_halved = name == "embedding.weight" and "own_output.weight" not in weights
+            codes, scales = _quantized(array.astype(np.float16) if is_halved else array)
+            yield name, codes
+            yield name + SCALES, scales
+
+
+def _quantized(
+    weight: npt.NDArray[Any],
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """Codes [M, K] and scales [M, 1] of a weight [M, K], those of the engine's compiled code.
+
+    The compiled code quantizes the product of both again, and gets the same codes and scales: for
+    every number m, the nearest to 127 times the nearest to m / 127, divided by 127, is the latter.
+    """
+    weight = weight.astype(np.float32)
+    largest = np.abs(weight).max(axis=1, keepdims=True)
+    scales = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
+    return np.rint(weight / scales).astype(np.int8), scales
 
 
 def _special_ids(described: Described) -> SpecialIds:

@@ -8,7 +8,12 @@ and over TensorRT, if available, and with PyTorch and the reference search. The 
 docs/benchmarks-gpu.json, and a page made from them to docs/benchmarks-gpu.md, also after a failed
 test or Ctrl-C.
 
-`--device cpu` does a rehearsal with small numbers, which writes nothing.
+`--device cpu` does a rehearsal with small numbers, which writes nothing without `--out`.
+
+For a rented GPU, where minutes count, make the oracle's tokens beforehand, without a GPU:
+
+    python -m lab.gpu.gpu_check --data-dir CORPORA --write-oracle FILE
+    python -m lab.gpu.gpu_check --short --oracle FILE --out FOLDER
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -37,6 +42,7 @@ from dragoman_training.run import checkpoint
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.manifest import Dimensions, Manifest
+from dragoman.kernel.settings import from_mapping, read_json
 from lab.engine.step import step_weights
 from lab.gpu.gpu_contenders import LENGTH_PENALTY, NAMES, Contender, Decode, contenders
 from lab.gpu.gpu_report import Report, Speed, TokenCheck, in_markdown
@@ -52,8 +58,9 @@ from lab.peers.contenders import TARGET_LANGUAGE
 from lab.peers.test_set import read_test_set
 from lab.peers.worker_protocol import TokenIds
 
-JSON_FILE, TABLE_FILE = Path("docs/benchmarks-gpu.json"), Path("docs/benchmarks-gpu.md")
-BATCHES = (1, 8, 32, 128, 512)
+JSON_FILE, TABLE_FILE = "benchmarks-gpu.json", "benchmarks-gpu.md"
+BATCHES, SHORT_BATCHES = (1, 8, 32, 128, 512), (1, 32, 512)
+PARTS = ("tests", "tokens", "speed")
 WIDTHS = (1, 4)
 _ROUNDS = 3
 _EQUAL = {"fp32": 1.0, "fp16": 0.98, "bf16": 0.98, "int8": 0.6, "fp8": 0.6}
@@ -91,29 +98,69 @@ def run_tests(report: Report, folder: str = "tests/gpu") -> None:
         report.failures.append(f"tests: {report.tests}")
 
 
-def check_tokens(
-    found: Sequence[Contender],
-    inputs: TokenIds,
-    references: Sequence[str],
-    bundle: Path,
-    report: Report,
-) -> None:
-    """Compare every contender's tokens of real sentences with the oracle's."""
+@dataclass(frozen=True)
+class Oracle:
+    """Real sentences with the reference search's tokens, and texts for a calibration."""
+
+    identity: str
+    """Of the bundle."""
+    sources: tuple[tuple[int, ...], ...]
+    max_tokens: tuple[int, ...]
+    references: tuple[str, ...]
+    greedy: tuple[tuple[int, ...], ...]
+    beam_4: tuple[tuple[int, ...], ...]
+    calibration: tuple[tuple[int, ...], ...]
+
+
+def make_oracle(bundle: Path, data_dir: Path, sentences: int) -> Oracle:
+    """Translate the first sentences of a test set by the reference search.
+
+    Raises:
+        UsageError: the test set cannot be read.
+    """
+    manifest = Manifest.load(bundle)
     model = checkpoint.load(bundle).model
+    test = read_test_set(data_dir, "tatoeba-en-de/test", sentences, bundle, manifest)
+    other = read_test_set(data_dir, "tatoeba-en-de/valid", 128, bundle, manifest)
+    tokenizer = manifest.open_tokenizer(bundle)
+    sources, calibration = (
+        tuple(tuple(tokenizer.encode_source(text, TARGET_LANGUAGE)) for text in texts)
+        for texts in (test.texts, other.texts)
+    )
+    limits = tuple(manifest.limits.target_tokens(len(ids)) for ids in sources)
+    found = (
+        greedy_search(model, sources, limits),
+        beam_search(model, sources, limits, 4, LENGTH_PENALTY),
+    )
+    greedy, beam_4 = (tuple(one.ids for one in hypotheses) for hypotheses in found)
+    texts = (test.references, greedy, beam_4, calibration)
+    return Oracle(manifest.identity, sources, limits, *texts)
+
+
+def read_oracle(path: Path, bundle: Path) -> Oracle:
+    """Read what `--write-oracle` wrote.
+
+    Raises:
+        UsageError: the file cannot be read, or is of another bundle.
+    """
+    oracle = from_mapping(Oracle, read_json(path), str(path))
+    if oracle.identity != Manifest.load(bundle).identity:
+        raise UsageError(f"{path}: is of another model than {bundle}: write it again")
+    return oracle
+
+
+def check_tokens(found: Sequence[Contender], oracle: Oracle, bundle: Path, report: Report) -> None:
+    """Compare every contender's tokens of real sentences with the oracle's."""
     tokenizer = Manifest.load(bundle).open_tokenizer(bundle)
-    oracle = {
-        1: greedy_search(model, inputs.sources, inputs.max_tokens),
-        4: beam_search(model, inputs.sources, inputs.max_tokens, 4, LENGTH_PENALTY),
-    }
+    inputs = TokenIds(oracle.sources, oracle.max_tokens)
 
     def bleu(translated: Sequence[tuple[int, ...]]) -> float:
         texts = [tokenizer.target.decode(ids) for ids in translated]
-        return float(sacrebleu.corpus_bleu(texts, [list(references)]).score)
+        return float(sacrebleu.corpus_bleu(texts, [list(oracle.references)]).score)
 
     for contender in found:
         with contender.begin() as decode:
-            for width, hypotheses in oracle.items():
-                right = [hypothesis.ids for hypothesis in hypotheses]
+            for width, right in ((1, oracle.greedy), (4, oracle.beam_4)):
                 translated = decode(inputs, width)
                 equal = sum(map(operator.eq, translated, right)) / len(right)
                 apart = abs(bleu(translated) - bleu(right))
@@ -208,39 +255,51 @@ def check(arguments: argparse.Namespace, report: Report) -> None:
     if device == "cuda":
         gb_per_s = memory_gb_per_s()
         report.environment["memory"] = f"{gb_per_s:.0f} GB/s"
-        run_tests(report)
-    batches = BATCHES if device == "cuda" else BATCHES[:2]
+        if "tests" in arguments.parts:
+            run_tests(report)
+    batches: Sequence[int] = SHORT_BATCHES if arguments.short else BATCHES
+    left_out = arguments.leave_out
+    if arguments.short:
+        left_out = [*left_out, "PyTorch compiled"]
+    if device == "cpu":
+        batches = batches[:2]
     with tempfile.TemporaryDirectory() as scratch:
-        bundle = Path(shutil.copytree(SHIPPED, Path(scratch) / "shipped"))
-        manifest = Manifest.load(bundle)
-        test = read_test_set(
-            arguments.data_dir, "tatoeba-en-de/test", arguments.sentences, bundle, manifest
-        )
-        tokenizer = manifest.open_tokenizer(bundle)
-        sources = [tokenizer.encode_source(text, TARGET_LANGUAGE) for text in test.texts]
-        inputs = TokenIds(sources, [manifest.limits.target_tokens(len(ids)) for ids in sources])
-        found, report.missing = contenders(
-            bundle, device, _ROWS, _calibration(arguments, bundle), arguments.leave_out
-        )
-        check_tokens(found, inputs, test.references, bundle, report)
-        base = write_random_bundle(Path(scratch))
-        rows, texts = max(batches) * max(WIDTHS), random_sources(32).sources
-        found, _ = contenders(base, device, rows, texts, arguments.leave_out)
-        measure_speed(found, batches, gb_per_s, report)
-
-
-def _calibration(arguments: argparse.Namespace, bundle: Path) -> list[list[int]]:
-    """Texts of another test set, from English."""
-    manifest = Manifest.load(bundle)
-    text = read_test_set(arguments.data_dir, "tatoeba-en-de/valid", 128, bundle, manifest)
-    tokenizer = manifest.open_tokenizer(bundle)
-    return [tokenizer.encode_source(line, TARGET_LANGUAGE) for line in text.texts]
+        bundle = Path(shutil.copytree(arguments.bundle, Path(scratch) / "shipped"))
+        if "tokens" in arguments.parts:
+            if arguments.oracle:
+                oracle = read_oracle(arguments.oracle, bundle)
+            else:
+                oracle = make_oracle(bundle, arguments.data_dir, arguments.sentences)
+            found, report.missing = contenders(bundle, device, _ROWS, oracle.calibration, left_out)
+            if arguments.short:  # PyTorch decodes prefixes, sentence by sentence in a beam search
+                found = [contender for contender in found if contender.is_ours]
+            check_tokens(found, oracle, bundle, report)
+        if "speed" in arguments.parts:
+            base = write_random_bundle(Path(scratch))
+            rows, texts = max(batches) * max(WIDTHS), random_sources(32).sources
+            found, report.missing = contenders(base, device, rows, texts, left_out)
+            measure_speed(found, batches, gb_per_s, report)
 
 
 def main() -> int:
     """Print the tables; write them if they were measured on a GPU."""
     parser = argparse.ArgumentParser(prog="python -m lab.gpu.gpu_check", description=__doc__)
-    parser.add_argument("--data-dir", type=Path, required=True, help="holds tatoeba-en-de/test.en")
+    text = parser.add_mutually_exclusive_group(required=True)
+    text.add_argument("--data-dir", type=Path, help="holds tatoeba-en-de/test.en")
+    text.add_argument("--oracle", type=Path, metavar="FILE", help="made by --write-oracle")
+    parser.add_argument(
+        "--write-oracle", type=Path, metavar="FILE", help="write the oracle's tokens, and stop"
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="fewer batches, and nothing that is compiled first"
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder for the results (default: docs; with --device cpu, none)",
+    )
+    parser.add_argument("--bundle", type=Path, default=SHIPPED, help="default: the shipped model")
     parser.add_argument("--sentences", type=int, default=200, help="default: 200")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument(
@@ -252,6 +311,12 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     try:
+        if arguments.write_oracle:
+            if not arguments.data_dir:
+                raise UsageError("--write-oracle: give --data-dir too")
+            oracle = make_oracle(arguments.bundle, arguments.data_dir, arguments.sentences)
+            arguments.write_oracle.write_text(json.dumps(asdict(oracle)), encoding="utf-8")
+            return 0
         if arguments.device == "cuda" and (obstacle := gpu_obstacle()):
             raise UsageError(f"{obstacle}: this check needs one, with onnxruntime-gpu")
         report = Report(environment(arguments.device))
@@ -263,9 +328,11 @@ def main() -> int:
         print(f"gpu-check: {error}", file=sys.stderr)
         return error.exit_code
     print(in_markdown(report))
-    if arguments.device == "cuda":
-        JSON_FILE.write_text(json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8")
-        TABLE_FILE.write_text(in_markdown(report), encoding="utf-8")
+    if out := arguments.out or (Path("docs") if arguments.device == "cuda" else None):
+        out.mkdir(parents=True, exist_ok=True)
+        results = json.dumps(asdict(report), indent=1) + "\n"
+        (out / JSON_FILE).write_text(results, encoding="utf-8")
+        (out / TABLE_FILE).write_text(in_markdown(report), encoding="utf-8")
     for failure in report.failures:
         print(f"FAIL  {failure}", file=sys.stderr)
     return int(bool(report.failures))

@@ -2,8 +2,8 @@
 
 Weights are not copied into the graphs: each graph refers to ranges of the `model.safetensors`
 beside it, so that four graphs and the PyTorch checkpoint share the same bytes. They are stored in
-the checkpoint's precision and cast to fp32 in the graph; a runtime folds the cast once, when it
-loads the graph.
+the checkpoint's precision and cast to fp32 in the graph, and those in int8 multiplied by their
+scales; a runtime folds this once, when it loads the graph.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+from dragoman_training.run.checkpoint_folder import SCALES
 from onnx import TensorProto, helper, numpy_helper
 
 from dragoman.kernel.manifest import TensorEntry
@@ -27,7 +28,11 @@ _OPSETS = {"": OPSET, "com.microsoft": 1}
 IR_VERSION = 11
 """The oldest version that the graphs work with, so that older runtimes can read them."""
 
-_SAFETENSORS_TYPES = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16}
+_SAFETENSORS_TYPES = {
+    "F32": TensorProto.FLOAT,
+    "F16": TensorProto.FLOAT16,
+    "I8": TensorProto.INT8,
+}
 _TYPES = {
     "float32": TensorProto.FLOAT,
     "int64": TensorProto.INT64,
@@ -42,12 +47,15 @@ class WeightsFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the header of a file with fp32 or fp16 tensors."""
+        """Read the header of a file with tensors in fp32, fp16, or int8 with scales."""
         self.name = path.name
         with path.open("rb") as file:
             (header_bytes,) = struct.unpack("<Q", file.read(8))
             self._entries = json.loads(file.read(header_bytes))
         self._data_start = 8 + header_bytes
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
 
     def proto(self, name: str) -> TensorProto:
         """A tensor that refers to its bytes in the file."""
@@ -113,24 +121,25 @@ class GraphBuilder:
         return output.name
 
     def weight(self, name: str) -> str:
-        """A tensor of the checkpoint, cast to fp32."""
+        """A tensor of the checkpoint in fp32."""
         if name not in self._casts:
-            proto = self._weights.proto(name)
-            self._initializers[name] = proto
-            if proto.data_type == TensorProto.FLOAT:
-                self._casts[name] = name
-            else:
-                self._casts[name] = self.op("Cast", name, to=TensorProto.FLOAT)
+            self._casts[name] = self._in_fp32(name)
         return self._casts[name]
 
     def rows(self, name: str, ids: str) -> str:
-        """Rows `ids` of a tensor of the checkpoint, cast to fp32; the other rows stay as stored."""
-        proto = self._weights.proto(name)
-        self._initializers[name] = proto
-        gathered = self.op("Gather", name, ids)
-        if proto.data_type == TensorProto.FLOAT:
-            return gathered
-        return self.op("Cast", gathered, to=TensorProto.FLOAT)
+        """Rows `ids` of a tensor of the checkpoint in fp32; the other rows stay as stored."""
+        return self._in_fp32(name, ids)
+
+    def _in_fp32(self, name: str, ids: str | None = None) -> str:
+        """A stored tensor, or rows of it, in fp32."""
+        self._initializers[name] = proto = self._weights.proto(name)
+        value = name if ids is None else self.op("Gather", name, ids)
+        if proto.data_type != TensorProto.FLOAT:
+            value = self.op("Cast", value, to=TensorProto.FLOAT)
+        scales = name + SCALES
+        return (
+            self.op("Mul", value, self._in_fp32(scales, ids)) if scales in self._weights else value
+        )
 
     def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike = np.int64) -> str:
         """A constant stored in the graph itself; equal constants are stored once."""

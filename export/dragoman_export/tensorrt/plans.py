@@ -28,7 +28,14 @@ from dragoman_serving.engine.runtimes.tensorrt_library import (
 from dragoman_serving.engine.settings import Precision, QuantizedPrecision
 
 from dragoman.kernel.errors import DragomanError, UsageError
-from dragoman.kernel.manifest import Limits, Manifest, PlanEntry, Profile, sha256
+from dragoman.kernel.manifest import (
+    INT8_FORMAT_VERSION,
+    Limits,
+    Manifest,
+    PlanEntry,
+    Profile,
+    sha256,
+)
 from dragoman.kernel.replacement import check_file
 from dragoman.kernel.tensors import best_name, cache_tensors, plain_name, plan_name
 from dragoman_export.tensorrt.plain_cache import without_scatter
@@ -135,6 +142,11 @@ def build_plans(
         BuildFailed: TensorRT refused a graph.
     """
     manifest = Manifest.load(bundle)
+    if manifest.format_version == INT8_FORMAT_VERSION:
+        raise UsageError(
+            f"{bundle}: TensorRT cannot read weights that are stored in int8: export the model "
+            "again with --storage fp16"
+        )
     if not os.access(bundle, os.W_OK):
         raise UsageError(f"{bundle}: is not writable, but the plans are written there")
     library = load(settings.library)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +19,9 @@ from dragoman_export.bundle import export_bundle
 from dragoman_export.checks import Outcome, in_turn
 from dragoman_export.parity import verify
 from dragoman_export.publishing import publish
+from dragoman_export.tensorrt.plans import PlanSettings, build_plans
+from dragoman_serving.engine.compiled.coding import Tensors, write_block
+from dragoman_serving.engine.compiled.library import Sizes
 from dragoman_serving.engine.runtimes.onnx_session import OnnxSession
 from dragoman_serving.launch.repository import read_config
 from dragoman_training.config import RunConfig, VocabularyConfig
@@ -42,7 +47,7 @@ def failures(bundle: Path) -> list[Outcome]:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("storage", ["fp32", "fp16"])
+@pytest.mark.parametrize("storage", ["fp32", "fp16", "int8"])
 def test_bundles_generate_the_same_tokens_as_pytorch(
     random_checkpoint: MakeCheckpoint, norm: str, storage: str, tmp_path: Path
 ) -> None:
@@ -130,6 +135,48 @@ def test_graphs_and_checkpoint_share_their_weights(
     graph_bytes = sum((bundle / graph.file).stat().st_size for graph in manifest.graphs.values())
     # The position table, 320 x 32 floats, is the largest thing in a graph.
     assert graph_bytes < 6 * 4 * 320 * 32 + 450_000
+
+
+def products(bundle: Path) -> bytes:
+    """The compiled code's weights without the table of embeddings."""
+    config = tiny_config("pre")
+    names = [field[0] for field in Sizes._fields_ if hasattr(config, field[0])]
+    sizes = Sizes(**{name: getattr(config, name) for name in names if name != "activation"})
+    sizes.longest = 10
+    block = bytearray()
+    write_block(
+        Tensors(bundle / "model.safetensors"), sizes, lambda data: block.extend(bytes(data))
+    )
+    table = 2 * config.vocab_size * config.model_size
+    return bytes(block[-(-ctypes.sizeof(Sizes) // 64) * 64 + -(-table // 64) * 64 :])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_storage_in_int8_keeps_the_codes_of_products(
+    random_checkpoint: MakeCheckpoint, seed: int, tmp_path: Path
+) -> None:
+    source = shutil.copytree(random_checkpoint("pre"), tmp_path / "checkpoint")
+    weights = safetensors.torch.load_file(source / "model.safetensors")
+    torch.manual_seed(seed)
+    for name, weight in weights.items():
+        if weight.ndim == 2:
+            weights[name] = torch.randn(weight.shape) * torch.rand(len(weight), 1)
+    safetensors.torch.save_file(weights, source / "model.safetensors")
+    export_bundle(source, tmp_path / "fp32", "fp32")
+    export_bundle(source, tmp_path / "int8", "int8")
+    export_bundle(tmp_path / "int8", tmp_path / "again", "int8")
+    assert products(tmp_path / "int8") == products(tmp_path / "fp32")
+    stored = [tmp_path / name / "model.safetensors" for name in ("fp32", "int8", "again")]
+    assert stored[1].read_bytes() == stored[2].read_bytes()
+    assert stored[1].stat().st_size < 0.3 * stored[0].stat().st_size
+
+
+def test_plans_of_weights_in_int8_are_refused(
+    random_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    export_bundle(random_checkpoint("pre"), tmp_path / "bundle", "int8")
+    with pytest.raises(UsageError, match=r"TensorRT cannot read .* --storage fp16"):
+        next(build_plans(tmp_path / "bundle", PlanSettings()))
 
 
 def files_of(folder: Path) -> dict[Path, bytes]:

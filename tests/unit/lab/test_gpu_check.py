@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -44,6 +45,33 @@ def test_ctrl_c_keeps_the_measurements(
     assert re.search(r"PyTorch eager fp32 +\| greedy +\| +100.0%", printed)
     assert "Not run: TensorRT: left out." in printed
     assert errors == "FAIL  stopped before the end\n"
+
+
+def test_the_oracle_is_read_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tatoeba-en-de").mkdir()
+    for name in ("test", "valid"):
+        (tmp_path / f"tatoeba-en-de/{name}.en").write_text("Good morning.\nThank you.\n")
+        (tmp_path / f"tatoeba-en-de/{name}.de").write_text("Guten Morgen.\nDanke.\n")
+    path = tmp_path / "oracle.json"
+    writing = ["--data-dir", str(tmp_path), "--write-oracle", str(path)]
+    monkeypatch.setattr(sys, "argv", ["gpu_check", *writing])
+    assert gpu_check.main() == 0
+    reading = ["--short", "--oracle", str(path), "--parts", "tokens", "--device", "cpu"]
+    reading += ["--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["gpu_check", *reading])
+    assert gpu_check.main() == 0
+    assert re.search(r"ONNX Runtime fp32 +\| beam 4 +\| +100.0%", capsys.readouterr().out)
+    written = json.loads((tmp_path / "out" / gpu_check.JSON_FILE).read_text())
+    assert {row["equal"] for row in written["tokens"] if row["precision"] == "fp32"} == {1.0}
+    oracle = json.loads(path.read_text())
+    path.write_text(json.dumps({**oracle, "greedy": oracle["greedy"][::-1]}))
+    assert gpu_check.main() == 1
+    assert "FAIL  ONNX Runtime fp32 beam 1: 0.0%" in capsys.readouterr().err
+    path.write_text(json.dumps({**oracle, "identity": "another"}))
+    assert gpu_check.main() == 2
+    assert "is of another model than" in capsys.readouterr().err
 
 
 def test_the_batched_greedy_search_is_the_oracles(random_bundle: Path) -> None:

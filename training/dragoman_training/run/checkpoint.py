@@ -122,7 +122,7 @@ def load(folder: Path) -> Checkpoint:
 
 
 def load_weights(model: Transformer, path: Path) -> None:
-    """Fill a model from a safetensors file of any floating-point type.
+    """Fill a model from a safetensors file of any floating-point type, or int8 with scales.
 
     Raises:
         UsageError: the file is missing or damaged, or its names or shapes do not fit.
@@ -211,6 +211,6 @@ def blend(weights: Mapping[str, Tensor], folder: Path, share: float) -> dict[str
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     try:
-        return safetensors.torch.load_file(path)
+        return checkpoint_folder.with_scales(safetensors.torch.load_file(path))
     except (OSError, safetensors.SafetensorError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error

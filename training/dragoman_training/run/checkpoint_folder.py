@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,12 @@ WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.mode
 TGT_TOKENIZER = "tokenizer_target.model"
 """Target tokenizer of an imported model that has one for each side."""
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+SCALES = ".scales"
+"""Ends the name of the scales [M, 1] of a weight [M, K] that is stored in int8."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 """Tensors by name."""
+_Tensor = TypeVar("_Tensor", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def load_weights(folder: Path, config: RunConfig) -> Arrays:
 
 
 def read_arrays(path: Path) -> Arrays:
-    """Read a safetensors file; bfloat16, which NumPy lacks, becomes fp32.
+    """Read a safetensors file; bfloat16, which NumPy lacks, and int8 with scales become fp32.
 
     Raises:
         UsageError: it cannot be read, or its tensors are not floating-point.
@@ -100,9 +103,20 @@ def read_arrays(path: Path) -> Arrays:
             array = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
         elif dtype in _FLOATS:
             array = np.frombuffer(data, _FLOATS[dtype])
+        elif dtype == "I8" and any(other == name + SCALES for other, _ in entries):
+            array = np.frombuffer(data, np.int8)
         else:
             raise UsageError(f"{path}: {name!r} is of {dtype}, not floating-point")
         found[name] = array.reshape(entry["shape"])
+    return with_scales(found)
+
+
+def with_scales(tensors: dict[str, _Tensor]) -> dict[str, _Tensor]:
+    """Multiply the weights that are stored in int8 by their scales, which are then left out."""
+    found = dict(tensors)
+    for name in tensors:
+        if name + SCALES in tensors:
+            found[name] = found[name] * found.pop(name + SCALES)
     return found
 
 

@@ -27,6 +27,8 @@ CODING_VERSION = 1
 """Increment this when the same weights give another block, so that kept blocks are made again."""
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
+_SCALES = ".scales"
+"""Ends the name of the scales [M, 1] of a weight [M, K] that is stored in int8."""
 _ALIGNMENT = 64
 """Alignment of each array, in bytes."""
 _PIECE_ROWS = 64 * PANEL
@@ -75,7 +77,10 @@ class Tensors:
         if name not in self:
             raise KeyError(name)
         with _opened(self._path) as file:
-            return np.array(file.get_tensor(name), np.float32)
+            floats = np.array(file.get_tensor(name), np.float32)
+            return (
+                floats * file.get_tensor(scales) if (scales := name + _SCALES) in self else floats
+            )
 
     def weight(self, name: str) -> Weight:
         """Returns a tensor that is too large to be read as a whole.
@@ -83,7 +88,8 @@ class Tensors:
         Raises:
             KeyError: there is no tensor of this name.
         """
-        return _StoredWeight(self._path, name, self._shapes[name])
+        scales = name + _SCALES if name + _SCALES in self else None
+        return _StoredWeight(self._path, name, self._shapes[name], scales)
 
     def linear(self, name: str) -> tuple[Floats, Floats | None]:
         """Returns weight [M, K] and bias [M]."""
@@ -94,14 +100,19 @@ class Tensors:
 class _StoredWeight:
     """See `Weight`; stored in a file."""
 
-    def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
-        self._path, self._name = path, name
+    def __init__(
+        self, path: Path, name: str, shape: tuple[int, ...], scales: str | None = None
+    ) -> None:
+        self._path, self._name, self._scales = path, name, scales
         self.shape = shape
 
     def __getitem__(self, rows: slice) -> Floats:
         end = min(rows.stop, self.shape[0])
         with _opened(self._path) as file:
-            return np.array(file.get_slice(self._name)[rows.start : end], np.float32)
+            floats = np.array(file.get_slice(self._name)[rows.start : end], np.float32)
+            if self._scales is not None:
+                floats *= file.get_slice(self._scales)[rows.start : end]
+            return floats
 
 
 class _Halved:
