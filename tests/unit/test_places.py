@@ -17,7 +17,7 @@ PARTS = {
     "training": "training/dragoman_training",
 }
 # Tests of programs that are not in the product.
-OTHERS = {"benchmarks", "campaigns", "studies"}
+OTHERS = {"campaigns", "lab"}
 
 
 def is_named_as_a_package(folder: Path) -> bool:
