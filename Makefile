@@ -27,7 +27,7 @@ COMPILE = $(DEV)/bin/uv pip compile --quiet --universal --generate-hashes \
 # In the order of collection: integration tests, which take longest, come first.
 IN_WORKERS := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help serve train-env demo wheels test tests test-all containers campaign gpu-check zig-check lint style types format lock \
+.PHONY: help serve train-env demo wheels test tests test-all coverage containers campaign gpu-check zig-check lint style types format lock \
 	sbom docs attention-figures clean
 
 help:  ## List the targets
@@ -57,6 +57,14 @@ test-all: $(DEV)/.done  ## Run long tests, tests of starting and ending processe
 	$(DEV)/bin/pytest $(IN_WORKERS) -m 'process_life and not thorough'
 	$(DEV)/bin/pytest -m thorough
 	$(DEV)/bin/python -m tests.campaigns --short $(ARGS)
+
+coverage: $(DEV)/.done  ## Print which lines and branches of the product no test reaches, over all that .ci/run runs
+	rm -rf build/coverage
+	-for tests in "pytest $(IN_WORKERS)" "pytest $(IN_WORKERS) -m 'process_life and not thorough'" \
+		"pytest -m thorough" "tests.campaigns --short"; do \
+		eval "$(DEV)/bin/python -m coverage run -m $$tests"; done
+	$(DEV)/bin/coverage combine --quiet
+	$(DEV)/bin/coverage report $(ARGS)
 
 containers: $(DEV)/.done  ## Build the images; run Compose and the chart's pods with podman; as root, needs apt
 	$(DEV)/bin/pytest -m containers tests/containers $(ARGS)

@@ -56,7 +56,6 @@ class Plan:
     log_lines: int = 3
     settings: tuple[str, ...] = ()
     teacher_settings: tuple[str, ...] = ()
-    student_settings: tuple[str, ...] = ()
 
     def minutes(self, name: str, elapsed_s: float) -> float:
         """Minutes of a run that starts now; the student's are shortened by what has passed."""
@@ -79,9 +78,9 @@ def plan() -> Plan:
         overhead_s=90.0,
         teacher_minutes=0.3,
         student_minutes=0.3,
-        settings=tuple(f"{name}={value}" for name, value in small.items()),
+        # A validation takes minutes here.
+        settings=("data.valid=[]", *(f"{name}={value}" for name, value in small.items())),
         teacher_settings=tuple(f"model.{name}={value}" for name, value in tiny.items()),
-        student_settings=("data.valid=[]",),  # a validation takes minutes here
     )
 
 
@@ -165,7 +164,7 @@ def drive(plan: Plan) -> int:
     is_there = wait_for(lambda: (SHIPPED / "manifest.json").exists(), plan.trained_s - elapsed_s())
     if not is_there:
         return fail(f"{SHIPPED} has not come: no student")
-    words = (f"training.teacher={teacher}", *plan.student_settings)
+    words = (f"training.teacher={teacher}",)
     student = run(plan, STUDENT, words, ["--start-from", str(SHIPPED)])
     if student is None:
         return 1
@@ -209,7 +208,8 @@ def run(
             return folder / "final"
         if _TOO_HIGH not in (_LOG.read_text()[begin:] if _LOG.exists() else ""):
             break
-    return None
+    # A run that was killed, in a validation perhaps, has its checkpoints.
+    return next(iter(sorted((folder / "checkpoints").glob("step-*"), reverse=True)), None)
 
 
 def trained_minutes(run: Path) -> float:
@@ -225,7 +225,8 @@ def pack(name: str, model: Path) -> None:
 
     weights = checkpoint_folder.read_arrays(model / checkpoint_folder.WEIGHTS)
     half = WORK / f"{name}-fp16"
-    shutil.copytree(model, half, ignore=shutil.ignore_patterns(checkpoint_folder.WEIGHTS))
+    left_out = shutil.ignore_patterns(checkpoint_folder.WEIGHTS, "optimizer.*", "progress.json")
+    shutil.copytree(model, half, ignore=left_out)
     in_fp16 = {key: array.astype("float16") for key, array in weights.items()}
     save_file(in_fp16, half / checkpoint_folder.WEIGHTS)
     with tarfile.open(WORK / f"{name}.tar", "w") as tar:

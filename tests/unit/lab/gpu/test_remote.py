@@ -81,6 +81,11 @@ def test_a_run_that_fails_otherwise_is_not_repeated(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(remote, "call", lambda command, *_: commands.append(command))
     assert remote.run(Plan("cuda"), TEACHER) is None
     assert len(commands) == 1
+    newest = work / "teacher/checkpoints/step-0000020"
+    for step in ("0000010", "0000020"):
+        newest.with_name(f"step-{step}").mkdir(parents=True)
+        (newest.with_name(f"step-{step}") / "progress.json").write_text('{"elapsed_s": 1.0}')
+    assert remote.run(Plan("cuda"), TEACHER) == newest
 
 
 @pytest.mark.usefixtures("work")
