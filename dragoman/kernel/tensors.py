@@ -1,6 +1,9 @@
-"""Names of graphs, inputs and outputs: export writes them, serving binds them."""
+"""Names of graphs, inputs, outputs and stored scales: export writes them, serving binds them."""
 
 from __future__ import annotations
+
+SCALES = ".scales"
+"""Ends the name of the scales [M, 1] of a weight [M, K] that is stored in int8."""
 
 
 def cross_names(layers: int) -> list[str]:

@@ -18,7 +18,6 @@ from dragoman_training.config import RunConfig
 from dragoman_training.run import checkpoint_folder
 from dragoman_training.run.checkpoint_folder import (
     CONFIG,
-    SCALES,
     TGT_TOKENIZER,
     TOKENIZER,
     WEIGHTS,
@@ -40,7 +39,7 @@ from dragoman.kernel.manifest import (
     digests,
 )
 from dragoman.kernel.replacement import check_folder, replace_folder
-from dragoman.kernel.tensors import ATTENTION_GRAPH
+from dragoman.kernel.tensors import ATTENTION_GRAPH, SCALES
 from dragoman_export.graphs.blocks import OpenBlocks
 from dragoman_export.graphs.graph_builder import GraphBuilder, WeightsFile
 from dragoman_export.graphs.transformer_graphs import Graph, all_graphs, attention

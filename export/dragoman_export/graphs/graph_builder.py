@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from dragoman_training.run.checkpoint_folder import SCALES
 from onnx import TensorProto, helper, numpy_helper
 
 from dragoman.kernel.manifest import TensorEntry
+from dragoman.kernel.tensors import SCALES
 
 OPSET = 24
 _OPSETS = {"": OPSET, "com.microsoft": 1}

@@ -18,6 +18,7 @@ import safetensors
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
+from dragoman.kernel.tensors import SCALES
 from dragoman.kernel.text import Tokenizer
 from dragoman_training.config import RunConfig
 from dragoman_training.network.architecture import ModelConfig, weight_shapes
@@ -26,8 +27,6 @@ WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.mode
 TGT_TOKENIZER = "tokenizer_target.model"
 """Target tokenizer of an imported model that has one for each side."""
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
-SCALES = ".scales"
-"""Ends the name of the scales [M, 1] of a weight [M, K] that is stored in int8."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 """Tensors by name."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.positions import sinusoidal_positions
+from dragoman.kernel.tensors import SCALES
 from dragoman_serving.engine.compiled.library import LANES, PANEL, Sizes
 
 Array = npt.NDArray[Any]
@@ -27,8 +28,6 @@ CODING_VERSION = 1
 """Increment this when the same weights give another block, so that kept blocks are made again."""
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
-_SCALES = ".scales"
-"""Ends the name of the scales [M, 1] of a weight [M, K] that is stored in int8."""
 _ALIGNMENT = 64
 """Alignment of each array, in bytes."""
 _PIECE_ROWS = 64 * PANEL
@@ -78,9 +77,7 @@ class Tensors:
             raise KeyError(name)
         with _opened(self._path) as file:
             floats = np.array(file.get_tensor(name), np.float32)
-            return (
-                floats * file.get_tensor(scales) if (scales := name + _SCALES) in self else floats
-            )
+            return floats * file.get_tensor(scales) if (scales := name + SCALES) in self else floats
 
     def weight(self, name: str) -> Weight:
         """Returns a tensor that is too large to be read as a whole.
@@ -88,7 +85,7 @@ class Tensors:
         Raises:
             KeyError: there is no tensor of this name.
         """
-        scales = name + _SCALES if name + _SCALES in self else None
+        scales = name + SCALES if name + SCALES in self else None
         return _StoredWeight(self._path, name, self._shapes[name], scales)
 
     def linear(self, name: str) -> tuple[Floats, Floats | None]:

@@ -75,8 +75,9 @@ def test_a_shorter_run_has_a_shorter_cooldown(monkeypatch: pytest.MonkeyPatch) -
     assert "--set training.minutes=1.000 --set training.cooldown_minutes=0.400" in commands[0]
 
 
-@pytest.mark.usefixtures("work")
-def test_a_run_that_fails_otherwise_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_fails_otherwise_is_not_repeated(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     commands = []
     monkeypatch.setattr(remote, "call", lambda command, *_: commands.append(command))
     assert remote.run(Plan("cuda"), TEACHER) is None
