@@ -119,7 +119,7 @@ class Served:
         with triton_grpc.InferenceServerClient(address) as client:
             self.cancel(
                 lambda: client.async_infer(
-                    "translate", [tensor(texts)], callback=lambda _result, _error: ended.set()
+                    "translate", [tensor(texts)], callback=lambda **_: ended.set()
                 ),
                 lambda call: call.cancel(),
             )

@@ -16,7 +16,7 @@ from dragoman_client.markup.xml_tokens import XmlToken
 NAMESPACE = "http://www.w3.org/2005/11/its"
 _NAME = r"(?:[\w.-]+:)?([\w.-]+|\*)"
 _ELEMENT = re.compile(rf"{_NAME}(?:\[@([\w.:-]+)(?:\s*=\s*(?:'([^']*)'|\"([^\"]*)\"))?\])?")
-_SELECTOR = re.compile(rf"(//?)({_ELEMENT.pattern}(?:/{_ELEMENT.pattern})*)(/@{_NAME})?")
+_SELECTOR = re.compile(rf"(//?)({_ELEMENT.pattern}(?:/{_ELEMENT.pattern})*+)(/@{_NAME})?")
 _MOST_PATHS = 256
 _MOST_PATH_CHARACTERS = 500
 _MOST_WARNINGS = 20
