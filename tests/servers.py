@@ -188,16 +188,17 @@ class ServeCommand:
         """Start it.
 
         Args:
-            log: the file, which is replaced.
+            log: the file, which is replaced if this process writes it.
             words: further command-line arguments; ports are free ones by default.
             program: the command.
             environment: further environment variables.
             most_files: limit of open files.
-            stderr: descriptor that gets the log instead of the file.
+            stderr: descriptor that gets the log, which its reader writes to the file.
         """
         self.log_path = log
         limit = "true" if most_files is None else f"ulimit -n {most_files}"
-        log.unlink(missing_ok=True)
+        if stderr is None:
+            log.unlink(missing_ok=True)
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *program, *FREE_PORTS, *words],

@@ -126,7 +126,8 @@ def test_a_lost_process_is_reported_in_one_line(text: Path, tmp_path: Path) -> N
         for rank, words in (("0", command(text, tmp_path / "run")), ("1", ["-c", gone]))
     )
     printed = first.communicate(timeout=120)[1]
-    assert second.wait(timeout=120) == 0, second.communicate()[1]
+    other_printed = second.communicate(timeout=120)[1]
+    assert second.returncode == 0, other_printed
     assert first.returncode == 1
     assert "Traceback" not in printed
     said = [line for line in printed.splitlines() if line.startswith("dragoman train: ")]
