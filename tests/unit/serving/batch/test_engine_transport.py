@@ -88,10 +88,13 @@ def test_a_text_that_crashes_the_engine_does_not_fail_other_texts(
     def ask_and_end(
         engine: engine_transport._RunningEngine, model: str, inputs: Any, timeout_s: float
     ) -> Any:
-        found = ask(engine, model, inputs, timeout_s)
-        if b"black" in inputs.get("text_input", []):
+        crashes = b"black" in inputs.get("text_input", [])
+        if crashes:
+            os.kill(engine._process.pid, signal.SIGSTOP)  # so that it does not answer first
+        answer = ask(engine, model, inputs, timeout_s)
+        if crashes:
             engine.kill()
-        return found
+        return answer
 
     monkeypatch.setattr(engine_transport._RunningEngine, "ask", ask_and_end)
     transport = EngineTransport(ModelsToServe((str(random_bundle),)), {"workers": "1"})
