@@ -59,6 +59,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def connect(folders: list[Path]) -> Iterator[Connect]:
     with served(to_serve=ModelsToServe(tuple(map(str, folders)), pivot="EN")) as connecting:
+        ready(connecting)  # the model `translate` opens the bundles
         yield connecting
 
 
