@@ -83,15 +83,17 @@ class Served:
         """A metric of the engine, or of a bundle, from the metrics port."""
         of_bundle = "" if bundle is None else f'bundle="{bundle}",'
         labels = f'{{{of_bundle}model="translate"}}'
-        found = re.search(rf"^dragoman_{name}{labels} (\S+)$", self._metrics(), re.MULTILINE)
-        assert found, name
-        return float(found[1])
+        match = re.search(rf"^dragoman_{name}{labels} (\S+)$", self._metrics(), re.MULTILINE)
+        assert match, name
+        return float(match[1])
 
     def buckets(self, name: str) -> dict[str, float]:
         """Buckets of an engine's histogram, by their label `le`, in the order of the bounds."""
         line = rf'^dragoman_{name}_bucket{{le="([^"]+)",model="translate"}} (\S+)$'
-        found = re.findall(line, self._metrics(), re.MULTILINE)
-        return {bound: float(value) for bound, value in sorted(found, key=lambda of: float(of[0]))}
+        buckets = re.findall(line, self._metrics(), re.MULTILINE)
+        return {
+            bound: float(value) for bound, value in sorted(buckets, key=lambda of: float(of[0]))
+        }
 
     def long_work(self, beam_width: int = 4, least: int = LEAST_SENTENCES) -> list[str]:
         """Different sentences that take the engine about `LONG_S`, at the speed measured now."""
@@ -229,16 +231,16 @@ class ServeCommand:
 
     @property
     def _urls(self) -> tuple[str, str]:
-        found = READY.search(self.log)
-        assert found
-        return found[1], found[2]
+        match = READY.search(self.log)
+        assert match
+        return match[1], match[2]
 
     @property
     def gateway(self) -> str:
         """URL of the gateway."""
-        found = re.search(r"(http://localhost:\d+) \(gateway\)", self.log)
-        assert found, self.log
-        return found[1]
+        match = re.search(r"(http://localhost:\d+) \(gateway\)", self.log)
+        assert match, self.log
+        return match[1]
 
     @property
     def port(self) -> int:
@@ -255,7 +257,7 @@ class ServeCommand:
 
     def pids(self) -> dict[str, int]:
         """The process ids of Triton, the engine and the gateway."""
-        found = {}
+        pids = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
                 fields = stat.read_text().rpartition(")")[2].split()
@@ -263,8 +265,8 @@ class ServeCommand:
                     command = (stat.parent / "cmdline").read_bytes()
                     others = {b"dragoman_serving.service": "engine", b"--heartbeat": "gateway"}
                     name = next((others[one] for one in others if one in command), "triton")
-                    found[name] = int(stat.parent.name)
-        return found
+                    pids[name] = int(stat.parent.name)
+        return pids
 
     def translates(self) -> bool:
         """Whether it translates a sentence correctly."""
