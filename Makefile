@@ -1,5 +1,7 @@
 # Each target creates the virtual environment that it needs.
 PYTHON ?= python3
+# Tests start hundreds of processes, each of which would compile the project again.
+unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
 WORKERS ?= 2
 

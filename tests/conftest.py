@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +36,8 @@ PROCESS_LIFE = {
 TESTS_AT_ONCE = 16
 """Tests without a fixture in common that a process runs before it takes others."""
 
+# For tensors of a few rows, threads cost more than they gain: here, and in commands of tests.
+os.environ["OMP_NUM_THREADS"] = "1"
 # How long an example takes depends on the machine's other load.
 hypothesis.settings.register_profile("dragoman", deadline=None)
 hypothesis.settings.load_profile("dragoman")
@@ -74,13 +75,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where gateways keep their state by default: not in the user's home."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    """For torch's tensors of a few rows, threads cost more than they gain."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,13 @@ from dragoman_training.text.parallel_text import read_pairs
 
 from tests.conftest import CORPORA, REPOSITORY
 
+MOST_SENTENCES = 4000
 LEFT_OUT = 7
 """At this interval, a token of several characters is missing from the lists."""
 _OF_SOURCE = 1.3
 """Strength of the source's influence, through three decoder layers, on the result."""
+_made: dict[str, dict[str, bytes]] = {}
+"""The files of the models that this process made."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,37 @@ class MarianModel:
 
 def sentences(number: int) -> tuple[list[str], list[str]]:
     """Sentences of two languages, if the corpora are available; else of one, and altered."""
+    src, tgt = _every_sentence()
+    return src[:number], tgt[:number]
+
+
+@functools.cache
+def _every_sentence() -> tuple[list[str], list[str]]:
     if CORPORA.is_dir():
-        pairs = read_pairs(CORPORA / "tatoeba-en-de" / "train", ("en", "de"))
-        return [one for one, _ in pairs[:number]], [other for _, other in pairs[:number]]
+        pairs = read_pairs(CORPORA / "tatoeba-en-de" / "train", ("en", "de"))[:MOST_SENTENCES]
+        return [one for one, _ in pairs], [other for _, other in pairs]
     text = "\n".join(path.read_text("utf-8") for path in sorted(REPOSITORY.glob("docs/*.md")))
-    lines = [line.strip() for line in text.splitlines() if line.strip()][:number]
+    lines = [line.strip() for line in text.splitlines() if line.strip()][:MOST_SENTENCES]
     altered = str.maketrans("aousy", "äöüßj")
     return lines, [line.translate(altered) for line in lines]
 
 
 def write_marian(folder: Path, model: MarianModel) -> None:
-    """Write a model with random weights, and the requested vocabularies."""
+    """Write a model with random weights, and the requested vocabularies.
+
+    A process makes each model once.
+    """
+    folder.mkdir(parents=True)
+    if (key := repr(model)) not in _made:
+        _make(folder, model)
+        _made[key] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name, content in _made[key].items():
+        (folder / name).write_bytes(content)
+
+
+def _make(folder: Path, model: MarianModel) -> None:
     from transformers import MarianConfig, MarianMTModel
 
-    folder.mkdir(parents=True)
     texts, left_out = model.texts or sentences(1500), 0 if model.texts else LEFT_OUT
     sides = [
         _learn_pieces(texts[0], 260, model, folder / "source.spm"),

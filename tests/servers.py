@@ -95,16 +95,16 @@ class Served:
             bound: float(value) for bound, value in sorted(buckets, key=lambda of: float(of[0]))
         }
 
-    def long_work(self, beam_width: int = 4, least: int = LEAST_SENTENCES) -> list[str]:
-        """Different sentences that take the engine about `LONG_S`, at the speed measured now."""
+    def long_work(self, least: int = LEAST_SENTENCES, long_s: float = LONG_S) -> list[str]:
+        """Different sentences that take the engine this long in beam 4, at the current speed."""
         number, taken_s = 8, 0.0
         while taken_s < 0.3 and number < MOST_SENTENCES:
             number *= 2
             texts = [f"{number} {index}: {SENTENCE}" for index in range(number)]
             begin_s = time.monotonic()
-            self.grpc.translate(texts, target_language="de", beam_width=beam_width)
+            self.grpc.translate(texts, target_language="de", beam_width=4)
             taken_s = time.monotonic() - begin_s
-        number = max(least, min(int(number * LONG_S / taken_s), MOST_SENTENCES))
+        number = max(least, min(int(number * long_s / taken_s), MOST_SENTENCES))
         self._works += 1
         return [f"{self._works} {index}: {SENTENCE}" for index in range(number)]
 

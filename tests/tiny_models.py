@@ -10,8 +10,6 @@ from dragoman_training.network.transformer import Transformer
 
 VOCAB_SIZE = 320
 
-torch.set_num_threads(1)  # see `one_thread` in conftest.py
-
 
 def tiny_config(norm: str = "post") -> ModelConfig:
     """A tiny model, with every dimension different."""

@@ -83,7 +83,7 @@ def test_a_capacity_is_found(
     shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "run.json"
-    few = ("--max-tokens", "2", "--slo", "p50=5s", "--window-s", "0.6")
+    few = ("--max-tokens", "2", "--slo", "p50=5s")
     values = tmp_path / "values.yaml"
     words = ("--find-capacity", *few, "--plan", "100000/s", "--price", "0.1", "--json", str(file))
     assert load_test(shipped, *words, "--values", str(values)) == 0

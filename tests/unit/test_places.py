@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
 
 TESTS = REPOSITORY / "tests" / "unit"
@@ -32,3 +34,9 @@ def test_every_folder_of_tests_is_named_as_the_package_that_it_tests() -> None:
         for folder in folders
         if folder.parts[0] not in OTHERS and not is_named_as_a_package(folder)
     ]
+
+
+def test_the_tests_of_a_group_run_in_one_process(request: pytest.FixtureRequest) -> None:
+    """Otherwise each process starts every server. xdist adds the group to the test's id."""
+    if request.config.getoption("loadgroup", False):
+        assert "@" in request.node.nodeid

@@ -90,7 +90,7 @@ def test_the_access_log_holds_no_text(start_gateway: StartGateway) -> None:
 
 
 def test_requests_finish_before_the_end(start_gateway: StartGateway, shipped: Served) -> None:
-    texts = shipped.long_work(least=1)
+    texts = shipped.long_work(least=1, long_s=2.0)
     with start_gateway(timeout_s=WAIT_S) as gateway, ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(translate, gateway, texts)
         wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one

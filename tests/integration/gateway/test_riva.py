@@ -213,7 +213,7 @@ def test_calls_finish_before_the_end(start_gateway: StartGateway, shipped: Serve
     with start_gateway(riva_port=0, timeout_s=WAIT_S) as gateway, ThreadPoolExecutor(1) as pool:
         client = NeuralMachineTranslationClient(Auth(uri=gateway.riva))
         assert client.translate(["Hello."], "", "en", "de").translations
-        texts = shipped.long_work(least=1)
+        texts = shipped.long_work(least=1, long_s=2.0)
         under_way = pool.submit(client.translate, texts, "", "en", "de")
         wait_for(lambda: metric(gateway, "requests_in_flight") > 1)  # besides this one
         assert not under_way.done()

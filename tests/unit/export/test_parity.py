@@ -34,7 +34,7 @@ from tests.saturation import saturate
 from tests.tiny_models import tiny_config, tiny_model
 from tests.toy import reverse_pairs
 
-PAIRS = reverse_pairs(12, seed=3)
+PAIRS = reverse_pairs(6, seed=3)
 TEXTS = [*((pair[0], "de") for pair in PAIRS), *((pair[1], "en") for pair in PAIRS)]
 
 NETWORKS = "int8, native", "int8"

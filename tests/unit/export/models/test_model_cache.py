@@ -20,6 +20,7 @@ from dragoman_export.models import conversion
 from dragoman_export.models.conversion import GRAPHS, PYTORCH, Converter, check
 from dragoman_export.models.model_cache import CachedModel, ModelCache
 from dragoman_export.models.model_source import find_sources, one_source
+from dragoman_export.models.probe_texts import probe_texts
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.models.loading import choose_layout
 from dragoman_serving.service.bundles import Bundles
@@ -44,6 +45,13 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("original") / "opus-mt-en-de"
     write_marian(folder, MarianModel())
     return folder
+
+
+@pytest.fixture(autouse=True)
+def few_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks compare less."""
+    monkeypatch.setattr(conversion, "probe_texts", lambda *of: probe_texts(*of)[:4])
+    monkeypatch.setattr(conversion, "_WITH_PYTORCH", 2)
 
 
 @pytest.fixture

@@ -34,9 +34,9 @@ from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
 from tests.marian_models import MarianModel, sentences, write_marian
 
-MOST_TOKENS = 28
+MOST_TOKENS = 20
 FEW_TOKENS = 6
-TEXTS = 16
+TEXTS = 12
 WIDTH = 4
 
 MODELS = {
@@ -209,9 +209,9 @@ def test_tokens_equal_those_of_generate(imported: Imported, width: int) -> None:
     options = {"length_penalty": 0.0, "early_stopping": True} if width > 1 else {}
     right = imported.generated(do_sample=False, num_beams=width, **options)
     others = translations_of_moved(imported, width, MOST_TOKENS, 1e-5, 1)
-    compared = decided(oracle(imported, width, MOST_TOKENS), others)
-    assert len({right[i] for i in compared}) > TEXTS // 2
     found = [oracle(imported, width, MOST_TOKENS)]
+    compared = decided(found[0], others)
+    assert len({right[i] for i in compared}) > TEXTS // 2
     for network in networks_in_fp32(imported.bundle):
         found.append(translate(imported, network, width, MOST_TOKENS))
     for i in compared:
@@ -238,7 +238,7 @@ def test_eight_bits_agree_if_the_model_is_certain(imported: Imported, width: int
 
 
 def test_graphs_give_the_same_results_as_the_model(imported: Imported) -> None:
-    texts = [(text, imported.target) for text in imported.our_texts[:6]]
+    texts = [(text, imported.target) for text in imported.our_texts[:3]]
     outcomes = list(verify(imported.bundle, texts))
     assert not [outcome for outcome in outcomes if outcome.failed]
 

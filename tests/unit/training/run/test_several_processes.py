@@ -29,8 +29,7 @@ def test_a_run_killed_in_an_epoch_resumes_to_the_same_weights(
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     words = ["training.steps=60", *further]
     Trainer(settings(60, *words), text, whole).train()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, *command(text, cut, *words)], env=environment)
+    process = subprocess.Popen([sys.executable, *command(text, cut, *words)])
     while process.poll() is None and not (cut / "checkpoints" / "step-0000010").is_dir():
         time.sleep(0.002)
     process.kill()
@@ -53,10 +52,8 @@ def test_two_processes_train_the_same_model_as_one(text: Path, tmp_path: Path) -
     one, two = tmp_path / "one", tmp_path / "two"
     Trainer(settings(20, *words), text, one).train()
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, *torchrun, *command(text, two, *words)],
-        env=environment,
         capture_output=True,
         text=True,
         check=False,
@@ -96,7 +93,7 @@ def test_one_process_with_less_memory_does_not_block_the_other(text: Path, tmp_p
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
     done = subprocess.run(
         [sys.executable, *torchrun, *command(text, tmp_path / "two", *words)[1:]],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
         check=False,
@@ -119,7 +116,7 @@ def test_a_lost_process_is_reported_in_one_line(text: Path, tmp_path: Path) -> N
     first, second = (
         subprocess.Popen(
             [sys.executable, *words],
-            env={**os.environ, **common, "RANK": rank, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **common, "RANK": rank},
             stderr=subprocess.PIPE,
             text=True,
         )

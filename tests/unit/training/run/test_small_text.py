@@ -195,7 +195,7 @@ def test_the_vocabulary_is_as_large_as_the_text_allows(
 
 
 def test_chosen_settings_are_kept_when_the_run_is_resumed(tmp_path: Path) -> None:
-    own(tmp_path, 250)
+    own(tmp_path, 60)
     quick = ("model.preset=tiny", "training.precision=fp32", "training.batch_tokens=8000")
     assert train(tmp_path, "whole", *quick, "training.keep_checkpoints=20") == 0
     whole = checkpoint.load(tmp_path / "whole" / "final").config

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -135,7 +134,6 @@ def test_sigterm_finishes_the_step_and_writes_the_model(
     run, words = tmp_path / "run", ["training.steps=100000", *words]
     process = subprocess.Popen(
         [sys.executable, *command(text, run, *words)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -192,11 +192,11 @@ def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals)
     words += ["--out", str(tmp_path / "run"), "--set", "training.steps=100000"]
     (tmp_path / "recipe.toml").write_text(
         "[model]\npreset = 'tiny'\n[vocabulary]\nsize = 320\n[data]\ntrain = ['train']\n"
-        "[training]\nsteps = 100_000\nbatch_tokens = 200\nwarmup_steps = 5\nbatch_processes = 1\n"
+        "[training]\nsteps = 100_000\nbatch_tokens = 200\nwarmup_steps = 5\n"
+        "log_every_steps = 1\nbatch_processes = 1\n"
     )
     trainer = subprocess.Popen(
         [sys.executable, "-m", "dragoman", *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stderr=subprocess.PIPE,
         start_new_session=True,
     )

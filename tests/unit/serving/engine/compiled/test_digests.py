@@ -22,8 +22,8 @@ from tests import debian
 from tests.conftest import REPOSITORY
 from tests.digests import digests
 
-SENTENCES = {"c": "200"}
-"""Number of sentences for an instruction set that takes minutes for all of them."""
+FEW, MANY = {"c": 100}, {"c": 200}
+"""Number of sentences for an instruction set that takes minutes for more of them."""
 CAPACITY = 512
 """Capacity of `decode.c`."""
 EMULATED = 100
@@ -31,8 +31,11 @@ EMULATED = 100
 
 
 @pytest.mark.parametrize("name", library.usable_instruction_sets())
-def test_digests_equal_the_committed_ones(name: str) -> None:
-    words = ["--sentences", SENTENCES[name]] if name in SENTENCES else []
+@pytest.mark.parametrize(
+    ("numbers", "default"), [(FEW, 300), pytest.param(MANY, 2000, marks=pytest.mark.thorough)]
+)
+def test_digests_equal_the_committed_ones(name: str, numbers: dict[str, int], default: int) -> None:
+    words = ["--sentences", str(numbers.get(name, default))]
     done = subprocess.run(
         [sys.executable, "-m", "tests.digests", *words],
         cwd=REPOSITORY,
