@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import copy
 import json
 import os
 import select
@@ -28,6 +27,8 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chrome-hea
 _OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
     *("--disable-background-networking", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
+    # On a busy machine, a page that counts as hidden would wait long for its processor.
+    *("--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows"),
 )
 _START = 'exec "$0" "$@" 3<&0 4>&1 </dev/null >&2'
 """Chromium reads commands from descriptor 3 and writes its answers to 4."""
@@ -55,6 +56,7 @@ class Page:
         """Open an empty page."""
         self._to, self._back, self.profile = to, back, profile
         self._buffer, self._number, self._session = b"", 0, ""
+        self._loaded: set[str] = set()
         self._contexts: dict[str, int] = {}
         self._context: int | None = None
         self.requests: list[str] = []
@@ -68,12 +70,18 @@ class Page:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._send(f"{domain}.enable")
+        self._send("Page.setLifecycleEventsEnabled", enabled=True)
 
     def open(self, page: Path | str) -> None:
-        """Load a file or a URL, and wait until its scripts have run."""
+        """Load a file or a URL, and wait until its scripts have run.
+
+        A document of its own has a loader; a navigation within the former document has none.
+        """
         url = page if isinstance(page, str) else page.resolve().as_uri()
-        self._send("Page.navigate", url=url)
-        self.wait_for("document.readyState === 'complete'")
+        begun = self._send("Page.navigate", url=url)
+        assert "errorText" not in begun, (url, begun["errorText"])
+        while begun.get("loaderId", "") not in {"", *self._loaded}:
+            self._note(self._receive())
 
     def evaluate(self, expression: str) -> Any:
         """The value of JavaScript, or of its promise."""
@@ -110,12 +118,15 @@ class Page:
                 text=text if kind == "keyDown" else "",
             )
 
-    def framed(self) -> Page:
-        """The document in the page's frame."""
+    @contextlib.contextmanager
+    def framed(self) -> Iterator[None]:
+        """Evaluate in the document in the page's frame."""
         tree = self._send("Page.getFrameTree")["frameTree"]
-        frame = copy.copy(self)
-        frame._context = self._contexts[tree["childFrames"][0]["frame"]["id"]]
-        return frame
+        self._context = self._contexts[tree["childFrames"][0]["frame"]["id"]]
+        try:
+            yield
+        finally:
+            self._context = None
 
     def insert(self, text: str) -> None:
         """Type a text where the focus is."""
@@ -205,17 +216,20 @@ class Page:
             message["sessionId"] = self._session
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._receive()
+            answer = self._receive(method)
             if answer.get("id") == self._number:
                 if _CHANGED in str(answer.get("error")):
                     raise DocumentChanged(method)
                 assert "error" not in answer, (method, answer["error"])
                 result: dict[str, Any] = answer["result"]
                 return result
-            self._note(answer.get("method"), answer.get("params", {}))
+            self._note(answer)
 
-    def _note(self, method: str | None, told: dict[str, Any]) -> None:
-        if method == "Network.requestWillBeSent":
+    def _note(self, message: dict[str, Any]) -> None:
+        method, told = message.get("method"), message.get("params", {})
+        if method == "Page.lifecycleEvent" and told["name"] == "load":
+            self._loaded.add(told["loaderId"])
+        elif method == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
         elif method == "Network.loadingFailed":
             self.blocked.append(told.get("blockedReason", told["errorText"]))
@@ -227,10 +241,10 @@ class Page:
         elif method == "Log.entryAdded":
             self.complaints.append(told["entry"]["text"])
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self, of: str = "an event") -> dict[str, Any]:
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._back], [], [], _ANSWER_S)
-            assert ready, "the browser does not answer"
+            assert ready, f"the browser does not answer: {of}, {self.complaints[-3:]}"
             read = os.read(self._back, 1 << 20)
             assert read, "the browser has ended"
             self._buffer += read

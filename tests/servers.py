@@ -21,6 +21,7 @@ import numpy as np
 import tritonclient.grpc as triton_grpc
 from dragoman_client import TranslationError, Translator
 from dragoman_serving.launch.launcher import TritonServer
+from dragoman_serving.launch.processes import children
 from dragoman_serving.launch.serve_options import ServeOptions
 
 from tests.conftest import REPOSITORY
@@ -36,8 +37,14 @@ WAIT_S = 200
 """Bound of every wait for an event. No event takes that long; a test says nothing about times."""
 
 READY = re.compile(r"ready: (http://\S+) and (grpc://\S+)")
+SERVE = (sys.executable, "-m", "dragoman", "serve")
 FREE_PORTS = tuple(f"--{name}-port=0" for name in ("http", "grpc", "metrics", "gateway"))
 
+_PROGRAMS = {
+    "triton": b"tritonserver",
+    "engine": b"dragoman_serving.service",
+    "gateway": b"--heartbeat",
+}
 _Request = TypeVar("_Request")
 
 
@@ -182,8 +189,9 @@ class ServeCommand:
         self,
         log: Path,
         *words: str,
-        program: Sequence[str] = (sys.executable, "-m", "dragoman", "serve"),
-        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = SERVE,
+        environment: Mapping[str, str | None] | None = None,
+        folder: Path = REPOSITORY,
         most_files: int | None = None,
         stderr: int | None = None,
     ) -> None:
@@ -193,19 +201,21 @@ class ServeCommand:
             log: the file, which is replaced if this process writes it.
             words: further command-line arguments; ports are free ones by default.
             program: the command.
-            environment: further environment variables.
+            environment: further environment variables; None removes one.
+            folder: the working directory.
             most_files: limit of open files.
             stderr: descriptor that gets the log, which its reader writes to the file.
         """
         self.log_path = log
+        variables = {**os.environ, **(environment or {})}
         limit = "true" if most_files is None else f"ulimit -n {most_files}"
         if stderr is None:
             log.unlink(missing_ok=True)
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *program, *FREE_PORTS, *words],
-                cwd=REPOSITORY,
-                env={**os.environ, **(environment or {})},
+                cwd=folder,
+                env={name: value for name, value in variables.items() if value is not None},
                 stderr=file if stderr is None else stderr,
             )
 
@@ -258,14 +268,13 @@ class ServeCommand:
     def pids(self) -> dict[str, int]:
         """The process ids of Triton, the engine and the gateway."""
         pids = {}
-        for stat in Path("/proc").glob("[0-9]*/stat"):
+        for pid in children(self.process.pid):
             with contextlib.suppress(OSError):
-                fields = stat.read_text().rpartition(")")[2].split()
-                if int(fields[1]) == self.process.pid and fields[0] != "Z":
-                    command = (stat.parent / "cmdline").read_bytes()
-                    others = {b"dragoman_serving.service": "engine", b"--heartbeat": "gateway"}
-                    name = next((others[one] for one in others if one in command), "triton")
-                    pids[name] = int(stat.parent.name)
+                arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+                for name, program in _PROGRAMS.items():
+                    # A child first runs a script that prepares it and has all its arguments.
+                    if program in arguments and b"child_process" not in arguments:
+                        pids[name] = pid
         return pids
 
     def translates(self) -> bool:

@@ -166,7 +166,7 @@ def test_a_long_text_is_split_independently_of_chunks(
     open_reader: Callable[[], Reader], begin: bytes, end: bytes, text: bytes
 ) -> None:
     """A long text is split at the same positions for every size of chunks, not in a reference."""
-    document = begin + text * (4 * MOST_TEXT_CHARACTERS // len(text)) + end
+    document = begin + text * (2 * MOST_TEXT_CHARACTERS // len(text)) + end
     parts = [one.text for one in read(open_reader(), document) if isinstance(one, Segment)]
     assert max(map(len, parts)) <= MOST_TEXT_CHARACTERS
     assert written(open_reader(), document, identity) == document

@@ -13,31 +13,22 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dragoman_serving.launch.processes import children
-
 from tests.campaigns.sentence import ask, good_answer
+from tests.servers import SERVE, ServeCommand
 
-_ROOT = Path(__file__).parents[2]
 _FIRST_PORT, _LAST_PORT = 20_000, 32_000
 _START_S = 120.0
 _STOP_S = 60.0
 _LOOK_S = 0.05
 _TRY_S = 2.0
-_READY = "ready: "
-_PROGRAMS = {
-    "triton": "tritonserver",
-    "engine": "dragoman_serving.service",
-    "gateway": "--heartbeat",
-}
 
 
 @dataclass(frozen=True)
@@ -72,8 +63,8 @@ class CampaignServer:
         self.gave_up = 0
         """How often the launcher ended by itself, so that `revive` restarted it."""
         self._prefix = prefix
-        self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
-        self._seen: dict[str, set[int]] = {name: set() for name in _PROGRAMS}
+        self._commands: list[ServeCommand] = []
+        self._seen = defaultdict[str, set[int]](set)
         self._stopping = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
@@ -91,37 +82,30 @@ class CampaignServer:
     @property
     def log(self) -> str:
         """The log of the launcher, Triton and the engine."""
-        return Path(self._log.name).read_text(encoding="utf-8", errors="replace")
+        return "".join(command.log for command in self._commands)
 
     @property
     def log_bytes(self) -> int:
         """Size of the log."""
-        return Path(self._log.name).stat().st_size
+        return sum(command.log_path.stat().st_size for command in self._commands)
 
     @property
     def crashes(self) -> int:
         """How often a process was replaced, by the launcher or by `revive`."""
-        return max(0, max(len(pids) for pids in self._seen.values()) - 1)
+        return max(map(len, self._seen.values()), default=1) - 1
 
     @property
     def last_words(self) -> dict[str, int]:
         """Signals and failed assertions that Triton logged, each with its count."""
         return dict(Counter(re.findall(r"Signal \(\d+\)|ASSERTION FAILED.{0,60}", self.log)))
 
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        return self._commands[-1].process
+
     def pids(self) -> dict[str, int]:
         """Process ids of `triton`, `engine` and `gateway`, if they run."""
-        found = {}
-        for pid in children(self._process.pid):
-            with contextlib.suppress(OSError):
-                arguments = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-                # A child first runs a script that prepares it; the program's name is among its
-                # arguments.
-                if "child_process" in arguments:
-                    continue
-                for name, program in _PROGRAMS.items():
-                    if program in arguments:
-                        found[name] = pid
-        return found
+        return self._commands[-1].pids()
 
     def usage(self) -> Usage:
         """Memory and sockets of both processes now."""
@@ -197,34 +181,23 @@ class CampaignServer:
                 self._seen[name].add(pid)
 
     def _start(self) -> None:
-        ready = self.log.count(_READY)
-        command = [*self._prefix, sys.executable, "-m", "dragoman", "serve", *self._models]
-        command += ["--on-failure", "restart"]
+        words = [*self._models, "--on-failure", "restart"]
         ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
         if self._has_gateway:
             ports |= {"gateway": self.gateway_port, "gateway-riva": self.riva_port}
-            command += ["--gateway-folder", self._state.name]
+            words += ["--gateway-folder", self._state.name]
         else:
-            command.append("--no-gateway")
-        for name, port in ports.items():
-            command += [f"--{name}-port", str(port)]
-        self._process = subprocess.Popen(
-            command, cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
-        )
+            words.append("--no-gateway")
+        words += [f"--{name}-port={port}" for name, port in ports.items()]
+        log = Path(self._state.name) / f"log-{len(self._commands)}"
+        self._commands.append(ServeCommand(log, *words, program=(*self._prefix, *SERVE)))
         try:
             self.wait_until_good(_START_S)
-            self._wait_until_ready(ready)
+            # Before it is ready, a fault makes its start fail.
+            self._commands[-1].wait_for(lambda: self._commands[-1].is_ready)
         except BaseException:
             self._end()
             raise
-
-    def _wait_until_ready(self, ready: int) -> None:
-        """Wait for one more ready line: before it, a fault makes the launcher's start fail."""
-        deadline_s = time.monotonic() + _START_S
-        while self.log.count(_READY) <= ready:
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"the launcher does not get ready:\n{self.log[-2000:]}")
-            time.sleep(_LOOK_S)
 
     def _end(self) -> None:
         self._stopping.set()

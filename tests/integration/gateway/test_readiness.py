@@ -9,6 +9,7 @@ from pathlib import Path
 from dragoman_serving.launch.ports import free_ports
 
 from tests.gateways import StartGateway
+from tests.hanging import hang
 from tests.integration.gateway.test_operations import translate
 from tests.servers import WAIT_S, running, starting, wait_for
 
@@ -41,7 +42,7 @@ def test_it_becomes_ready_when_the_models_have_loaded(
         assert gateway.get("/readyz").status == 503
         server.wait_for(lambda: {"engine", "triton"} <= server.pids().keys())
         engine = server.pids()["engine"]
-        os.kill(engine, signal.SIGSTOP)
+        hang(engine)
         try:
             for _ in range(10):
                 answer = gateway.get("/readyz")

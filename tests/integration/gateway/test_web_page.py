@@ -347,14 +347,12 @@ def test_attention_is_drawn_in_a_sandboxed_frame(page: Page) -> None:
     enter(page, TEXT)
     page.click("#inside-open")
     page.wait_for("!document.getElementById('inside-frame').hidden")
-    frame = page.framed()
-    frame.wait_for("document.querySelectorAll('#drawing line').length > 10")
-    assert (
-        frame.evaluate("document.getElementById('text').textContent") == TEXT.split(". ")[0] + "."
-    )
-    assert frame.evaluate("origin") == "null"
-    assert frame.evaluate("fetch('/').then(() => 'fetched', () => 'refused')") == "refused"
-    frame.complaints.clear()
+    with page.framed():
+        page.wait_for("document.querySelectorAll('#drawing line').length > 10")
+        assert value(page, "getElementById('text').textContent") == TEXT.split(". ")[0] + "."
+        assert page.evaluate("origin") == "null"
+        assert page.evaluate("fetch('/').then(() => 'fetched', () => 'refused')") == "refused"
+    page.complaints.clear()
     page.evaluate(
         "(() => { const one = document.getElementById('inside-sentence');"
         " one.value = 1; one.dispatchEvent(new Event('change')); })()"

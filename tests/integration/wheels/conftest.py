@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.servers import ServeCommand, running
 
 PYTHONS = ("python3.11", "python3.12")
 PARTS = (
@@ -33,6 +33,8 @@ PARTS = (
 )
 """The files that wheels are built from; the rest of the project is omitted."""
 COMMAND_S = 300
+_LEFT_OUT = ("PYTHONPATH", "VIRTUAL_ENV", "DRAGOMAN_URL")
+"""Environment variables that lead to the checkout."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,12 @@ class Installed:
 
     folder: Path
 
-    @property
-    def log(self) -> str:
-        """The server's log."""
-        return (self.folder / "log").read_text()
-
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a program of the environment."""
         return subprocess.run(
             [self._program(words[0]), *words[1:]],
             cwd=self.folder,
-            env=_variables(),
+            env={name: value for name, value in os.environ.items() if name not in _LEFT_OUT},
             capture_output=True,
             text=True,
             timeout=COMMAND_S,
@@ -62,31 +59,17 @@ class Installed:
         return self.run("dragoman", *words)
 
     @contextmanager
-    def serving(self, *words: str) -> Iterator[tuple[str, str]]:
-        """URLs over HTTP and gRPC of `dragoman serve`."""
-        ports = [f"--{name}-port=0" for name in ("http", "grpc", "metrics", "gateway")]
-        command = [self._program("dragoman"), "serve", *ports, *words]
-        with (self.folder / "log").open("w") as log:
-            process = subprocess.Popen(command, cwd=self.folder, env=_variables(), stderr=log)
-            try:
-                deadline_s = time.monotonic() + COMMAND_S
-                while not (found := re.search(r"ready: (\S+) and (\S+)", self.log)):
-                    assert process.poll() is None, self.log
-                    assert time.monotonic() < deadline_s
-                    time.sleep(0.1)
-                yield found[1], found[2]
-            finally:
-                process.terminate()
-                process.wait(COMMAND_S)
+    def serving(self, *words: str) -> Iterator[ServeCommand]:
+        """`dragoman serve`, when it is ready."""
+        how: Any = {"environment": dict.fromkeys(_LEFT_OUT), "folder": self.folder}
+        program = (self._program("dragoman"), "serve")
+        with running(self.folder, *words, program=program, **how) as server:
+            yield server
+            server.process.terminate()
+            server.process.wait(COMMAND_S)
 
     def _program(self, name: str) -> str:
         return str(self.folder / "v" / "bin" / name)
-
-
-def _variables() -> dict[str, str]:
-    """Our environment variables, without those that lead to the checkout."""
-    left_out = ("PYTHONPATH", "VIRTUAL_ENV", "DRAGOMAN_URL")
-    return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 @pytest.fixture(scope="package")

@@ -44,8 +44,10 @@ def test_a_model_is_trained_exported_served_and_measured(installed: Installed) -
     ):
         done = installed.dragoman(*command)
         assert done.returncode == 0, done.stderr
-    with installed.serving("--repository", "repository") as (_, grpc):
+    with installed.serving("--repository", "repository") as server:
         measure = ("--windows", "1", "--window-s", "2", "--warm-up-s", "1", "--concurrency", "2")
-        done = installed.dragoman("load-test", "--url", grpc, *measure, "--json", "load.json")
+        done = installed.dragoman(
+            "load-test", "--url", server.grpc, *measure, "--json", "load.json"
+        )
     assert done.returncode == 0, done.stderr
     assert json.loads((installed.folder / "load.json").read_text())

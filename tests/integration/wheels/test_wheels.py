@@ -21,6 +21,7 @@ from dragoman.kernel.replacement import KEPT_PREFIX
 from tests import debian
 from tests.conftest import REPOSITORY
 from tests.integration.wheels.conftest import Installed, installing
+from tests.servers import ServeCommand
 
 ELF_MACHINE, AARCH64 = 18, b"\xb7\0"
 """Where ELF names a library's machine, and its value."""
@@ -122,23 +123,22 @@ def installed(
 
 
 @pytest.fixture(scope="module")
-def urls(installed: Installed) -> Iterator[tuple[str, str]]:
-    with installed.serving() as urls:
-        yield urls
+def server(installed: Installed) -> Iterator[ServeCommand]:
+    with installed.serving() as server:
+        yield server
 
 
-def test_the_shipped_model_is_served(installed: Installed, urls: tuple[str, str]) -> None:
-    http, grpc = urls
+def test_the_shipped_model_is_served(installed: Installed, server: ServeCommand) -> None:
     request = urllib.request.Request(
-        f"{http}/v2/models/translate/generate", data=json.dumps(SENTENCE).encode()
+        f"{server.http}/v2/models/translate/generate", data=json.dumps(SENTENCE).encode()
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert json.load(answer)["text_output"] == "Guten Morgen."
     done = installed.dragoman(
-        "translate", "--url", grpc, "--target-language", "de", "Good morning."
+        "translate", "--url", server.grpc, "--target-language", "de", "Good morning."
     )
     assert (done.returncode, done.stdout) == (0, "Guten Morgen.\n")
-    log = installed.log.splitlines()
+    log = server.log.splitlines()
     kept, first, loaded, *others = log
     assert kept == "dragoman: the model's 8-bit weights are kept for later starts"
     assert first.startswith("dragoman: model en-de-fr: int8 (native, ")
@@ -165,9 +165,9 @@ def test_a_bundle_is_published(installed: Installed) -> None:
     ],
 )
 def test_a_missing_extra_is_named(
-    installed: Installed, urls: tuple[str, str], words: tuple[str, ...], module: str, extra: str
+    installed: Installed, server: ServeCommand, words: tuple[str, ...], module: str, extra: str
 ) -> None:
-    done = installed.dragoman(*(urls[1] if word == "URL" else word for word in words))
+    done = installed.dragoman(*(server.grpc if word == "URL" else word for word in words))
     assert done.returncode == 2
     assert done.stderr.startswith(
         f"dragoman {words[0]}: {module} is not installed: pip install 'dragoman[{extra}]'"

@@ -39,7 +39,7 @@ def form(request: tuple[Any, ...]) -> str:
 
 
 @given(REQUESTS, REQUESTS)
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_different_requests_have_different_keys(
     one: tuple[Any, ...], other: tuple[Any, ...]
 ) -> None:

@@ -163,7 +163,7 @@ ACTIONS = st.lists(
 
 
 @given(ACTIONS)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_answers_come_from_a_model_that_was_served(
     actions: list[tuple[tuple[Any, ...], int]],
 ) -> None:

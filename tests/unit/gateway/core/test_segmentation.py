@@ -40,7 +40,7 @@ def translated(texts: list[str], language: str) -> list[Translation]:
 
 
 @given(TEXTS, st.sampled_from(["en", "de"]))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_units_make_up_the_translation_of_the_text(text: str, language: str) -> None:
     segmented = split(text, language, keeps_placeholders=False)
     assert (

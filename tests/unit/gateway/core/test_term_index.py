@@ -29,7 +29,7 @@ TERMS = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
     TEXTS,
     st.data(),
 )
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_occurring_terms_are_all_that_the_engine_can_find(
     terms: dict[str, str], text: str, data: st.DataObject
 ) -> None:

@@ -21,6 +21,7 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
+from tests.hanging import hang
 
 
 def test_it_answers_like_a_server_and_restarts_after_it_ended(
@@ -44,7 +45,7 @@ def test_it_answers_like_a_server_and_restarts_after_it_ended(
         with pytest.raises(InvalidRequest, match="text 1 has 200000 characters"):
             translator.translate(["a", "b" * 200_000], target_language="de")
 
-        os.kill(engine(), signal.SIGSTOP)
+        hang(engine())
         hasty = Translator(transport=transport, timeout_s=0.2)
         with pytest.raises(DeadlineExceeded, match=r"hung for 0\.4 s"):
             hasty.translate(texts)
@@ -59,7 +60,7 @@ def test_requests_in_progress_fail_when_the_engine_ends(random_bundle: Path) -> 
     with Translator(transport=transport, retries=0) as translator, ThreadPoolExecutor() as pool:
         first = translator.translate("red")
         (pid,) = {*children(os.getpid())} - before
-        os.kill(pid, signal.SIGSTOP)
+        hang(pid)
         under_way = pool.submit(translator.translate, "red")
         assert transport._engine is not None
         while not transport._engine._models[TRANSLATE]._waiting:
@@ -90,7 +91,7 @@ def test_a_text_that_crashes_the_engine_does_not_fail_other_texts(
     ) -> Any:
         crashes = b"black" in inputs.get("text_input", [])
         if crashes:
-            os.kill(engine._process.pid, signal.SIGSTOP)  # so that it does not answer first
+            hang(engine._process.pid)  # so that it does not answer first
         answer = ask(engine, model, inputs, timeout_s)
         if crashes:
             engine.kill()

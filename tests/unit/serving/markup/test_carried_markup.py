@@ -17,7 +17,7 @@ from tests.unit.serving.markup.test_placement import (
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.data())
 def test_the_structure_is_kept_for_any_alignment_in_both_legs(data: st.DataObject) -> None:
     text, between, target = (data.draw(texts()) for _ in range(3))

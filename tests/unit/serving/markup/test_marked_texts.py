@@ -58,14 +58,14 @@ def marked_parts(draw: st.DrawFn) -> tuple[Parts, Markup]:
     return parts, draw(markups(sum(len(one) + len(other) for one, other in parts)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(marked_parts())
 def test_sentences_have_valid_markup(given: tuple[Parts, Markup]) -> None:
     for sentence in cut(*given).sentences:
         sentence.markup.check(sentence.line)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(marked_parts(), st.data())
 def test_any_placement_gives_a_tree(given: tuple[Parts, Markup], data: st.DataObject) -> None:
     parts, markup = given
@@ -83,7 +83,7 @@ def test_any_placement_gives_a_tree(given: tuple[Parts, Markup], data: st.DataOb
     check_structure(markup, text, marked.joined(placed, lines, text, spans))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(marked_parts())
 def test_codes_of_an_unchanged_text_stay(given: tuple[Parts, Markup]) -> None:
     parts, markup = given

@@ -89,7 +89,7 @@ def check_structure(markup: Markup, target: str, placed: PlacedCodes) -> None:
     assert 0 <= placed.uncertain <= len(markup.codes)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(sentences())
 def test_the_structure_is_kept_for_any_alignment(
     sentence: tuple[str, str, Markup, Evidence],
@@ -127,7 +127,7 @@ def diagonal(source: str, target: str) -> Evidence:
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_codes_at_the_ends_need_no_alignment(data: st.DataObject) -> None:
     source, target = data.draw(texts()), data.draw(texts().map(str.strip))
     first, last = len(source) - len(source.lstrip()), len(source.rstrip())

@@ -138,15 +138,16 @@ def test_a_bundle_that_is_being_dropped_is_not_used(
 ) -> None:
     world = make(1, "a", "b")
     assert use(world, "a") == "a1"
-    gate, drop = threading.Event(), world.keeper._drop
+    dropping, gate, drop = threading.Event(), threading.Event(), world.keeper._drop
 
     def dropped_late(version: Any) -> None:
+        dropping.set()
         gate.wait(WAIT_S)
         drop(version)
 
     monkeypatch.setattr(world.keeper, "_drop", dropped_late)
     waiting = world.keeper.wait("b")
-    wait_for(lambda: world.keeper._is_working)
+    assert dropping.wait(WAIT_S)
     assert world.keeper.take("a") is None
     again = world.keeper.wait("a")
     gate.set()

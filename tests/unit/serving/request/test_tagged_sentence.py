@@ -23,7 +23,7 @@ def lines(draw: st.DrawFn) -> str:
     return "".join(draw(st.lists(st.sampled_from(TAGS + PARTS), max_size=12)))
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(lines(), st.data())
 def test_each_tag_occurs_once_and_elements_enclose_the_same_words(
     line: str, data: st.DataObject

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from dragoman_serving.request.casing import Capitals
+from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 
@@ -32,9 +33,13 @@ def test_a_sentence_in_capitals_is_translated_into_capitals(shipped: Translator)
 
 def test_a_stream_grows_in_capitals(shipped: Translator) -> None:
     text = "WHERE IS THE OLD HOUSE?"
-    read = []
+    read: list[str] = []
+    streams: list[TextStream] = []  # the engine may report before it is known here
     options = {"source_language": "en", "target_language": "de"}
-    stream = shipped.stream(text, options, lambda: read.append(stream.read()))
+    streams.append(
+        shipped.stream(text, options, lambda: read.extend(one.read() for one in streams))
+    )
+    (stream,) = streams
     stream.future.result()
     whole = translated(shipped, text, beam_width=1).text
     assert stream.read() == whole == whole.upper()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from dragoman_serving.launch.processes import alive, children
 from dragoman_training.config import RunConfig, resolve
 from dragoman_training.run.trainer import Trainer
 from dragoman_training.text import batches
@@ -155,28 +156,6 @@ def test_a_run_has_the_same_weights_with_other_processes(
     assert found.read_bytes() == right.read_bytes()
 
 
-def children(process: int) -> set[int]:
-    """The processes that a process has started."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(fields[1]) == process and fields[0] != "Z":
-            found.add(int(path.parent.name))
-    return found
-
-
-def is_running(process: int) -> bool:
-    """Whether a process has not ended; one that nobody has waited for has."""
-    try:
-        stat = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
 def wait_until(condition: Callable[[], bool]) -> None:
     end_s = time.monotonic() + 120
     while not condition():
@@ -210,7 +189,7 @@ def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals)
     else:
         os.killpg(trainer.pid, number)
     printed = trainer.communicate(timeout=120)[1].decode()
-    wait_until(lambda: not any(map(is_running, others)))
+    wait_until(lambda: not any(map(alive, others)))
     if number == signal.SIGTERM:
         assert trainer.returncode == 0, printed
         assert (tmp_path / "run/final/model.safetensors").exists()
