@@ -11,12 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 
 from dragoman.kernel.text import Tokenizer
 from tests.toy import reverse_pairs
+
+if TYPE_CHECKING:
+    from tests.browser import Page
 
 REPOSITORY = Path(__file__).parents[1]
 CORPORA = Path(os.environ.get("DRAGOMAN_CORPORA", REPOSITORY.parent / "shared" / "corpora"))
@@ -95,6 +99,19 @@ def tokenizer_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tokenizer(tokenizer_path: Path) -> Tokenizer:
     """The toy vocabulary."""
     return Tokenizer(tokenizer_path)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """An empty page in a browser."""
+    from tests.browser import browsing, find_chromium
+    from tests.npm_packages import skip_without
+
+    chromium = find_chromium()
+    if chromium is None:
+        skip_without("Chromium")
+    with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
+        yield page
 
 
 @contextmanager

@@ -92,7 +92,6 @@ def trees(draw: st.DrawFn) -> bytes:
     return f"<!DOCTYPE html><body>{draw(_flow())}</body>".encode()
 
 
-_SIMPLE = {"br": "<br>", "img": "<img alt='A b'>", "comment": "<!-- C d -->"}
 _STATES = st.sampled_from(("", "", "", ' translate="no"', " translate=yes", " class=notranslate"))
 
 

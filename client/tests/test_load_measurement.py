@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from dragoman_client import InvalidRequest
@@ -18,7 +18,6 @@ from dragoman_load_test.target import Target
 pytestmark = pytest.mark.usefixtures("virtual_time")
 
 SCHEDULE = Schedule(warm_up_s=0.05, window_s=0.1, windows=3, most_windows=6)
-Answering = Callable[[float], object]
 
 
 def measured(

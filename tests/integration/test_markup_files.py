@@ -15,9 +15,8 @@ from lxml import etree
 
 from dragoman.cli import main
 from tests import debian
-from tests.browser import browsing, find_chromium
+from tests.browser import Page
 from tests.conftest import REPOSITORY
-from tests.npm_packages import skip_without
 from tests.servers import WAIT_S, Served
 
 PAGE = """<!DOCTYPE html>
@@ -128,20 +127,14 @@ TREE = """[...document.querySelectorAll("*")].map(one => [one.tagName, ...[...on
   .map(attribute => attribute.name)].join(" "))"""
 
 
-def test_the_example_page_in_a_browser(
-    translated: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_the_example_page_in_a_browser(translated: Path, browser: Page) -> None:
     """Chromium builds the same tree for both pages, shows German, and logs no error."""
-    chromium = find_chromium()
-    if chromium is None:
-        skip_without("Chromium")
     trees, shown = [], []
-    with browsing(chromium, tmp_path_factory.mktemp("profile")) as browser:
-        for path in (EXAMPLES / "library.html", translated / "library.de.html"):
-            browser.open(path)
-            trees.append(browser.evaluate(TREE))
-            shown.append(browser.evaluate("document.body.innerText"))
-        assert not browser.complaints
+    for path in (EXAMPLES / "library.html", translated / "library.de.html"):
+        browser.open(path)
+        trees.append(browser.evaluate(TREE))
+        shown.append(browser.evaluate("document.body.innerText"))
+    assert not browser.complaints
     assert trees[0] == trees[1]
     assert len(shown[0].split("\n")) == len(shown[1].split("\n"))
     assert "three thousand books" in shown[0]

@@ -15,7 +15,7 @@ from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.store import open_database, transaction
 
-from tests.browser import Page, browsing, find_chromium
+from tests.browser import Page
 from tests.gateways import RunningGateway, StartGateway
 from tests.npm_packages import AXE, skip_without
 from tests.servers import WAIT_S
@@ -28,15 +28,6 @@ MARKED = '<p>I like <a href="/cars?a=1&amp;b=2">red cars</a>.</p>'
 MARKED_IN_GERMAN = '<p>Ich mag <a href="/cars?a=1&amp;b=2">rote Autos</a>.</p>'
 WIDE, PHONE = (1280, 860), (390, 844)
 CONTROL, SHIFT = 2, 8
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    chromium = find_chromium()
-    if chromium is None:
-        skip_without("Chromium")
-    with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 @pytest.fixture
@@ -795,9 +786,6 @@ def test_sentences_are_paired_by_the_links_of_their_words(
     texts = json.dumps([source, target, links])
     found = page.evaluate(PAIRS.format(url=gateway.url, texts=texts))
     assert [tuple(pair) for pair in found] == expected
-
-
-SMILE = ("<0xF0>", "<0x9F>", "<0x98>", "<0x80>")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import pytest
 
 from dragoman.drawing.page import LEAST, write_page
 from dragoman.kernel.attention_maps import KINDS, Attention
-from tests.browser import Page, browsing, find_chromium
-from tests.npm_packages import skip_without
+from tests.browser import Page
 
 NASTY = "<script>document.title='run'</script>"
 SOURCE = ("<2de>", "▁The", NASTY, "&amp;", "</s>")
@@ -35,15 +33,6 @@ def attention(seed: int = 0) -> Attention:
         *(weights(2, 5, 5), causal, weights(3, 3, 5)),
         alignment_heads=((1, 3), (2, 0), (1, 0)),
     )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    chromium = find_chromium()
-    if chromium is None:
-        skip_without("Chromium")
-    with browsing(chromium, tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 @pytest.fixture

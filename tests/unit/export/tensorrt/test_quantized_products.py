@@ -95,7 +95,7 @@ def test_the_shipped_model_generates_nearly_the_same() -> None:
     changed = quantized(
         SHIPPED, manifest, graphs, read_directions(CORPORA / CALIBRATION, direction, 64)
     )
-    (text,) = read_directions(CORPORA / TEST, direction, 120)
+    (text,) = read_directions(CORPORA / TEST, direction, 60)
     right = translate(SHIPPED, manifest, graphs, text)
     assert set(changed) == set(PRECISIONS)
     for precision, of_precision in changed.items():

@@ -328,7 +328,7 @@ def test_assessed_requests_leave_nothing_for_the_garbage_collector(
     for _ in range(2):  # the first time, caches are filled
         gc.collect()
         gc.disable()
-        for _ in range(20):
+        for _ in range(8):
             translator.translate(TEXTS, option)
             late = translator.submit(TEXTS, option, Urgency(deadline_s=time.monotonic() - 1)).future
             assert wait([late]).done
@@ -339,4 +339,4 @@ def test_assessed_requests_leave_nothing_for_the_garbage_collector(
         del late, given_up
         left = gc.collect()
         gc.enable()
-    assert left < 20
+    assert left < 8

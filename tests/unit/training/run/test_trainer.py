@@ -260,10 +260,10 @@ def test_training_stops_when_it_no_longer_improves(text: Path, tmp_path: Path) -
 
 def test_a_validation_translates_on_request(text: Path, tmp_path: Path) -> None:
     words = [f"training.{word}" for word in ("stop_on=bleu", "average_last=1")]
-    words += ["training.valid_bleu_sentences=5", "training.validate_every_steps=100"]
+    words += ["training.valid_bleu_sentences=5", "training.validate_every_steps=60"]
     words += ["training.peak_learning_rate=3e-3", "data.valid.0.max_pairs=12"]
     run = tmp_path / "run"
-    final = Trainer(settings(200, *words), text, run).train()
+    final = Trainer(settings(120, *words), text, run).train()
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     logged = [entry["bleu"] for entry in entries if entry["kind"] == "valid"]
     assert len(logged) == 2
