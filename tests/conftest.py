@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ TESTS_AT_ONCE = 16
 
 # For tensors of a few rows, threads cost more than they gain: here, and in commands of tests.
 os.environ["OMP_NUM_THREADS"] = "1"
+# jsonschema would compile a grammar of IRIs, which takes a second and which no schema needs.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 # How long an example takes depends on the machine's other load.
 hypothesis.settings.register_profile("dragoman", deadline=None)
 hypothesis.settings.load_profile("dragoman")
