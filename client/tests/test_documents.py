@@ -179,5 +179,5 @@ def test_ten_times_the_text_takes_no_more_memory(tmp_path: Path, end: str) -> No
         return peak
 
     peak_bytes(100)  # warm-up: loads what is loaded only once
-    few, many = peak_bytes(2_000), peak_bytes(20_000)
+    few, many = peak_bytes(1_000), peak_bytes(10_000)
     assert many < 2 * few + 500_000

@@ -80,8 +80,12 @@ def test_an_objective_decides_the_exit_code(
 
 
 def test_a_capacity_is_found(
-    shipped: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shipped: Served,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("dragoman_load_test.capacity._MOST_TRIALS", 4)
     file = tmp_path / "run.json"
     few = ("--max-tokens", "2", "--slo", "p50=5s")
     values = tmp_path / "values.yaml"

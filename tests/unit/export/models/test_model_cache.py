@@ -47,11 +47,13 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def few_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def few_sentences() -> Iterator[None]:
     """Checks compare less."""
-    monkeypatch.setattr(conversion, "probe_texts", lambda *of: probe_texts(*of)[:4])
-    monkeypatch.setattr(conversion, "_WITH_PYTORCH", 2)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(conversion, "probe_texts", lambda *of: probe_texts(*of)[:4])
+        patched.setattr(conversion, "_WITH_PYTORCH", 2)
+        yield
 
 
 @pytest.fixture

@@ -72,8 +72,8 @@ def test_a_triton_that_answers_is_alive(triton: socket.socket) -> None:
 
 
 def test_a_triton_that_neither_answers_nor_works_is_silent(triton: socket.socket) -> None:
+    begin_s = time.monotonic()
     with pulse_of(triton, SLEEPING) as (pulse, _):
-        begin_s = time.monotonic()
         look(pulse)
         assert 0 < pulse.silent_s <= time.monotonic() - begin_s
 

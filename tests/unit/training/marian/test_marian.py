@@ -36,7 +36,7 @@ from tests.marian_models import MarianModel, sentences, write_marian
 
 MOST_TOKENS = 20
 FEW_TOKENS = 6
-TEXTS = 12
+TEXTS = 16
 WIDTH = 4
 
 MODELS = {
