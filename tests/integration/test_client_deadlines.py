@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from dragoman_client import AsyncTranslator, DeadlineExceeded, Translator
 
-from tests.hanging import hang
 from tests.servers import WAIT_S, Served, serving
+from tests.waiting import hang
 
 TEXT = "I would like a cup of coffee."
 TRANSLATION = "Ich möchte eine Tasse Kaffee."

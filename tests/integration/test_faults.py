@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 import tritonclient.grpc as triton_grpc
 
-from tests.hanging import hang
 from tests.servers import WAIT_S, Served, serving, tensor
+from tests.waiting import hang
 
 TIMEOUT_US = 500_000
 GONE_S = 100

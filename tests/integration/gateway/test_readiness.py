@@ -9,9 +9,9 @@ from pathlib import Path
 from dragoman_serving.launch.ports import free_ports
 
 from tests.gateways import StartGateway
-from tests.hanging import hang
 from tests.integration.gateway.test_operations import translate
 from tests.servers import WAIT_S, running, starting, wait_for
+from tests.waiting import hang
 
 PORTS = (("grpc", "triton"), ("http", "triton_http"))
 

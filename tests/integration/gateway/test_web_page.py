@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from dragoman_gateway.core.store import open_database, transaction
 from tests.browser import Page
 from tests.gateways import RunningGateway, StartGateway
 from tests.npm_packages import AXE, skip_without
-from tests.servers import WAIT_S
+from tests.servers import wait_for
 
 TEXT = "The weather is very nice today. We are going to the beach with our friends."
 HOSTILE = (
@@ -214,10 +213,7 @@ def test_a_file_is_translated_and_downloaded(
     page.wait_for("document.querySelector('#jobs .button')")
     page.click("#jobs .button")
     received = tmp_path / "downloads" / name
-    deadline_s = time.monotonic() + WAIT_S
-    while not received.exists():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+    wait_for(received.exists)
     assert received.read_text("utf-8") == wanted
 
 

@@ -21,7 +21,7 @@ from dragoman_serving.service.models_to_serve import ModelsToServe
 
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
-from tests.hanging import hang
+from tests.waiting import hang
 
 
 def test_it_answers_like_a_server_and_restarts_after_it_ended(

@@ -16,7 +16,7 @@ import pytest
 from dragoman_serving.launch.child_process import start_child
 
 from tests.conftest import REPOSITORY
-from tests.hanging import hang
+from tests.waiting import hang
 
 WAIT_S = 60
 SHELL = "/bin/sh"

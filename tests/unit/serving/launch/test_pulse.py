@@ -14,7 +14,7 @@ from dragoman_serving.launch.processes import cpu_s
 from dragoman_serving.launch.pulse import Pulse
 from dragoman_serving.launch.watch import TICK_S
 
-from tests.hanging import hang
+from tests.waiting import hang
 
 LOOKS = 5
 LIVES = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

@@ -19,6 +19,7 @@ from dragoman_serving.models.routes import Bundle
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
+from tests.waiting import wait_for
 
 WAIT_S = 120
 MANIFEST = Manifest.read(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
@@ -82,13 +83,6 @@ def make() -> Iterator[Make]:
         world.keeper.close()
         assert not world.taken
         assert world.most is None or world.most_taken <= world.most
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.002)
 
 
 def use(world: World, name: str) -> str:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -25,6 +25,7 @@ from dragoman_serving.translation.translator import Load
 
 from tests.conftest import REPOSITORY
 from tests.relay_frames import unpack_figures
+from tests.waiting import wait_for
 
 EVERY_S = 0.001
 PERIODS = 200
@@ -72,13 +73,6 @@ def ends() -> Iterator[tuple[Connection, socket.socket]]:
     yield connection, far
     far.close()
     connection.close()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(EVERY_S)
 
 
 def sentences_in(frames: Iterator[tuple[Kind, bytes]]) -> list[float]:

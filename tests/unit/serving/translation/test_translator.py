@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.manifest import Limits, Manifest
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +41,8 @@ def translate(translator: Translator, texts: list[str], **options: Any) -> list[
 
 
 def wait_until_idle(translator: Translator) -> None:
-    deadline = time.monotonic() + 60
-    while translator.load.waiting or translator.load.rows or translator._preparation._waiting:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    preparation = translator._preparation
+    wait_for(lambda: not (translator.load.waiting or translator.load.rows or preparation._waiting))
 
 
 TEXTS = ["red blue", "green", "white white black", "pink grey brown red blue green"]

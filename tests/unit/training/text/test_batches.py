@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from dragoman_training.text.parallel_text import ParallelText, TextFiles
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.text import Tokenizer
 from tests.toy import reverse_pairs, write_links, write_pairs
+from tests.waiting import wait_for
 
 PLAN = (400, 100, 1, 0, 0.3, None)
 
@@ -156,13 +155,6 @@ def test_a_run_has_the_same_weights_with_other_processes(
     assert found.read_bytes() == right.read_bytes()
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals) -> None:
     """Not even if all get the signal at once, as from a terminal or a job scheduler."""
@@ -179,17 +171,17 @@ def test_no_process_outlives_the_trainer(tmp_path: Path, number: signal.Signals)
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    wait_until(lambda: len(children(trainer.pid)) >= 2 or trainer.poll() is not None)
+    wait_for(lambda: len(children(trainer.pid)) >= 2 or trainer.poll() is not None)
     if number != signal.SIGKILL:  # while modules are imported, Python may ignore an interrupt
         log = tmp_path / "run/log.jsonl"
-        wait_until(lambda: (log.exists() and log.stat().st_size > 0) or trainer.poll() is not None)
+        wait_for(lambda: (log.exists() and log.stat().st_size > 0) or trainer.poll() is not None)
     others = children(trainer.pid)
     if number == signal.SIGKILL:
         trainer.kill()
     else:
         os.killpg(trainer.pid, number)
     printed = trainer.communicate(timeout=120)[1].decode()
-    wait_until(lambda: not any(map(alive, others)))
+    wait_for(lambda: not any(map(alive, others)))
     if number == signal.SIGTERM:
         assert trainer.returncode == 0, printed
         assert (tmp_path / "run/final/model.safetensors").exists()

@@ -42,6 +42,7 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from tests.unit.serving.engine.copy_session import CopySession
 from tests.unit.serving.engine.random_options import PIECES, options, search_options
+from tests.waiting import wait_for
 
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
@@ -69,13 +70,6 @@ def sentence(*ids: int, limit: int = 50, options: SearchOptions = GREEDY) -> Sen
 
 def results(engine: Engine, sentences: list[Sentence]) -> list[Hypothesis]:
     return [future.result(WAIT_S) for future in engine.submit(sentences)]
-
-
-def wait_until(condition: object) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_sentences_of_all_lengths_resolve_their_futures(engine: Engine) -> None:
@@ -120,7 +114,7 @@ def test_a_sentence_joins_while_another_is_in_progress(
 ) -> None:
     session.gate.clear()
     (long,) = engine.submit([sentence(*[11] * 40)])
-    wait_until(lambda: engine.rows == 1)
+    wait_for(lambda: engine.rows == 1)
     (short,) = engine.submit([sentence(12)])
     session.gate.set()
     assert short.result(WAIT_S).ids == (12,)
@@ -134,7 +128,7 @@ def test_workers_share_the_rows() -> None:
     engine = Engine(Sessions(sessions), SPECIAL_IDS, workers=2)
     sessions.gate.clear()
     futures = engine.submit([sentence(10, *[11] * length) for length in range(8)])
-    wait_until(lambda: engine.rows == 8)
+    wait_for(lambda: engine.rows == 8)
     sessions.gate.set()
     found = [future.result(WAIT_S) for future in futures]
     engine.close()
@@ -145,7 +139,7 @@ def test_workers_share_the_rows() -> None:
 def test_a_cancelled_sentence_releases_its_rows(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
     first, second = engine.submit([sentence(*[11] * 40), sentence(*[12] * 30)])
-    wait_until(lambda: engine.rows == 2)
+    wait_for(lambda: engine.rows == 2)
     assert first.cancel()
     session.gate.set()
     assert second.result(WAIT_S).ids == (12,) * 30
@@ -157,11 +151,11 @@ def test_a_cancelled_sentence_releases_its_rows(engine: Engine, session: CopySes
 def test_a_cancelled_sentence_leaves_the_queue(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
     engine.submit([sentence(11)] * 8)
-    wait_until(lambda: engine.rows == 8)
+    wait_for(lambda: engine.rows == 8)
     waiting = engine.submit([sentence(12)] * 12)
     for future in waiting:
         future.cancel()
-    wait_until(lambda: engine.waiting == 0)
+    wait_for(lambda: engine.waiting == 0)
 
 
 @pytest.mark.parametrize("in_flight", [True, False])
@@ -169,7 +163,7 @@ def test_deadlines_hold(engine: Engine, session: CopySession, in_flight: bool) -
     session.gate.clear()
     if not in_flight:
         engine.submit([sentence(11)] * 8)
-        wait_until(lambda: engine.rows == 8)
+        wait_for(lambda: engine.rows == 8)
     late = Sentence((11, 12), 50, GREEDY, deadline_s=time.monotonic() + 0.05)
     (future,) = engine.submit([late])
     time.sleep(0.1)
@@ -182,14 +176,14 @@ def test_deadlines_hold(engine: Engine, session: CopySession, in_flight: bool) -
 def test_higher_priority_runs_first(engine: Engine, session: CopySession) -> None:
     session.gate.clear()
     engine.submit([sentence(11)] * 8)
-    wait_until(lambda: engine.rows == 8)
+    wait_for(lambda: engine.rows == 8)
     order: list[int] = []
     futures = engine.submit([Sentence((20 + p,), 9, GREEDY, priority=p) for p in range(8)])
     (urgent,) = engine.submit([Sentence((30, 31), 9, SearchOptions(8, 0.0), priority=9)])
     for future in (*futures, urgent):
         future.add_done_callback(lambda done: order.append(done.result().ids[0]))
     session.gate.set()
-    wait_until(lambda: len(order) == 9)
+    wait_for(lambda: len(order) == 9)
     assert order[0] == 30
 
 
@@ -221,7 +215,7 @@ def test_a_broken_engine_fails_all_requests_and_reports_it(
     )
     session.gate.clear()
     futures = engine.submit([sentence(10, 11)] * 9)
-    wait_until(lambda: engine.rows == 4)
+    wait_for(lambda: engine.rows == 4)
     session.failure = failure
     session.gate.set()
     for future in futures:
@@ -262,7 +256,7 @@ def test_an_idle_worker_drops_its_batches(session: CopySession) -> None:
     held = [weakref.ref(batch) for of_worker in engine._batches for batch in of_worker.values()]
     assert held
     assert engine.nbytes > 0
-    wait_until(lambda: all(batch() is None for batch in held))
+    wait_for(lambda: all(batch() is None for batch in held))
     assert engine.nbytes == 0
     engine.close()
 
@@ -453,7 +447,7 @@ def test_no_result_depends_on_other_sentences_in_flight(
         assert len(found.others) + 1 == sentence.options.hypotheses
         if is_exact:
             assert_right(found, sentence, model, asked)
-    wait_until(lambda: bundle_engine.rows == 0)
+    wait_for(lambda: bundle_engine.rows == 0)
 
 
 @pytest.mark.parametrize("kind", [PlannedRunner, PaddedRunner])

@@ -15,6 +15,7 @@ from dragoman_serving.engine.settings import BatchLimits
 
 from dragoman.kernel.manifest import SpecialIds
 from tests.unit.serving.engine.copy_session import CopySession
+from tests.waiting import wait_for
 
 WAIT_S = 60
 ROWS = 4
@@ -40,10 +41,7 @@ def sentence(length: int) -> Sentence:
 
 def wait_for_rows(engine: Engine, rows: int) -> None:
     """Wait until this many rows are in flight and no sentence waits."""
-    deadline = time.monotonic() + WAIT_S
-    while engine.rows != rows or engine.waiting:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_for(lambda: engine.rows == rows and not engine.waiting)
 
 
 def observed(engine: Engine) -> tuple[int, int, int]:
