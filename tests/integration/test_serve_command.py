@@ -8,16 +8,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from dragoman_client import Translator
 from dragoman_export.publishing import publish
+from dragoman_serving.launch.processes import alive
 
 from tests.conftest import REPOSITORY
-from tests.servers import WAIT_S, running, starting
+from tests.servers import WAIT_S, running, starting, wait_for
 
 
 def segments() -> set[str]:
@@ -37,23 +37,6 @@ def family(pid: int) -> set[int]:
     return found
 
 
-def alive(pids: set[int]) -> set[int]:
-    running = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            if state != "Z":
-                running.add(pid)
-    return running
-
-
-def wait_until_gone(pids: set[int]) -> set[int]:
-    deadline = time.monotonic() + WAIT_S
-    while alive(pids) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return alive(pids)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_drains_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     before = segments()
@@ -70,7 +53,7 @@ def test_a_signal_drains_and_leaves_nothing(tmp_path: Path, number: signal.Signa
             os.kill(process.pid, number)
             assert [*parts][-1].text.endswith("199 Bücher.")
         assert process.wait(WAIT_S) == 0
-        assert alive(pids) == set()
+        assert not any(map(alive, pids))
     assert segments() <= before
 
 
@@ -79,7 +62,7 @@ def test_killing_the_launcher_ends_triton_too(tmp_path: Path) -> None:
         pids = family(server.process.pid)
         server.process.kill()
         server.process.wait()
-        assert wait_until_gone(pids) == set()
+        wait_for(lambda: not any(map(alive, pids)))
 
 
 def test_a_signal_before_ready_leaves_nothing(tmp_path: Path) -> None:
@@ -89,7 +72,7 @@ def test_a_signal_before_ready_leaves_nothing(tmp_path: Path) -> None:
         pids = family(server.process.pid)
         server.process.terminate()
         assert server.process.wait(WAIT_S) == 0
-    assert alive(pids) == set()
+    assert not any(map(alive, pids))
     assert segments() <= before
 
 
@@ -111,7 +94,7 @@ def test_an_interrupted_demonstration_leaves_nothing() -> None:
     _, printed = process.communicate(timeout=WAIT_S)
     assert process.returncode == 130
     assert "Traceback" not in line + printed
-    assert alive(pids) == set()
+    assert not any(map(alive, pids))
     assert segments() <= before
 
 
