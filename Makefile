@@ -3,7 +3,8 @@ PYTHON ?= python3
 # Tests start hundreds of processes, each of which would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
-WORKERS ?= 2
+# One more than the cores of a small machine: integration tests wait a lot.
+WORKERS ?= 3
 
 SERVE := .venv-serve
 TRAIN := .venv-train
