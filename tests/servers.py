@@ -191,7 +191,7 @@ class ServeCommand:
         *words: str,
         program: Sequence[str] = SERVE,
         environment: Mapping[str, str | None] | None = None,
-        folder: Path = REPOSITORY,
+        cwd: Path = REPOSITORY,
         most_files: int | None = None,
         stderr: int | None = None,
     ) -> None:
@@ -202,7 +202,7 @@ class ServeCommand:
             words: further command-line arguments; ports are free ones by default.
             program: the command.
             environment: further environment variables; None removes one.
-            folder: the working directory.
+            cwd: the working directory.
             most_files: limit of open files.
             stderr: descriptor that gets the log, which its reader writes to the file.
         """
@@ -214,7 +214,7 @@ class ServeCommand:
         with log.open("ab") as file:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", f'{limit} && exec "$@"', "sh", *program, *FREE_PORTS, *words],
-                cwd=folder,
+                cwd=cwd,
                 env={name: value for name, value in variables.items() if value is not None},
                 stderr=file if stderr is None else stderr,
             )

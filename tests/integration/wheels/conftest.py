@@ -61,7 +61,7 @@ class Installed:
     @contextmanager
     def serving(self, *words: str) -> Iterator[ServeCommand]:
         """`dragoman serve`, when it is ready."""
-        how: Any = {"environment": dict.fromkeys(_LEFT_OUT), "folder": self.folder}
+        how: Any = {"environment": dict.fromkeys(_LEFT_OUT), "cwd": self.folder}
         program = (self._program("dragoman"), "serve")
         with running(self.folder, *words, program=program, **how) as server:
             yield server
