@@ -108,6 +108,7 @@ def program(*options: Option, measures: bool = True) -> Callable[[Measure], Main
     def wrap(measure: Measure) -> Main:
         module = sys.modules[measure.__module__]
         name = module.__spec__.name if module.__spec__ else measure.__module__
+        name = name.removesuffix(".__main__")
 
         def main(words: Sequence[str] | None = None) -> int:
             words = sys.argv[1:] if words is None else words

@@ -26,7 +26,7 @@ from dragoman_serving.engine.batching.pace import PaceMeter
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.library import choose_instruction_set
-from dragoman_serving.engine.constraints import Constraints, Sampling, TermConstraints
+from dragoman_serving.engine.constraints import Constraints, Sampling
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.request.suppression import suppressed_words
 
@@ -65,9 +65,6 @@ class Case:
 
 def cases(vocabulary: Sequence[str]) -> list[Case]:
     """All cases, for a vocabulary."""
-    continuing = np.zeros(len(vocabulary), np.float32)
-    continuing[[piece[:1].isalnum() for piece in vocabulary]] = -np.inf
-    terms = TermConstraints(((500, 501),), continuing)
     both: Mapping[str, Constraints] = {
         "prefix": Constraints(prefix=tuple(range(500, 504))),
         "min_tokens": Constraints(min_tokens=40),
@@ -78,7 +75,6 @@ def cases(vocabulary: Sequence[str]) -> list[Case]:
     beam = {
         "patience": Constraints(patience=2.0),
         "early_stopping": Constraints(early_stopping=False),
-        "glossary": Constraints(terms=terms),
     }
     sampling = {
         "temperature": Sampling((1,), 0.8),

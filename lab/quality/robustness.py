@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.request.placeholders import split_at_placeholders
+from dragoman_serving.request.literals import known_literals, without
 from dragoman_serving.translation.faults import REPETITION
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.run.evaluation import measure
@@ -128,7 +128,7 @@ class Bench:
 
 
 def _around(texts: Sequence[str]) -> list[str]:
-    return [" ".join(split_at_placeholders(text)) for text in texts]
+    return [without(text, [one.span for one in known_literals(text)]) for text in texts]
 
 
 def _row(test: str, one: Result) -> list[str]:

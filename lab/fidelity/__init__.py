@@ -1,0 +1,1 @@
+"""What must survive a translation: numbers, signs, placeholders, terms."""

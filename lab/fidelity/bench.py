@@ -1,0 +1,173 @@
+"""Translates texts, and counts what survived."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman_client.document_translation import Reader, read_text
+from dragoman_client.markup.html_reader import HtmlReader
+from dragoman_client.markup.xml_profiles import GENERIC
+from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_options.table import OPTIONS
+from dragoman_training.run.evaluation import measure
+
+from dragoman.kernel.errors import DragomanError
+from lab.fidelity import placeholders, signs, terms
+from lab.fidelity.cases import Case
+from lab.fidelity.numbers import differing
+from lab.report import percent
+
+Pairs = Sequence[tuple[str, ...]]
+Translate = Callable[[Sequence[str], Mapping[str, Any]], list[Any]]
+
+
+@dataclass
+class Row:
+    """How many texts kept something, in one direction."""
+
+    what: str
+    direction: str
+    texts: int
+    right: int
+    beside: str = ""
+    """A figure to compare with."""
+    wrong: list[str] = field(default_factory=list)
+    """Examples, to read."""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of its row."""
+        share = percent(self.right / max(1, self.texts))
+        return self.what, self.direction, str(self.texts), share, self.beside
+
+    def add(self, is_right: bool, example: str) -> None:
+        """Count a text."""
+        self.texts += 1
+        self.right += is_right
+        if not is_right:
+            self.wrong.append(example)
+
+
+class Bench:
+    """A model, the options of all requests, and the size of each part."""
+
+    def __init__(self, translate: Translate, options: Mapping[str, Any], limit: int | None) -> None:
+        """Set what all parts use."""
+        self._translate, self._options, self._limit = translate, options, limit
+
+    def translated(self, texts: Sequence[str], src: str, tgt: str, **more: Any) -> list[str]:
+        """Translations, with further options."""
+        options = {"source_language": src, "target_language": tgt, **self._options, **more}
+        return [one.text for one in self._translate(texts, options)]
+
+    def some(self, items: Sequence[Any]) -> Sequence[Any]:
+        """As many items as the limit says, evenly spread."""
+        number = min(self._limit or len(items), len(items))
+        return [items[index * len(items) // number] for index in range(number)]
+
+    def numbers(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
+        """Numbers by value; beside: those of the references."""
+        pairs = self.some([pair for pair in pairs if re.search(r"\d", pair[0])])
+        row, right = Row(f"numbers: {name}", f"{src}-{tgt}", 0, 0), 0
+        found = self.translated([source for source, *_ in pairs], src, tgt)
+        for (source, *reference), text in zip(pairs, found, strict=True):
+            other = differing(source, src, text, tgt)
+            missing, extra = ([*map(str, side)] for side in other or ((), ()))
+            row.add(not other, "\n  ".join([f"-{missing} +{extra}", source, text, *reference]))
+            right += bool(reference) and not differing(source, src, reference[0], tgt)
+        row.beside = f"references {percent(right / len(pairs))}" if pairs and pairs[0][1:] else ""
+        return row
+
+    def signs(self, src: str, tgt: str) -> Iterator[Row]:
+        """Emoji, signs and words of other scripts, each in one sentence."""
+        groups = {
+            "emoji": signs.emoji(),
+            "signs": signs.listed("signs"),
+            "scripts": [*signs.foreign_words()],
+        }
+        for name, group in groups.items():
+            items = self.some(group)
+            row, texts = Row(name, f"{src}-{tgt}", 0, 0), signs.framed(items, src)
+            for item, text, found in zip(
+                items, texts, self.translated(texts, src, tgt), strict=True
+            ):
+                row.add(signs.is_kept(item, found), f"{text} -> {found}")
+            yield row
+
+    def placeholders(self, src: str, tgt: str, by_kind: dict[str, Row]) -> Iterator[Row]:
+        """Placeholders: each once, and in the source's order; adds to the rows by kind."""
+        cases = placeholders.sentences(src, min(500, self._limit or 500))
+        once, order = (
+            Row(f"placeholders: {what}", f"{src}-{tgt}", 0, 0) for what in ("once", "order")
+        )
+        found = self.translated([case.text for case in cases], src, tgt)
+        for case, text in zip(cases, found, strict=True):
+            positions, example = placeholders.positions(case, text), f"{case.text} -> {text}"
+            once.add(None not in positions, example)
+            if case.in_order and None not in positions:
+                order.add(positions == sorted(one for one in positions if one is not None), example)
+            for (kind, _), position in zip(case.placeholders, positions, strict=True):
+                by_kind.setdefault(kind, Row(placeholders.shown(kind), "all", 0, 0)).add(
+                    position is not None, example
+                )
+        yield from (once, order)
+
+    def glossary(
+        self, name: str, glossary: dict[str, str], cases: Sequence[terms.Case], src: str, tgt: str
+    ) -> Row:
+        """Terms that are in the translation; beside: without the glossary, usual words, chrF."""
+        sources = [case.source for case in cases]
+        free = self.translated(sources, src, tgt)
+        found = self.translated(sources, src, tgt, glossary=glossary)
+        row, doubled, alone = Row(f"glossary: {name}", f"{src}-{tgt}", 0, 0), 0, 0
+        for case, text, other in zip(cases, found, free, strict=True):
+            for term in case.required:
+                row.add(terms.has(text, term), f"{case.source} {case.required} -> {text}")
+                alone += terms.has(other, term)
+            doubled += any(terms.has(text, word) for word in case.usual)
+        with_terms = measure(found, [case.reference for case in cases]).chrf
+        without = measure(free, [case.free_reference for case in cases]).chrf
+        row.beside = (
+            f"usual word too in {doubled} of {len(cases)}, chrF {with_terms:.1f}; without: "
+            f"{percent(alone / max(1, row.texts))}, chrF {without:.1f}"
+        )
+        return row
+
+    def words(self, name: str, texts: Sequence[str], src: str, tgt: str) -> Row:
+        """Single words and labels: translations with letters; beside: empty ones."""
+        row, empty = Row(name, f"{src}-{tgt}", 0, 0), 0
+        for text, found in zip(texts, self.translated(texts, src, tgt), strict=True):
+            row.add(any(map(str.isalpha, found)), f"{text!r} -> {found!r}")
+            empty += not found.strip()
+        row.beside = f"empty {empty}"
+        return row
+
+    def case(self, case: Case) -> str | None:
+        """The translation of a case, or why it is refused; None: it does not run in process."""
+        try:
+            return self._case(case)
+        except (DragomanError, ValueError) as error:
+            return f"refused: {error}"
+
+    def _case(self, case: Case) -> str | None:
+        options = case.options()
+        if options is None:
+            return None
+        options = {**self._options, **options}
+        if case.markup is None:
+            return str(self._translate([case.text], options)[0].text)
+        if case.markup == "html":
+            reader: Reader = HtmlReader(encoding="utf-8")
+        else:
+            profile = GENERIC.with_tags(ignore=["x"])
+            reader = XmlReader(profile, encoding="utf-8", is_fragment=True)
+        excerpt = read_text(case.text, reader)
+        options = {k: v for k, v in options.items() if k not in OPTIONS["markup"].not_with}
+        answers = [
+            self._translate([one.text], {**options, "markup": [one.markup]})[0]
+            for one in excerpt.segments
+        ]
+        return excerpt.written(answers).decode()

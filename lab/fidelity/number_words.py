@@ -1,0 +1,118 @@
+"""Numbers in words: cardinals, ordinals, months, scales such as million, in three languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from typing import Final
+
+_BELOW_20: Final = {
+    "en": "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen",
+    "de": "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
+    "fünfzehn sechzehn siebzehn achtzehn neunzehn",
+    "fr": "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
+    "seize dix-sept dix-huit dix-neuf",
+}
+_TENS: Final = {
+    "en": "twenty thirty forty fifty sixty seventy eighty ninety",
+    "de": "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig",
+    "fr": "vingt trente quarante cinquante soixante soixante-dix quatre-vingt quatre-vingt-dix",
+}
+_FROM_1: Final = {
+    "en": "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth",
+    "de": "erst zweit dritt viert fünft sechst siebt acht neunt zehnt elft zwölft",
+    "fr": "premier deuxième troisième quatrième cinquième sixième septième huitième neuvième "
+    "dixième onzième douzième",
+}
+_MONTHS: Final = {
+    "en": "january february march april may june july august september october november december",
+    "de": "januar februar märz april mai juni juli august september oktober november dezember",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+}
+_OTHERS: Final = {
+    "en": "a=1 an=1 once=1 twice=2 double=2 both=2 half=1/2 noon=12 midday=12 midnight=0 dozen=12",
+    "de": "ein=1 eine=1 einen=1 einem=1 einer=1 eines=1 zwo=2 beide=2 beiden=2 halb=1/2 halbe=1/2 "
+    "halben=1/2 hälfte=1/2 anderthalb=3/2 eineinhalb=3/2 zweieinhalb=5/2 dreieinhalb=7/2 mittag=12 "
+    "mitternacht=0",
+    "fr": "une=1 première=1 second=2 seconde=2 double=2 demi=1/2 demie=1/2 moitié=1/2 midi=12 "
+    "minuit=0 cent=100 dizaine=10 douzaine=12",
+}
+_POWERS: Final = {
+    "en": "1 decade decades 2 hundred hundreds 3 thousand thousands 6 million millions mn mln "
+    "9 billion billions bn 12 trillion trillions tn",
+    "de": "1 jahrzehnt jahrzehnte jahrzehnten 2 hundert 3 tausend tausende tsd 6 million millionen "
+    "mio mill 9 milliarde milliarden mrd 12 billion billionen",
+    "fr": "1 décennie décennies 2 centaine centaines 3 mille milles millier milliers 6 million "
+    "millions 9 milliard milliards md mds mrd 12 billion billions",
+}
+"""Powers of ten, each before its words; the German and French billion is the English trillion."""
+_COMPOUNDED: Final = (*_BELOW_20["de"].split()[2:], *_TENS["de"].split())
+"""Words that begin German compounds: dreijährig, Achtelfinale, Vierziger."""
+AFTERNOON: Final = re.compile(
+    r" ?(?:[:.h] ?\d\d)? ?(?:p\.? ?m\b|(?:Uhr|h|heures|o'clock)?,? ?(?:am |in the |at |de l'|du )?"
+    r"(?:Nachmittag|nachmittags|Abend|abends|nachts|afternoon|evening|night|après-midi|soir))"
+)
+"""What follows an hour from 1 to 12 that is one from 13 to 24."""
+
+
+@cache
+def scales(language: str) -> Mapping[str, int]:
+    """Factors by word, such as million; a decade is one of years."""
+    words, power = dict[str, int](), 0
+    for word in _POWERS[language].split():
+        if word.isdigit():
+            power = int(word)
+        else:
+            words[word] = 10**power
+    return words
+
+
+@cache
+def _dictionary(language: str) -> dict[str, set[Fraction]]:
+    values: dict[str, set[Fraction]] = {}
+
+    def add(number: int | Fraction, *words: str) -> None:
+        for word in words:
+            values.setdefault(word, set()).add(Fraction(number))
+
+    units = _BELOW_20[language].split()
+    for number, word in enumerate(units):
+        add(number, word)
+    for ten, word in enumerate(_TENS[language].split(), start=2):
+        add(10 * ten, word, f"{word[:-1]}ies", f"{word.removesuffix('e')}aine")
+        for unit in range(1, 20):
+            joined = f"{units[unit].removesuffix('s')}und{word}"
+            add(10 * ten + unit, joined if language == "de" else f"{word}-{units[unit]}")
+    for number, word in enumerate(_FROM_1[language].split(), start=1):
+        add(number, word, *(word + ending for ending in ("s", "e", "er", "en", "es", "em")))
+    for number, word in enumerate(_MONTHS[language].split(), start=1):
+        add(number, word, f"{word}s", word[:3], word[:4])
+    for word, factor in scales(language).items():
+        add(factor, word)
+    for pair in _OTHERS[language].split():
+        word, _, value = pair.partition("=")
+        for hour_or_value in (0, 12, 24) if value == "0" else (Fraction(value),):
+            add(hour_or_value, word)
+    return values
+
+
+@cache
+def number_words(word: str, language: str) -> frozenset[Fraction]:
+    """The values that a word or a part of it may have; none for most words."""
+    values, word = _dictionary(language), word.lower()
+    if word in values:
+        return frozenset(values[word])
+    parts = re.split("[-']", word)
+    found = set[Fraction]().union(*(values.get(part, set()) for part in parts))
+    if language == "de":
+        found |= {
+            number
+            for part in parts
+            for start in _COMPOUNDED
+            if part.startswith(start)
+            for number in values[start]
+        }
+    return frozenset(found)
