@@ -57,7 +57,7 @@ XLIFF_2 = """<?xml version="1.0" encoding="UTF-8"?>
 FOUND = {
     XLIFF_1: [
         *("Press Enter now.", "Open again.", "New.", "See This Name.", "One.", "Two."),
-        *("An image  here.", "A second file."),
+        *("An image here.", "A second file."),
     ],
     XLIFF_2: ["First one.", "Second one.", "See This Name and That Name."],
 }
@@ -185,3 +185,35 @@ def test_another_target_language_is_skipped_or_refused() -> None:
 def test_a_translated_file_is_not_changed_again(document: str) -> None:
     done = written(XmlReader(target_language="de"), document.encode(), upper)
     assert written(XmlReader(target_language="de"), done, identity) == done
+
+
+@pytest.mark.parametrize(
+    ("version", "source"),
+    [
+        ("1.2", '<x id="1" ctype="lb"/>'),
+        ("1.2", '<x id="LINE_BREAK" equiv-text="&lt;br />"/>'),
+        ("1.2", '<ph id="1">&lt;br&gt;</ph>'),
+        ("1.2", "&lt;br/&gt;"),
+        ("2.0", '<ph id="1" type="fmt" subType="xlf:lb"/>'),
+        ("2.0", '<ph id="1" equiv="LINE_BREAK" type="fmt"/>'),
+    ],
+)
+def test_a_line_break_ends_a_line(version: str, source: str) -> None:
+    part = f"<source>Open it{source}Close it</source>"
+    unit = f'<trans-unit id="1">{part}</trans-unit>'
+    if version == "2.0":
+        unit = f'<unit id="1"><segment>{part}</segment></unit>'
+    document = f'<xliff version="{version}" srcLang="en"><file><body>{unit}</body></file></xliff>'
+    assert texts(XmlReader(target_language="de"), document.encode()) == ["Open it\u2028Close it"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "found"),
+    [('xml:space="preserve"', "Open it\nClose it"), ('xml:space="default"', "Open it Close it")],
+)
+def test_line_breaks_of_a_source_stay_as_xml_space_says(attribute: str, found: str) -> None:
+    unit = f'<trans-unit id="1" {attribute}><source>Open it\nClose it</source></trans-unit>'
+    if "default" in attribute:
+        unit = f'<trans-unit id="1"><source {attribute}>Open it\nClose it</source></trans-unit>'
+    document = f'<xliff version="1.2"><file><body>{unit}</body></file></xliff>'
+    assert texts(XmlReader(target_language="de"), document.encode()) == [found]

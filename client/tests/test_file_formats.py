@@ -1,74 +1,82 @@
-"""Detection of the format of files, and refusal of unsuitable files."""
+"""Files that are not running text, by name and by content."""
 
 from __future__ import annotations
 
-import codecs
-import io
-from pathlib import Path
-
 import pytest
-from dragoman_client.document_translation import format_of, open_reader, parts_of
-from dragoman_client.file_translation import read_lines
-from dragoman_client.line_formats import PlainLines
+from dragoman_client.file_formats import check_running_text, other_format
 
-
-@pytest.mark.parametrize(
-    ("name", "begin", "wanted"),
-    [
-        ("a.HTM", b"", "html"),
-        ("a.xhtml", b"<html>", "xml"),
-        ("a.svg", b"", "xml"),
-        ("a.xlf", b"", "xliff"),
-        ("a", b"<!DOCTYPE html><p>", "html"),
-        ("a", codecs.BOM_UTF8 + b"\n <HTML lang=en>", "html"),
-        ("a", b"<!-- a\ncomment --> <body>", "html"),
-        ("a.txt", b"<p>Hello", "html"),
-        ("a", b"<p:x xmlns:p='u'>", None),
-        ("a", b"<para>", None),
-        ("a", b"<3 you", None),
-        ("a", codecs.BOM_UTF8 + b'<?xml version="1.0"?><a/>', "xml"),
-        ("a", b'<?xml version="1.0"?>\n<xliff version="2.0">', "xliff"),
-        ("a", b'<xliff version="2.0">', "xliff"),
-        ("a.md", b"# Title\n<b>bold</b>", None),
-        ("a.txt", b"", None),
-    ],
+CONTENTS = {
+    "SubRip subtitles": b"1\r\n00:00:01,000 --> 00:00:04,000\r\nHello, how are you?\r\n",
+    "WebVTT subtitles": b"WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n",
+    "SubStation Alpha subtitles": b"[Script Info]\nTitle: A film\n",
+    "gettext PO": b'# German\n#: a.c:1\nmsgid "Open the door"\nmsgstr ""\n',
+    "JSON": b'{\n  "title": "Open the door"\n}\n',
+    "YAML": b"---\ntitle: Open the door\n",
+    "Apple strings": b'/* A door */\n"open" = "Open the door";\n',
+    "LaTeX": b"% A letter\n\\documentclass{letter}\n",
+    "INI": b"[door]\nopen = yes\n",
+}
+RUNNING_TEXTS = (
+    b"",
+    b"Hello, how are you?\n",
+    b"1\nThe first chapter\n",
+    b"00:00:01 is a time.\n",
+    b'{name}, you have [1] message: "Hello".\n',
+    b"[Note] A door = a hole.\n",
+    b"[1] is a footnote.\n",
+    b"- one\n- two\n",
+    b"---\nA scene begins.\n",
+    b'"Open the door," he said.\n',
+    b"# Kapitel\nText mit msgid.\n",
+    "Öffne die Tür.\n".encode(),
 )
-def test_a_format_is_detected_by_name_or_content(
-    name: str, begin: bytes, wanted: str | None
+
+
+@pytest.mark.parametrize(("kind", "content"), CONTENTS.items(), ids=list(CONTENTS))
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("name", ["a", "a.txt", "standard input"])
+def test_a_format_is_recognized_by_its_beginning(
+    kind: str, content: bytes, before: bytes, name: str
 ) -> None:
-    assert format_of(name, begin) == wanted
+    with pytest.raises(ValueError, match=f"^{name} is {kind}, and may be damaged"):
+        check_running_text(name, before + content)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
+    [b'[{"text": "Hello"}]', b'["Hello", "you"]', b'{"a": {"b": 1}}', b'  [\n  {"id": 1}]'],
+)
+def test_json_has_several_beginnings(content: bytes) -> None:
+    assert other_format("a", content) == "JSON"
+
+
+@pytest.mark.parametrize("content", RUNNING_TEXTS)
+@pytest.mark.parametrize("name", ["a", "a.txt", "A.TXT"])
+def test_running_text_is_not_refused(name: str, content: bytes) -> None:
+    check_running_text(name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
     [
-        (b"PK\x03\x04...", "a.b is a ZIP archive, as DOCX, ODT and EPUB are: save its content"),
-        (b"%PDF-1.7\n%\xe2\xe3", "a.b is a PDF: save"),
-        (b"<p>\0\0\1", "a.b is not text: it has bytes of 0"),
-        (b"<p>caf\xe9.</p>", r"a.b, 'caf.\.' is not valid in utf-8: name the encoding"),
+        ("a.srt", "SubRip subtitles"),
+        ("a.PO", "gettext PO"),
+        ("a.b.json", "JSON"),
+        ("a.md", "Markdown"),
+        ("a.csv", "CSV"),
+        ("a.properties", "Java properties"),
+        ("a.yml", "YAML"),
+        ("a.xyz", "a file of the unknown format '.xyz'"),
     ],
 )
-def test_files_that_are_not_html_are_refused(content: bytes, message: str) -> None:
+def test_a_format_is_recognized_by_its_name(name: str, kind: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is {kind}, and may be damaged"):
+        check_running_text(name, b"Hello.\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"PK\x03\x04", "a is a ZIP archive"), (b"a\0b", "bytes of 0")]
+)
+def test_binary_files_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        list(parts_of(open_reader("html", {}), io.BytesIO(content), "a.b"))
-
-
-def test_invalid_bytes_outside_texts_are_accepted() -> None:
-    for page in (b"<p>ok</p><!-- \xe9 --><script>\xe9</script>", "<p>ok \ufffd".encode()):
-        assert list(parts_of(open_reader("html", {}), io.BytesIO(page), "a.b"))
-    page = codecs.BOM_UTF16_LE + "<p>ok".encode("utf-16-le")
-    assert list(parts_of(open_reader("html", {}), io.BytesIO(page), "a.b"))
-
-
-def test_errors_name_the_file() -> None:
-    with pytest.raises(ValueError, match=r"^a\.b, line 1, column 9: mismatched tag"):
-        list(parts_of(open_reader("xml", {}), io.BytesIO(b"<a><b></a>"), "a.b"))
-
-
-def test_lines_are_not_read_from_binary_files(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"%PDF-1.7\n")
-    with pytest.raises(ValueError, match="is a PDF"):
-        list(read_lines(path, PlainLines()))
-    path.write_bytes(b"%PDF is a format.\n")
-    assert [line.text for line in read_lines(path, PlainLines())] == ["%PDF is a format."]
+        check_running_text("a", content)

@@ -39,7 +39,7 @@ def test_texts_are_found() -> None:
     assert [(one.kind, one.text) for one in found] == [
         ("title", "Cats & dogs"),
         ("attribute", "All about cats."),
-        ("text", "See the manual, or call strlen()."),
+        ("text", "See the manual,\u2028or call strlen()."),
         ("text", "One\u00a0item"),
         ("attribute", 'A "red" car'),
         ("text", "Two"),
@@ -49,7 +49,7 @@ def test_texts_are_found() -> None:
     (_, _, manual, *_) = found
     assert [one.text for one in manual.attributes] == ["The manual"]
     assert [manual.text[begin:end] for begin, end in spans(manual)] == [
-        *("the manual", "manual", "", "strlen()")
+        *("the manual", "manual", "\u2028", "strlen()")
     ]
     assert manual.markup.keep == ((24, 32),)
 
@@ -57,11 +57,11 @@ def test_texts_are_found() -> None:
 def test_a_translation_replaces_its_text() -> None:
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         if segment.text.startswith("See"):
-            return "strlen(), siehe <Handbuch>", PlacedCodes(((16, 26), (16, 26), (15, 15), (0, 8)))
+            return "strlen(), siehe <Handbuch>", PlacedCodes(((16, 26), (16, 26), (15, 16), (0, 8)))
         return "Ü\u00a0\"&'", PlacedCodes(((0, 0),) * len(segment.markup.codes))
 
     found = written(HtmlReader(), PAGE, translate).decode()
-    assert "<p><code>strlen()</code>, siehe<br> <a " in found
+    assert "<p><code>strlen()</code>, siehe<br>\n<a " in found
     assert 'title="Ü&nbsp;&quot;&amp;\'"><em>&lt;Handbuch&gt;</em></a>' in found
     assert "alt='Ü&nbsp;\"&amp;&#39;'" in found
     assert "<title>Ü&nbsp;\"&amp;'</title>" in found
@@ -283,6 +283,9 @@ def test_a_translation_adds_no_space_at_the_ends() -> None:
             ["Home", "New books", "Help"],
         ),
         ("<p><a><img src=x>Home</a> <span><a>New</a> <a>Help</a></span>", ["Home", "New", "Help"]),
+        ("<p><button>Yes</button> <button>No</button>", ["Yes", "No"]),
+        ("<x-l><x-i>One</x-i><x-i>Two</x-i></x-l>", ["One", "Two"]),
+        ("<p><x-i>One</x-i> <x-i>more</x-i>", ["One more"]),
         ("<p>See <a>Home</a> <a>Help</a>", ["See Home Help"]),
         ("<p><a>Home</a> and <a>Help</a> <a>us</a>", ["Home and Help us"]),
         ("<p><a>Home</a>, <a>Help</a>", ["Home, Help"]),
@@ -292,3 +295,70 @@ def test_a_translation_adds_no_space_at_the_ends() -> None:
 def test_links_without_words_between_are_separate_texts(page: str, wanted: list[str]) -> None:
     assert texts(HtmlReader(), page.encode()) == wanted
     check_html(page.encode(), "<b>", Random(0))
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),
+    [
+        ("Open it<br>Close it", "Open it\u2028Close it"),
+        ("Open it <br/>\n <BR>Close it", "Open it\u2028\u2028Close it"),
+        ("<b>Open <i>it<br></i>Close</b> it", "Open it\u2028Close it"),
+        ("Open<span><br></span>it", "Open\u2028it"),
+        ("<pre>Open<br>it\nall</pre>", "Open\u2028it\nall"),
+        ("<br>Open it<br>", "Open it"),
+    ],
+)
+def test_a_line_break_ends_a_line(page: str, wanted: str) -> None:
+    assert texts(HtmlReader(), page.encode()) == [wanted]
+    check_html(page.encode(), "<b>", Random(0))
+
+
+@pytest.mark.parametrize(
+    ("page", "wanted"),
+    [
+        ("Open it<img src=a>Close it", "Open it Close it"),
+        ("Open it.<input>Close it", "Open it. Close it"),
+        ("Open it<i><u></u></i>Close it", "Open it Close it"),
+        ("Open <img src=a> it", "Open it"),
+        ("Open <img src=a>, it", "Open, it"),
+        ("Open (<img src=a> it)", "Open (it)"),
+        ("Open <img src=a><img src=b> it", "Open it"),
+        ("Open <img src=a>it", "Open it"),
+        ("<p>Donau<wbr>dampf<!-- c -->schiff", "Donaudampfschiff"),
+        ("The price<sup>1</sup> is <a href=x>high</a>.<a href=y><sup>12</sup></a> So", None),
+        ("5 km<sup>2</sup> of H<sub>2</sub>O", "5 km2 of H2O"),
+    ],
+)
+def test_an_element_without_text_keeps_the_words_apart(page: str, wanted: str | None) -> None:
+    assert texts(HtmlReader(), page.encode()) == [wanted or "The price is high. So"]
+    check_html(page.encode(), "<b>", Random(0))
+
+
+@pytest.mark.parametrize(
+    ("page", "translation", "code", "wanted"),
+    [
+        ("Hello <i></i> friend", "Hallo Freund", (5, 6), "Hallo <i></i> Freund"),
+        ("Hello <i></i> friend", "Freund, hallo", (6, 6), "Freund <i></i>, hallo"),
+        ("Hello <i></i>, friend", "Hallo, Freund", (5, 5), "Hallo <i></i>, Freund"),
+        ("Hello <i></i>, friend", "Hallo Freund", (5, 5), "Hallo <i></i> Freund"),
+        ("It has <i></i>kg now", "Jetzt hat es kg", (13, 13), "Jetzt hat es <i></i>kg"),
+        ("door<i></i>window", "Tür Fenster", (3, 4), "Tür<i></i>Fenster"),
+        ("Hello\n<i></i>  friend", "Hallo Freund", (5, 6), "Hallo\n<i></i>  Freund"),
+        ("Open it<br>\nnow", "Auf\u2028jetzt", (3, 4), "Auf<br>\njetzt"),
+        ("Open it<br>now", "Auf\u2028jetzt", (0, 0), "<br>Auf jetzt"),
+    ],
+)
+def test_white_space_beside_an_element_is_as_in_the_source(
+    page: str, translation: str, code: tuple[int, int], wanted: str
+) -> None:
+    def translate(_segment: Segment) -> tuple[str, PlacedCodes]:
+        return translation, PlacedCodes((code,))
+
+    assert written(HtmlReader(), page.encode(), translate).decode() == wanted
+
+
+def test_unknown_elements_and_buttons_are_inline() -> None:
+    page = b"<p>Press <ui>Go</ui>, (<x-a>now</x-a>) or <button>Stop</button>.</p>"
+    assert texts(HtmlReader(), page) == ["Press Go, (now) or Stop."]
+    page = b"<my-card><h1>Title</h1><p>Text</p></my-card>"
+    assert texts(HtmlReader(), page) == ["Title", "Text"]

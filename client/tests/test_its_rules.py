@@ -86,7 +86,7 @@ def test_rules_for_elements_within_text() -> None:
         '<its:withinTextRule selector="//m" withinText="yes"/>'
         '<its:withinTextRule selector="//note" withinText="nested"/>'
     )
-    assert found(rules, content) == ["three", "One two  four."]
+    assert found(rules, content) == ["three", "One two four."]
     assert found('<its:withinTextRule selector="//m" withinText="no"/>', content) == [
         *("One", "two", "three four."),
     ]

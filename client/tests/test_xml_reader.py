@@ -11,17 +11,19 @@ from xml.parsers import expat
 import pytest
 from document_trees import xml_tree
 from dragoman_client.markup.segments import Segment
+from dragoman_client.markup.xml_profiles import TEXT
 from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_options.markup import PlacedCodes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markup_laws import NOISE, check_bilingual, check_xml
+from markup_laws import NOISE, check_bilingual, check_document, check_xml
 from translated_documents import (
     hostile,
     identity,
     original,
     read,
     spans,
+    swapped,
     texts,
     written,
 )
@@ -219,3 +221,74 @@ def test_a_target_declares_the_prefixes_of_its_source() -> None:
 def test_an_unsupported_encoding_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not supported: convert the document to UTF-8"):
         read(reader(), f"<?xml version='1.0' encoding='{name}'?><a>b</a>".encode())
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<p>Open it<br/>Close it</p>",
+        "<p>Open it<lb/>Close it</p>",
+        "<p>Open it<?linebreak?>Close it</p>",
+        "<html><body><p>Open it<br></br>Close it</p></body></html>",
+        "<resources><string name='a'>Open it<br/>Close it</string></resources>",
+        "<resources><string name='a'>Open it&lt;br>Close it</string></resources>",
+        "<tmx><header srclang='en'/><tu><tuv xml:lang='en'><seg>Open it<ph>&lt;br/></ph>Close it"
+        "</seg></tuv></tu></tmx>",
+    ],
+)
+def test_a_line_break_ends_a_line(document: str) -> None:
+    assert texts(reader(), document.encode()) == ["Open it\u2028Close it"]
+    utf_16 = document.encode("utf-16")
+    assert texts(XmlReader(target_language="de"), utf_16) == ["Open it\u2028Close it"]
+
+
+def test_elements_that_only_look_like_line_breaks() -> None:
+    assert texts(reader(), b"<p>It has <lb>5</lb> now</p>") == ["It has 5 now"]
+    profile = TEXT.with_tags(non_splitting=("br",))
+    assert texts(XmlReader(profile), b"<p>Open it <br/> now</p>") == ["Open it now"]
+
+
+def test_line_breaks_of_a_text_stay() -> None:
+    def fragment() -> XmlReader:
+        return XmlReader(TEXT, encoding="utf-8", is_fragment=True)
+
+    text = b"Open <b>it\n  all</b> <x/>\r\nnow"
+    assert texts(fragment(), text) == ["Open it\n  all \nnow"]
+    check_document(fragment, text, Random(0))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '<?xml version="1.0"?>',
+        '\ufeff<?xml version="1.0" encoding="UTF-16"?>\n',
+        ' <?xml version="1.0"?><!-- c --><!DOCTYPE p [<!ENTITY me "Anna"> ]>\n',
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "x.dtd">',
+    ],
+)
+def test_a_fragment_may_have_a_declaration(head: str) -> None:
+    def fragment() -> XmlReader:
+        return XmlReader(TEXT, encoding="utf-8", is_fragment=True)
+
+    document = f"{head}<p>Open it</p> <b>now</b>".encode()
+    assert texts(fragment(), document) == ["Open it", "now"]
+    check_document(fragment, document, Random(0))
+    begin = written(fragment(), document, swapped).decode().partition("<p>")[0]
+    assert begin == head
+    line = head.count("\n") + 1
+    with pytest.raises(ValueError, match=rf"^line {line}, column \d+: mismatched tag"):
+        texts(fragment(), document + b"</p>")
+
+
+def test_quotation_marks_of_android_stay_around_their_words() -> None:
+    def string(content: str) -> bytes:
+        return f'<resources><string name="a">{content}</string></resources>'.encode()
+
+    for content, found in (
+        ('" Open it "', "Open it"),
+        ('Say \\"yes\\"', 'Say "yes"'),
+        ("The &quot;red car&quot; is", "The red car is"),
+        ('One " two', "One two"),
+    ):
+        assert texts(reader(), string(content)) == [found]
+        assert written(reader(), string(content), swapped).lower() == string(content).lower()

@@ -297,9 +297,10 @@ def _format_of(path: Path | None) -> str:
     """The format of a file, from its name or its first bytes.
 
     Raises:
-        UsageError: no file was given, or it cannot be read.
+        UsageError: no file was given, or it cannot be read, or its format is not supported.
     """
     from dragoman_client.document_translation import format_of
+    from dragoman_client.file_formats import check_running_text
 
     if path is None:
         raise UsageError("--format auto: give an --input to detect the format of")
@@ -309,7 +310,14 @@ def _format_of(path: Path | None) -> str:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    return format_of(path.name, head) or by_name.get(path.suffix.lower(), "document")
+    found = format_of(path.name, head) or by_name.get(path.suffix.lower())
+    if found is None:
+        try:
+            check_running_text(str(path), head)
+        except ValueError as error:
+            fix = "to translate it as such nevertheless, give --format document or --format text"
+            raise UsageError(f"{error}; {fix}") from error
+    return found or "document"
 
 
 def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFormat:
@@ -343,13 +351,16 @@ def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFor
 
 
 def _warn_of_markup(path: Path) -> None:
-    """Warn if a text file seems to have markup, because its tags would be translated."""
+    """Warn if a text file seems to have another format, because its markup would be translated."""
     from dragoman_client.document_translation import format_of
+    from dragoman_client.file_formats import other_format
 
     with contextlib.suppress(OSError), path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         if (found := format_of(path.name, head)) is not None:
             _log.warning("%s looks like %s: keep its markup with --format %s", path, found, found)
+        elif (kind := other_format(path.name, head)) is not None:
+            _log.warning("%s is %s, and may be damaged as running text", path, kind)
 
 
 def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:

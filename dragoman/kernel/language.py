@@ -10,6 +10,7 @@ https://fasttext.cc/docs/en/language-identification.html
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.resources
 import itertools
@@ -22,10 +23,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
+from dragoman.kernel.frequent_words import FREQUENT_WORDS
 from dragoman.kernel.tags import without_tags
 
 _NO_WORD = re.compile(r"[^\w\s'’-]+|[\d_]+")  # noqa: RUF001
 """Punctuation is removed, because fastText takes a word with a full stop for another word."""
+_WORD = re.compile(r"[^\W\d_]+")
+_LEAST_SHARE, _PROBABILITY_OF_WORDS = 0.5, 0.9
+"""Least share of frequent words of a language, and its probability if all words are frequent."""
 _MOST_CHARACTERS = 1000
 """Only these first characters of a text are used."""
 _SURE_FROM_CHARACTERS = 32
@@ -119,7 +124,8 @@ def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> 
         InvalidRequest: there are several languages, and one of them cannot be detected.
     """
     text = without_tags(text)
-    ranked = _ranked(text)
+    is_short = len(text.strip()) < _SURE_FROM_CHARACTERS and _script(text) is None
+    ranked = _ranked_short(text) if is_short else _ranked(text)
     for language in among:
         if language not in ranked:
             if len(among) == 1:
@@ -129,6 +135,33 @@ def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> 
         raise OtherLanguage(Detected(other, min(ranked[other], 1.0)), among)
     found = next(language for language in ranked if language in among)
     return Detected(found, min(ranked[found], 1.0))
+
+
+def detect_source(text: str, sources: Sequence[str], target: str | None) -> Detected:
+    """Returns the most probable source language of a text, or the target language.
+
+    It is the target only if that is much more probable than all sources: who asks for a translation
+    of a short text probably needs one.
+
+    Args:
+        text: a sentence or more.
+        sources: the languages that are translated into the target, at least one.
+        target: the target language; None: any.
+
+    Raises:
+        OtherLanguage: another language is much more probable than all of these.
+        InvalidRequest: as from `detect_language`.
+    """
+    try:
+        return detect_language(text, sources, sources)
+    except OtherLanguage as error:
+        if target is None or target not in detectable_languages():
+            raise
+        if error.found.language == target:
+            return error.found
+        with contextlib.suppress(OtherLanguage):
+            return detect_language(text, [target], [*sources, target])
+        raise
 
 
 def _other_language(text: str, ranked: Mapping[str, float], known: Collection[str]) -> str | None:
@@ -159,6 +192,22 @@ def _is_written_in(language: str, script: str | None) -> bool:
     if script is None:
         return language not in _NOT_LATIN
     return language in _SCRIPTS[script]
+
+
+def _ranked_short(text: str) -> dict[str, float]:
+    """As `_ranked`, for a word or a few.
+
+    fastText knows some words only in small letters. A language of which at least half of the words
+    are frequent ones is probable, even if fastText does not know them.
+    """
+    lower = text.lower()
+    ranked = _ranked(lower)
+    words = _WORD.findall(lower)
+    for language, frequent in FREQUENT_WORDS.items():
+        share = sum(word in frequent for word in words) / max(len(words), 1)
+        if share >= _LEAST_SHARE:
+            ranked[language] = max(ranked[language], share * _PROBABILITY_OF_WORDS)
+    return dict(sorted(ranked.items(), key=lambda one: -one[1]))
 
 
 def _ranked(text: str) -> dict[str, float]:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import sentencex
 
 _MARK = re.compile(
-    r"""\s*
+    r"""\s*+ (?: </?[a-zA-Z][^<>]*+>\s*+ )*+           # tags
     (?: (?: > | [-*+•‣◦▪●○■□–—·] | \#{1,6}           # quotations, bullets, headings
           | \[[ xX]?\] | \d{1,3}[.)] | \(\d{1,3}\)   # boxes, numbers
           | [a-zA-Z]\) | \([a-zA-Z]\)                # letters; not "z. B."
         ) [^\S\r\n]+ )+""",
     re.VERBOSE,
 )
-"""A line may begin with these marks, which are not part of a sentence."""
+"""A line may begin with these marks, also after tags. They are not part of a sentence."""
 _NUMBER_ALONE = re.compile(r"\d{1,3}[.)]")
 """The splitter takes the numbers in `1. Open the door. 2. Close it.` for sentences."""
 _NARROWEST, _WIDEST = 40, 120
@@ -27,8 +27,15 @@ _NARROWEST, _WIDEST = 40, 120
 _FEWEST_LINES = 3
 """At least this many lines that are all full are a wrapped paragraph, however they begin."""
 
-_PLAIN = re.compile(r"[^\W_][\w ,'’-]*[.!?]?(?<! )")
+_PLAIN = re.compile(r"(?!.* {3})[^\W_][\w ,'’-]*[.!?]?(?<! )")
 """A single sentence without a position to cut at: checked first, because most texts are one."""
+
+_COLUMN = re.compile(r"(?<!\s)[^\S\r\n]*(?:\t|(?<= ) (?= ))[^\S\r\n]*")
+"""White space between the columns of a line: a tab, or three spaces and more."""
+_LINE_BREAK = re.compile(r"(?<!\s)\s*[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*")
+_WIDE = re.compile(rf"{_LINE_BREAK.pattern}|(?<!\s)\s{{2,}}")
+"""White space within a sentence that is more than a space."""
+_SENTENCE_END = re.compile(r"[.!?:;\u2026][\"'”’“«»)\]]*$")
 
 _INITIAL = re.compile(r"(?<!\w)[A-ZÀ-Þ]\.$")
 _SHORT_WORD = re.compile(r"(?<!\w)\w{1,2}\.$|J\.-C\.$")
@@ -69,6 +76,8 @@ _OVERLOOKED = {
 numbers."""
 BREAKS_TO_SPACES = dict.fromkeys(map(ord, "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 """For `str.translate`: each character at which `str.splitlines` breaks lines."""
+_LINE_SEPARATOR = "\u2028"
+"""Ends a line that was not wrapped. It stands for the line breaks of markup, such as `<br>`."""
 _MOST_AT_ONCE = 5000
 """Characters per call of sentencex. No sentence is longer; one of more than half may be cut."""
 _LAST_SPACE = re.compile(r".*\s", re.DOTALL)
@@ -82,8 +91,9 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
     """Split a text into sentences, keeping every character.
 
     A line break ends a sentence, except in a hard-wrapped paragraph (`LineBreaks` removes the
-    breaks from a sentence and restores them). List bullets and numbers, and parts without letters
-    or digits, are not translated.
+    breaks from a sentence and restores them). So does white space between columns: a tab, or three
+    spaces and more. List bullets and numbers, and parts without letters or digits, are not
+    translated.
 
     Args:
         text: any text.
@@ -103,7 +113,7 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
             continue
         begin = _mark_end(paragraph, language)
         _keep(parts, paragraph[:begin])
-        for piece in _segmented(paragraph[begin:], language):
+        for piece in _pieces(paragraph[begin:], language):
             sentence = piece.strip()
             if not says_something(sentence):
                 _keep(parts, piece)
@@ -118,28 +128,54 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
 class LineBreaks:
     """The line breaks within a sentence, which are removed because the model knows none.
 
+    Tabs, and white space of several characters, are line breaks here too.
+
     Attributes:
         line: the sentence on one line.
         breaks: each with its position, from 0 at the beginning of the line to 1 at its end.
+        after_ends: for each break, whether the words before it end a sentence or clause.
     """
 
     line: str
-    breaks: tuple[tuple[float, str], ...]
+    breaks: tuple[tuple[float, str], ...] = ()
+    after_ends: tuple[bool, ...] = ()
 
     @classmethod
-    def of(cls, sentence: str) -> LineBreaks:
-        """Remove the line breaks from a sentence."""
-        lines = sentence.splitlines(keepends=True)
-        words = [line.strip() for line in lines]
-        length = sum(map(len, words)) + len(words) - 1
-        breaks, at = [], 0
-        for number, (line, following) in enumerate(itertools.pairwise(lines)):
-            at += len(words[number])
-            behind = line[len(line.rstrip()) :]
-            before = following[: len(following) - len(following.lstrip())]
-            breaks.append((at / length if length else 0.0, behind + before))
-            at += 1
-        return cls(" ".join(words) if breaks else sentence, tuple(breaks))
+    def of(
+        cls, sentence: str, keeps_spaces: bool = True, whole: Sequence[tuple[int, int]] = ()
+    ) -> LineBreaks:
+        """Remove the line breaks from a sentence.
+
+        Args:
+            sentence: any text.
+            keeps_spaces: whether several spaces are kept too.
+            whole: spans in which white space stays as it is, in order.
+        """
+        marks = [
+            mark
+            for mark in (_WIDE if keeps_spaces else _LINE_BREAK).finditer(sentence)
+            if 0 < mark.start() < mark.end() < len(sentence)
+        ]
+        if marks and whole:
+            begins = [begin for begin, _ in whole]
+            at = [bisect.bisect_right(begins, mark.start()) - 1 for mark in marks]
+            marks = [
+                mark
+                for mark, span in zip(marks, at, strict=True)
+                if span < 0 or mark.end() > whole[span][1]
+            ]
+        if not marks:
+            return cls(sentence)
+        begins = [0, *(mark.end() for mark in marks)]
+        ends = [*(mark.start() for mark in marks), len(sentence)]
+        words = [sentence[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        line = " ".join(words)
+        places = itertools.accumulate(len(part) + 1 for part in words[:-1])
+        return cls(
+            line,
+            tuple(((at - 1) / len(line), mark[0]) for at, mark in zip(places, marks, strict=True)),
+            tuple(map(_ends, words[:-1])),
+        )
 
     @property
     def length(self) -> int:
@@ -149,8 +185,9 @@ class LineBreaks:
     def put_into(self, translation: str) -> str:
         """Returns a translation with the same breaks, each in place of the nearest white space.
 
-        If there are more breaks than gaps between words, the last breaks are dropped. Breaks that
-        the model generated become spaces, and white space around the translation is removed.
+        After the end of a sentence or clause, that is the nearest such end of the translation. If
+        there are more breaks than gaps between words, the last breaks are dropped. Breaks that the
+        model generated become spaces, and white space around the translation is removed.
         """
         if not self.breaks:
             return " ".join(translation.splitlines()).strip()
@@ -159,15 +196,38 @@ class LineBreaks:
         length = sum(map(len, words)) + len(places)
         gaps = [" "] * len(places)
         breaks = self.breaks[: len(gaps)]
+        kinds = [
+            [at for at, word in enumerate(words[:-1]) if _ends(word) == kind]
+            for kind in (False, True)
+        ]
         first = 0
-        for number, (place, mark) in enumerate(breaks):
+        for number, ((place, mark), kind) in enumerate(zip(breaks, self.after_ends, strict=False)):
             end = len(gaps) - len(breaks) + number + 1  # leaves a gap for each later break
-            after = bisect.bisect_left(places, place * length + 1, first, end)
-            nearest = range(max(first, after - 1), min(after + 1, end))
-            gap = min(nearest, key=lambda i: abs(places[i] - 1 - place * length))
+            alike: Sequence[int] = kinds[kind]
+            low, high = (bisect.bisect_left(alike, at) for at in (first, end))
+            if low == high:
+                alike, low, high = range(len(gaps)), first, end
+            wanted = place * length
+            after = bisect.bisect_left(alike, wanted + 1, low, high, key=places.__getitem__)
+            nearest = range(max(low, after - 1), min(after + 1, high))
+            gap = min((alike[at] for at in nearest), key=lambda i: abs(places[i] - 1 - wanted))
             gaps[gap] = mark
             first = gap + 1
         return "".join(map("".join, zip(words, [*gaps, ""], strict=True))) if words else ""
+
+
+def _ends(words: str) -> bool:
+    """Whether words end with the end of a sentence or clause."""
+    return _SENTENCE_END.search(words[-_SEEN:]) is not None
+
+
+def _pieces(paragraph: str, language: str) -> Iterator[str]:
+    """The sentences of the columns of a paragraph; concatenated, they are the paragraph."""
+    begin = 0
+    for column in _COLUMN.finditer(paragraph):
+        yield from _segmented(paragraph[begin : column.end()], language)
+        begin = column.end()
+    yield from _segmented(paragraph[begin:], language)
 
 
 def _keep(parts: list[tuple[str, str]], kept: str) -> None:
@@ -200,7 +260,7 @@ def _unwrapped(text: str) -> Iterator[str]:
             yield "".join(run)
             continue
         for line in run:
-            if lines and _MARK.match(line):
+            if lines and (_MARK.match(line) or lines[-1].endswith(_LINE_SEPARATOR)):
                 yield from _joined(lines)
                 lines = []
             lines.append(line)

@@ -19,6 +19,7 @@ _TAG = re.compile(
     r"</[A-Za-z][\w:.-]*+\s*+>"  # an end tag
     r"|<[A-Za-z][^<>]*+(?<=/)>"  # an empty element
     r"|<[A-Za-z][\w:.-]*+\s++[\w:.-]++\s*+=\s*+[\"'][^<>]*+>"  # with an attribute in quotes
+    r"|</\d++\s*+>|<\d++\s*+/>"  # numbered, as some translation libraries have them
     rf"|<(?:{_HTML})(?:\s++[\w:.-]++\s*+=[^<>]*+|\s*+)>",
     re.IGNORECASE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -208,6 +209,13 @@ class Tokenizer:
         if not self._is_part:
             return self._decoded(ids)
         return _with_spaces(self._pieces.DecodePieces(self._spelt(ids))).strip()
+
+    def can_write(self, text: str) -> bool:
+        """Whether tokens give back a text as it is, other than by its single bytes."""
+        ids = self.encode(text)
+        if UNKNOWN_ID in ids or any(map(self._pieces.IsByte, ids)):
+            return False
+        return unicodedata.normalize("NFC", self.decode(ids)) == unicodedata.normalize("NFC", text)
 
     def piece(self, token_id: int) -> str:
         """Returns the vocabulary entry of an id, such as `</s>`."""

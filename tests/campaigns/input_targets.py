@@ -23,7 +23,7 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
     from dragoman_options.table import TRANSLATE
     from dragoman_serving.request.checks import check_options
     from dragoman_serving.request.glossary import Glossary
-    from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
+    from dragoman_serving.request.literals import known_literals, tag_spans
     from dragoman_serving.request.suppression import suppressed_words
     from dragoman_serving.service import frames
     from dragoman_serving.service.frames import Damaged, FrameSplitter
@@ -96,7 +96,7 @@ def _options() -> Target:
         text = data.decode("utf-8", errors="replace")
         with suppress(DragomanError):
             glossary = check_options({"glossary": text}, TRANSLATE, limits).get("glossary")
-            Glossary(glossary or {}).targets_of(text)
+            Glossary(glossary or {}).of(text)
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):
@@ -127,7 +127,8 @@ def _tokens() -> Target:
         tokenizer.decode(ids)
         tokenizer.decoded_pieces(ids)
         assert [piece.id for piece in tokenizer.pieces(text)] == ids
-        assert len(split_at_placeholders(text)) == len(find_placeholders(text)) + 1
+        assert all(one.begin < one.end for one in known_literals(text))
+        tag_spans(text)
         assert "".join(map("".join, split_sentences(text, "en"))) == text
 
     return target

@@ -54,7 +54,9 @@ def test_an_imported_model_is_served(tmp_path: Path) -> None:
         )
         # These random models may generate a tag, which is not text here.
         decoded = tokenizer.batch_decode(ids, skip_special_tokens=True)
-        right[language] = [re.sub(r">>\w+<<", "", text) for text in decoded]
+        said = [re.sub(r">>\w+<<", "", text) for text in decoded]
+        # A text without a translation stays.
+        right[language] = [one or text for one, text in zip(said, texts, strict=True)]
     assert right["de"] != right["fr"]
 
     plain: dict[str, Any] = {"max_tokens": MOST_TOKENS, "length_penalty": 0.0}

@@ -134,7 +134,7 @@ def test_invalid_markup_is_refused_in_one_line(shipped: Served, markup: Any, mes
 
 
 def test_options_that_markup_excludes(shipped: Served) -> None:
-    for name, value in (("prefix", "Ich"), ("keep_placeholders", True), ("seed", 1)):
+    for name, value in (("prefix", "Ich"), ("seed", 1)):
         body = {"text_input": TEXT, "markup": str(LINK), name: value}
         status, answer = shipped.generate(body)
         assert (status, answer["error"]) == (400, f"markup: not with {name}")

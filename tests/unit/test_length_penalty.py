@@ -12,6 +12,7 @@ from dragoman_export.bundle import export_bundle
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.request.plan import plan_request
+from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.oracle.search import beam_search
 from dragoman_training.run import checkpoint
@@ -73,7 +74,7 @@ def test_a_request_may_name_another() -> None:
     for options, right in ((OptionArguments(), ALPHA), (OptionArguments(length_penalty=0.0), 0.0)):
         plan = plan_request(options, limits, tokenizer)
         assert plan.alpha == right
-        assert plan.of_sentence(0, "a", (1, 2))[1].length_penalty == right
+        assert plan.of_sentence(0, Reading("a"), (1, 2))[1].length_penalty == right
 
 
 def test_the_engine_uses_it_like_pytorch(bundle: Path) -> None:

@@ -72,7 +72,6 @@ def test_a_percent_sign_in_a_help_text_is_printed(monkeypatch: pytest.MonkeyPatc
             {"prefix": "a", "max_sentence_tokens": 9},
             "max_sentence_tokens: only with split_sentences",
         ),
-        ({"beam_width": 1, "keep_placeholders": True}, "keep_placeholders: not with beam_width 1"),
         ({"beam_width": 4, "top_k": 4}, "top_k: turns on sampling, give beam_width 1 or none"),
     ],
     ids=lambda one: one if isinstance(one, str) else "",

@@ -14,6 +14,11 @@ _SIZE = 16_384
 _PROSE = "On 3 May 2024 the committee approved the annual budget; members met in Room 12. "
 _INPUT: dict[tuple[str, str], str | None] = {
     ("serving/dragoman_serving/markup/units.py", "pattern"): "aaab|aab|ab",
+    ("serving/dragoman_serving/request/reading.py", "re.escape(stand_in) + end"): r"X1(?!\d)",
+    (
+        "serving/dragoman_serving/translation/corrections.py",
+        'rf"(?<!\\w){re.escape(term)}(?!\\w)"',
+    ): r"(?<!\w)aab(?!\w)",
     ("training/dragoman_training/config.py", "self.drop_matching or ''"): None,
     ("training/dragoman_training/text/cleaning.py", "corpus.drop_matching"): None,
 }

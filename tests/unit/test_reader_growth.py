@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from dragoman_client.document_translation import format_of, read_text
 from dragoman_client.documents import Document
+from dragoman_client.file_formats import other_format
 from dragoman_client.glossary_files import parse_glossary
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import GENERIC
@@ -24,7 +25,8 @@ from dragoman_gateway.core.segmentation import split
 from dragoman_gateway.core.term_index import TermIndex
 from dragoman_gateway.riva.phrases import take_marks
 from dragoman_gateway.web.requests import _form_pairs
-from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
+from dragoman_serving.request.literals import known_literals, tag_spans
+from dragoman_serving.request.numbers import difference
 
 from dragoman.kernel.cutting import _places
 from dragoman.kernel.sentences import LineBreaks, split_sentences
@@ -68,12 +70,14 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "paragraphs": _paragraphs,
     "line breaks": _broken_lines,
     "tags": without_tags,
-    "placeholders": find_placeholders,
-    "between placeholders": split_at_placeholders,
+    "literals": known_literals,
+    "spans of tags": tag_spans,
+    "numbers": lambda text: difference(text, text[::-1], "en"),
     "terms": lambda text: _INDEX.occurring(text, 12),
     "marks": take_marks,
     "format": lambda text: format_of("a.txt", text.encode()),
-    "form": lambda text: _form_pairs(text.encode()),
+    "other format": lambda text: other_format("a.txt", text.encode()),
+    "form": lambda text: _form_pairs(text.encode(), "utf-8"),
     **{f"glossary {form}": partial(parse_glossary, form=form) for form in ("csv", "tsv", "json")},
 }
 

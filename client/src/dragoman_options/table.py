@@ -69,7 +69,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "whole number",
             "number of hypotheses in beam search; 1 is greedy search",
             range=Range(1, "max_beam_width"),
-            unset="4; 1 with sampling; 8 for sentences with a glossary term",
+            unset="4; 1 with sampling",
         ),
         Option(
             "length_penalty",
@@ -90,7 +90,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default=0.0,
             source="[Wu et al. 2016](https://arxiv.org/abs/1609.08144), equation 14",
             streams=False,
-            not_with=(*SAMPLING, "keep_placeholders"),
+            not_with=SAMPLING,
             needs_beam=True,
         ),
         Option(
@@ -117,7 +117,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             range=Range(1, MOST_SEQUENCES),
             default=1,
             streams=False,
-            not_with=("split_sentences", "keep_placeholders"),
+            not_with=("split_sentences",),
             aliases=("--alternatives",),
             legs="last",
         ),
@@ -128,7 +128,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             default=False,
             streams=False,
             not_with=(
-                *("split_sentences", "glossary", "keep_placeholders", "coverage_penalty"),
+                *("split_sentences", "glossary", "coverage_penalty"),
                 *SAMPLING,
             ),
             only_with="num_return_sequences",
@@ -139,7 +139,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             "texts",
             "beginning of the translation: one for all texts, or one for each",
             unset="none",
-            not_with=("split_sentences", "keep_placeholders"),
+            not_with=("split_sentences",),
             legs="last",
         ),
         Option(
@@ -237,17 +237,13 @@ OPTIONS: Final[Mapping[str, Option]] = {
             items=Items(1000, 200, "term"),
             default={},
             not_with=SAMPLING,
-            needs_beam=True,
             legs="none",
         ),
         Option(
             "keep_placeholders",
             "switch",
-            "names in braces, tags, addresses and numbers are kept unchanged",
-            default=False,
-            streams=False,
-            not_with=SAMPLING,
-            needs_beam=True,
+            "keep placeholders, addresses, codes and numbers",
+            default=True,
         ),
         Option(
             "markup",
@@ -257,7 +253,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
             unset="none",
             output="codes",
             not_with=(
-                *("num_return_sequences", "return_alternatives", "prefix", "keep_placeholders"),
+                *("num_return_sequences", "return_alternatives", "prefix"),
                 *SAMPLING,
             ),
         ),
@@ -381,7 +377,8 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "warnings",
             "BYTES",
-            "`repetition`, `short`, `long`, `untranslated`, separated by commas; absent if empty",
+            "`numbers`, `placeholders`, `signs`, `repetition`, `short`, `long`, `untranslated`, "
+            "separated by commas; absent if empty",
             (TRANSLATE, STREAM),
         ),
         Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),

@@ -17,7 +17,7 @@ from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import DragomanError
-from dragoman.kernel.language import Detected, OtherLanguage, detect_language
+from dragoman.kernel.language import Detected, OtherLanguage, detect_source
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.languages import untranslated
 
@@ -115,14 +115,9 @@ class Directions:
             return self._usual
         if not text.strip():
             return Direction(self._usual.languages, _UNDETECTED)
-        sources = self._sources()
-        try:
-            found = detect_language(text, sources, sources)
-            direction = self._trained(found.language, self._target)
-        except OtherLanguage as error:
-            if error.found.language != self._target:
-                raise
-            found, direction = error.found, self._usual
+        found = detect_source(text, self._sources(), self._target)
+        stays = found.language == self._target
+        direction = self._usual if stays else self._trained(found.language, self._target)
         if direction is None:
             return None
         # Rounded to float32, as the server sends it.

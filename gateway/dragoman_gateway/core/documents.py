@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from dragoman_client import Document, Translation
-from dragoman_client.binary_files import check_not_binary
 from dragoman_client.document_translation import (
-    ENDINGS,
     Excerpt,
     MarkupFormat,
     check_begin,
@@ -24,15 +22,13 @@ from dragoman_client.document_translation import (
     parts_of,
 )
 from dragoman_client.documents import decoded
+from dragoman_client.file_formats import check_running_text
 from dragoman_client.markup.segments import Segment
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.errors import InvalidInput
 
 DocumentFormat = Literal["text", MarkupFormat]
-FORMATS = (".txt", *ENDINGS)
-"""Extensions of the files that can be translated."""
-
 _NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
 _TEXT = Document()
 _CHUNK_BYTES = 1 << 13
@@ -128,7 +124,10 @@ def _format_of(path: Path, name: str) -> DocumentFormat:
         begin = file.read(_HEAD_BYTES)
     form = format_of(name, begin)
     try:
-        (check_begin if form else check_not_binary)(begin, "the document")
+        if form:
+            check_begin(begin, "the document")
+        else:
+            check_running_text("the document", begin)
     except ValueError as error:
         raise InvalidInput(str(error)) from error
     return form or "text"

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_client import Document
+from dragoman_client.file_formats import DOCUMENT_ENDINGS
 from dragoman_options.table import AUTO, check, requested_outputs
 
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import NO_LIMITS, Caller, Limits
-from dragoman_gateway.core.documents import FORMATS, DocumentFacts, inspect
+from dragoman_gateway.core.documents import DocumentFacts, inspect
 from dragoman_gateway.core.errors import (
     GatewayError,
     Internal,
@@ -61,7 +62,7 @@ class Jobs:
     caller.
     """
 
-    formats: tuple[str, ...] = FORMATS
+    formats: tuple[str, ...] = DOCUMENT_ENDINGS
     """Extensions of the files that can be translated."""
 
     def __init__(

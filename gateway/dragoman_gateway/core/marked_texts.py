@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from dragoman_client import Translation
 from dragoman_client.document_translation import OF_ONE_TEXT, Excerpt, Reader, read_text
 from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.xml_profiles import GENERIC
+from dragoman_client.markup.xml_profiles import TEXT
 from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_options.markup import Markup
 from dragoman_options.table import OPTIONS
@@ -23,7 +23,7 @@ from dragoman_gateway.core.translations import Translations, finished
 READERS: Final[Mapping[str, Callable[[str | None], Reader]]] = {
     "html": lambda source: HtmlReader(encoding="utf-8", source_language=source),
     "xml": lambda source: XmlReader(
-        GENERIC, encoding="utf-8", is_fragment=True, source_language=source
+        TEXT, encoding="utf-8", is_fragment=True, source_language=source
     ),
 }
 """By format, a function that makes a reader for a source language, or None if it is unknown."""

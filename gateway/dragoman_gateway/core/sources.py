@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.language import Detected, OtherLanguage, detect_language
+from dragoman.kernel.language import Detected, OtherLanguage, detect_source
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.glossaries import Glossaries
@@ -59,7 +59,6 @@ async def sources_of(
     check_number(texts)
     languages = await translations.languages()
     into = [source for source in languages.sources if target in languages.targets_of(source)]
-    known = list(dict.fromkeys([*languages.sources, target]))
     if named is not None:
         if named not in into and named != target:
             raise InvalidInput(f"{named} is not translated into {target}: give {', '.join(into)}")
@@ -71,17 +70,17 @@ async def sources_of(
         if not any(map(str.isalpha, text)):
             found.append(Source(into[0], 0.0, is_known=False))
             continue
-        detected = _detected(text, known)
+        detected = _detected(text, into, target)
         if detected.language not in into and detected.language != target:
             raise untranslated(f"text {index}", detected.language, target, into, field)
         found.append(Source(detected.language, detected.probability))
     return found
 
 
-def _detected(text: str, known: Sequence[str]) -> Detected:
-    """Detects a text's language, among the known ones unless another is much more probable."""
+def _detected(text: str, sources: Sequence[str], target: str) -> Detected:
+    """Detects a text's language, among these unless another one is much more probable."""
     try:
-        return detect_language(text, known, known)
+        return detect_source(text, sources, target)
     except OtherLanguage as error:
         return error.found
     except InvalidRequest as error:

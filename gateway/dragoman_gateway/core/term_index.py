@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dragoman.kernel.sentences import LineBreaks
-from dragoman.kernel.terms import TERM_START, WORD_CHARACTER, folded, longest_prefixes
+from dragoman.kernel.terms import TERM_START, WORD_CHARACTER, folded, folded_text, longest_prefixes
 
 _RUN = re.compile(r"\S+")
 _MOST_BYTES = 4
@@ -67,20 +66,19 @@ class TermIndex:
         """
         if not self._entries:
             return {}
-        # The engine removes line breaks from sentences, but not from a text that it does not split.
         found = _Found(self._shorter), _Found(self._whole_shorter)
-        for written in {text.casefold(): None, LineBreaks.of(text).line.casefold(): None}:
-            long_runs = [
-                run.span()
-                for run in _RUN.finditer(written)
-                if len(run[0]) * _MOST_BYTES >= uncut_bytes
-                and len(run[0].encode("utf-8", "replace")) >= uncut_bytes
-            ]
-            for start in TERM_START.finditer(written):
-                self._find_at(written, start.start(), long_runs, found)
-            for begin, end in long_runs:
-                for at in range(begin + 1, end):
-                    self._find_at(written, at, long_runs, found)
+        written, _ = folded_text(text)
+        long_runs = [
+            run.span()
+            for run in _RUN.finditer(written)
+            if len(run[0]) * _MOST_BYTES >= uncut_bytes
+            and len(run[0].encode("utf-8", "replace")) >= uncut_bytes
+        ]
+        for start in TERM_START.finditer(written):
+            self._find_at(written, start.start(), long_runs, found)
+        for begin, end in long_runs:
+            for at in range(begin + 1, end):
+                self._find_at(written, at, long_runs, found)
         return dict(self._entries[term] for one in found for term in one.terms)
 
     def _find_at(

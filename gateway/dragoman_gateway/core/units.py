@@ -64,7 +64,7 @@ class Segmenter:
         """
         self._keys, self._terms = CacheKeys(server, _key_options(options)), terms
         self._prefixes: Sequence[str] = options.get("prefix", ())
-        self._keeps_placeholders = "keep_placeholders" in options
+        self._keeps_placeholders = options.get("keep_placeholders") is not False
         # Splitting is useful only for the cache.
         self._splits = (
             keeps

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Literal
 
 from dragoman_client.document_translation import Reader
-from dragoman_client.markup.xml_profiles import GENERIC
+from dragoman_client.markup.xml_profiles import TEXT
 from dragoman_client.markup.xml_reader import XmlReader
 
 from dragoman_gateway.core.errors import InvalidInput, Unsupported
@@ -106,7 +106,7 @@ def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
     source = fields.text("source_lang")
     if markup == "html":
         return partial(READERS[markup], source)
-    profile = GENERIC.with_tags(
+    profile = TEXT.with_tags(
         ignore=names["ignore"],
         splitting=names["splitting"],
         non_splitting=names["non_splitting"],

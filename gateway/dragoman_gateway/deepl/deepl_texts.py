@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from dragoman_client import Translation
+from dragoman_options.markup import Markup
 
 from dragoman.kernel.sentences import LineBreaks
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.marked_texts import (
+    Ask,
     MarkedText,
     asking,
     read_marked,
@@ -32,6 +36,34 @@ class TranslatedText:
 
     text: str
     source: Source
+
+
+def _without_line_breaks(ask: Ask[Translation]) -> Ask[Translation]:
+    """Returns a function that translates texts, with their markup, as if they had no line breaks.
+
+    The line breaks are put into the translations. One that does not fit there without moving the
+    markup is a space.
+    """
+
+    async def ask_for(texts: Sequence[str], markups: Sequence[Markup] | None) -> list[Translation]:
+        lines = [LineBreaks.of(text) for text in texts]
+        if markups is None:
+            found = await ask([one.line for one in lines], None)
+        else:  # of the same length, so that the offsets of the markup stay
+            found = await ask([text.replace("\n", " ") for text in texts], markups)
+            lines = [
+                replace(one, breaks=tuple((at, "\n") for at, _ in one.breaks)) for one in lines
+            ]
+        texts_with_breaks = (
+            line.put_into(one.text) if line.breaks else one.text
+            for line, one in zip(lines, found, strict=True)
+        )
+        return [
+            replace(one, text=text) if markups is None or len(text) == len(one.text) else one
+            for one, text in zip(found, texts_with_breaks, strict=True)
+        ]
+
+    return ask_for
 
 
 async def translate_texts(
@@ -85,6 +117,8 @@ async def translate_texts(
             with contextlib.suppress(InvalidInput):
                 return [one.text for one in await translate_marked(these, whole)]
         ask = asking(gateway.translations, caller, options)
+        if how.split == "nonewlines":
+            ask = _without_line_breaks(ask)
         return [one.text for one in await translate_marked(these, ask)]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):

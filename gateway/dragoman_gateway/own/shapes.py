@@ -159,7 +159,10 @@ class TranslationAnswer(Struct, kw_only=True):
     output_tokens: Annotated[int, Meta(description="number of tokens of the translation")]
     warnings: Annotated[
         list[str],
-        Meta(description="any of `repetition`, `short`, `long`, `untranslated`"),
+        Meta(
+            description="any of `numbers`, `placeholders`, `signs`, `repetition`, `short`, `long`, "
+            "`untranslated`"
+        ),
     ]
     detected_language: (
         Annotated[str, Meta(description="language of the text, with the source language `auto`")]

@@ -135,7 +135,7 @@ class BoundedBody:
         self._receive, self._most_bytes, self._timeout_s = receive, most_bytes, timeout_s
         self._bodies, self._address = bodies, address
         self._account = bodies.account(None, address)
-        self._memory_bytes = self._file_bytes = 0
+        self._memory_bytes = self._file_bytes = self._decompressed_bytes = 0
         self._too_large: GatewayError | None = None
         self._deadline_s = asyncio.get_running_loop().time() + timeout_s
         self._size, self._is_whole = 0, False
@@ -180,6 +180,22 @@ class BoundedBody:
         self._memory_bytes += size
         self._is_whole = not message.get("more_body", False)
         return message
+
+    def hold_decompressed(self, size: int) -> None:
+        """Count bytes of the decompressed body, which is held beside the received one.
+
+        Raises:
+            TooLarge: the decompressed body is too large; or the error set for this.
+            TooManyRequests: the client's bodies together are too large.
+            Unavailable: all bodies together are too large.
+        """
+        self._decompressed_bytes += size
+        if self._decompressed_bytes > self._most_bytes:
+            raise self._too_large or TooLarge(
+                f"the decompressed body has more than {self._most_bytes:,} bytes: send less"
+            )
+        self._account.memory.hold(self._account.client, size)
+        self._memory_bytes += size
 
     def move_to_file(self, size: int) -> None:
         """Count received bytes as a file on disk, not as memory.

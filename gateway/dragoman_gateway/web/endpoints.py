@@ -31,6 +31,7 @@ from dragoman_gateway.core.errors import (
 )
 from dragoman_gateway.core.record import current_record
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.web.body_encodings import check_not_encoded
 from dragoman_gateway.web.body_limits import Bodies, BoundedBody
 from dragoman_gateway.web.requests import (
     FORM,
@@ -273,6 +274,7 @@ class Dispatcher:
 
     async def _answer(self, request: GatewayRequest, endpoint: Endpoint) -> Response:
         if endpoint.reads_body:
+            check_not_encoded(request.content_encoding)
             return await endpoint.handle(request)
-        request.content = await request.body()
+        await request.receive_content()
         return await while_connected(request.receive, endpoint.handle(request))

@@ -18,6 +18,13 @@ from starlette.types import Receive, Scope
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
+from dragoman_gateway.web.body_encodings import (
+    UTF_8,
+    decompressed,
+    encoding_of,
+    form_encoding,
+    in_utf_8,
+)
 from dragoman_gateway.web.body_limits import BoundedBody
 
 _Shape = TypeVar("_Shape")
@@ -79,6 +86,36 @@ class GatewayRequest(Request):
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return token.strip() or None if scheme.lower() == "bearer" else None
 
+    @property
+    def charset(self) -> str | None:
+        """The charset of the content type."""
+        _, parameters = parse_options_header(self.headers.get("content-type", ""))
+        charset = parameters.get(b"charset")
+        return None if charset is None else charset.decode("latin-1").strip()
+
+    @property
+    def content_encoding(self) -> str:
+        """The header `Content-Encoding`, in lower case; empty: none."""
+        return ",".join(self.headers.getlist("content-encoding")).strip().lower()
+
+    async def receive_content(self) -> None:
+        """Receive the body, decompress it, and convert it to UTF-8 if it is not a form.
+
+        Raises:
+            GatewayError: it is too large or late, or its encoding or charset is not supported.
+        """
+        content = await self.body()
+        if not content:
+            return
+        if self.content_encoding and self.bounded_body is not None:
+            # In a thread: a small body may become large.
+            content = await asyncio.to_thread(
+                decompressed, content, self.content_encoding, self.bounded_body.hold_decompressed
+            )
+        if self.media_type not in (FORM, MULTIPART):
+            content = in_utf_8(content, self.charset)
+        self.content = content
+
     def read_json(self, shape: type[_Shape]) -> _Shape:
         """Parse the body as a msgspec type.
 
@@ -112,15 +149,14 @@ class GatewayRequest(Request):
             raise WrongMediaType(
                 f"content type {self.media_type[:60]!r} is not supported: send {JSON} or {FORM}"
             )
+        encoding = form_encoding(self.charset)
         if len(self.content) <= _SHORT_BYTES:
-            return fields | _collected(_form_pairs(self.content))
-        return fields | _collected(await asyncio.to_thread(_form_pairs, self.content))
+            return fields | _collected(_form_pairs(self.content, encoding))
+        return fields | _collected(await asyncio.to_thread(_form_pairs, self.content, encoding))
 
     async def _multipart_fields(self) -> dict[str, Any]:
-        _, parameters = parse_options_header(self.headers.get("content-type", ""))
-        charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
-        if charset.lower() not in ("utf-8", "utf8"):
-            raise InvalidInput(f"charset {charset[:40]!r}: send the form in UTF-8")
+        if self.charset is not None:
+            encoding_of(self.charset, frozenset((UTF_8,)))
         try:
             async with aclosing(self.stream()) as stream:
                 parser = _UploadParser(
@@ -196,11 +232,11 @@ async def _cancel_when_left(receive: Receive, task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-def _form_pairs(body: bytes) -> list[tuple[str, str]]:
+def _form_pairs(body: bytes, encoding: str) -> list[tuple[str, str]]:
     """Decode a URL-encoded form.
 
     Raises:
-        InvalidInput: it is not UTF-8, or has too many fields.
+        InvalidInput: it is not in the encoding, or has too many fields.
     """
     if body.count(b"&") >= _MOST_FIELDS:
         raise InvalidInput(f"the form has more than {_MOST_FIELDS:,} fields")
@@ -213,19 +249,19 @@ def _form_pairs(body: bytes) -> list[tuple[str, str]]:
             )
     pairs = (pair.partition(b"=") for pair in body.split(b"&") if pair)
     try:
-        return [(_decoded(name), _decoded(value)) for name, _, value in pairs]
+        return [(_decoded(name, encoding), _decoded(value, encoding)) for name, _, value in pairs]
     except UnicodeDecodeError as error:
         raise InvalidInput(f"the form cannot be read: {error}") from error
 
 
-def _decoded(written: bytes) -> str:
+def _decoded(written: bytes, encoding: str) -> str:
     """Decode a name or value whose percent signs all have two hexadecimal digits.
 
     In quoted-printable encoding `=` stands for `%`, and binascii decodes that in C: a loop in
     Python would hold up other requests.
     """
     quoted = written.replace(b"+", b" ").replace(b"=", b"%3D").replace(b"%", b"=")
-    return a2b_qp(quoted).decode("utf-8")
+    return a2b_qp(quoted).decode(encoding)
 
 
 def _collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

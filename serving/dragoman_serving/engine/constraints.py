@@ -41,20 +41,6 @@ class SuppressedWords:
     ids_begins: Int64s
 
 
-@dataclass(frozen=True, eq=False)
-class TermConstraints:
-    """Token sequences that a translation must contain, each as separate words.
-
-    `continuing` [V] is -inf for tokens that continue the word before them, which are forbidden
-    after a term, and 0 for others. `after` has, for each term, the term that must come before it,
-    if any.
-    """
-
-    sequences: tuple[tuple[int, ...], ...]
-    continuing: npt.NDArray[np.float32] = field(repr=False)
-    after: tuple[int | None, ...] = ()
-
-
 @dataclass(frozen=True)
 class Sampling:
     """Sampling parameters; the same `seed` samples the same tokens.
@@ -84,7 +70,8 @@ class Constraints:
             (Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858).
         no_repeat_ngram_size: no n-gram of this size occurs twice.
         suppressed: words that the translation must not contain.
-        terms: token sequences that it must contain.
+        not_first: [V], -inf for tokens that must not follow the prefix directly, such as those that
+            continue its last word, and 0 for others.
         sampling: sampling parameters; None: search for the most probable tokens.
         patience: beam search ends when `patience` times the beam width of hypotheses have finished
             (Kasai et al. 2022, https://arxiv.org/abs/2204.05424).
@@ -98,7 +85,7 @@ class Constraints:
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int | None = None
     suppressed: SuppressedWords | None = None
-    terms: TermConstraints | None = None
+    not_first: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
     sampling: Sampling | None = None
     patience: float = 1.0
     early_stopping: bool = True

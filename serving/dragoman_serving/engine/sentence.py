@@ -18,7 +18,7 @@ class SearchOptions:
     generate them; a runtime that cannot provide them leaves them out. `shortlist` limits the scores
     to the sentence's shortlist; the runtime and the model must support it. `alternatives` are
     ranks, from 0, of the tokens after the prefix: a separate search continues each of these tokens,
-    and their results are the `hypotheses`. They exclude sampling and terms.
+    and their results are the `hypotheses`. They exclude sampling.
     """
 
     beam_width: int = 4

@@ -195,12 +195,33 @@ class _Placement:
             self.uncertain += 1
             return low
         gap = first or behind
+        if (found := self._behind_word(child, gap, area)) is not None:
+            return found
         scores = gap_scores(gap_features(self._links, gap, low, high))
         free = np.concatenate([np.arange(begin, end + 1) for begin, end in area.free_gaps()])
         found = int(free[scores[free - low].argmax()])
         around = self._links.both[max(found - 1, 0) : found + 1, gap - 1 : gap + 1]
         self.uncertain += self._has_units(child) or bool(around.max(initial=0) < _LEAST_LINK)
         return found
+
+    def _behind_word(self, child: int, gap: int, area: Area) -> int | None:
+        """The gap behind the translation of a word, for an empty code that touches only this word.
+
+        So a footnote's mark stays with its word. None: it touches no word, or a word on each side.
+        """
+        source, code = self._source, self._codes[child]
+        if code.begin < code.end or code.begin != source.ends[gap - 1]:
+            return None
+        is_within = gap < len(source) and source.is_word[gap] and source.begins[gap] == code.end
+        if not source.is_word[gap - 1] or is_within:
+            return None
+        low, high = area.target
+        scores = span_scores(span_features(self._links, gap - 1, gap - 1, low, high))
+        units = _units_of(int(scores.argmax()), scores, low)
+        if self._is_guess((gap - 1, gap), units):
+            return None
+        is_free = any(begin <= units[1] <= end for begin, end in area.free_gaps())
+        return units[1] if is_free else None
 
     def _in_gap(self, offset: int, gap: int, found: int, opening: bool = False) -> int:
         """The offset of a border within a target gap, from its position in the source gap.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import groupby, pairwise
 
@@ -26,6 +26,8 @@ _UNIT = re.compile(
     rf"(?:\w|[{_marks()}\u200c\u200d]|(?<=\d)[.,\u00a0\u202f](?=\d))+"  # a word or a number
     r"|\S"
 )
+_NUMBER = re.compile(r"(?<!\d)(?<!\d[.,])(\d[\d.,]*)$")
+"""The number at the end of a word."""
 _WORD_CHARACTER = re.compile(r"\w")
 _QUOTES = dict.fromkeys(
     map(ord, "\u201e\u201c\u201d\u201f\u00ab\u00bb\u2039\u203a\u2018\u2019\u201a\u00b4`'"), '"'
@@ -86,13 +88,15 @@ def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
     """Returns the units of a source text and of its translation.
 
     A kept span is one unit. If a code begins or ends within a source word, the word is split there,
-    and so is the same word in the target.
+    and so is the same word in the target. Where that is between a letter and a number at the end of
+    the word, such as a footnote's, so is each target word with the same number.
     """
     kept = [_stripped(source, span) for span in markup.keep]
     kept = [(begin, end) for begin, end in kept if begin < end]
     whole = _spans(source, kept)
     borders = sorted({offset for code in markup.codes for offset in code[:2]})
     cut_words: dict[str, list[int]] = {}
+    numbers: set[str] = set()
     source_spans: list[Span] = []
     at = 0
     for begin, end in whole:
@@ -104,12 +108,13 @@ def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
             at += 1
         if cuts:
             cut_words.setdefault(source[begin:end], cuts)
+            numbers |= {one[1] for cut in cuts if (one := _number(source[begin:end], cut))}
         source_spans += _cut((begin, end), cuts)
     found = _occurrences(target, {source[begin:end] for begin, end in kept})
     target_spans = [
         part
         for begin, end in _spans(target, found)
-        for part in _cut((begin, end), cut_words.get(target[begin:end], ()))
+        for part in _cut((begin, end), _cuts(target[begin:end], cut_words, numbers))
     ]
     return Units(source, source_spans), Units(target, target_spans)
 
@@ -123,6 +128,19 @@ def _spans(text: str, whole: Iterable[Span]) -> list[Span]:
         spans.append((begin, end))
         at = end
     return spans + [found.span() for found in _UNIT.finditer(text, at)]
+
+
+def _number(word: str, cut: int) -> re.Match[str] | None:
+    """The number at the end of a word, if it begins at an index and a letter is before it."""
+    return _NUMBER.fullmatch(word, cut) if word[cut - 1].isalpha() else None
+
+
+def _cuts(word: str, cut_words: Mapping[str, Sequence[int]], numbers: Set[str]) -> Sequence[int]:
+    """Where a target word is split: see `unit_pair`."""
+    if word in cut_words or not numbers:
+        return cut_words.get(word, ())
+    found = _NUMBER.search(word)
+    return [found.start()] if found and found[1] in numbers and found.start() else ()
 
 
 def _cut(span: Span, cuts: Iterable[int]) -> list[Span]:

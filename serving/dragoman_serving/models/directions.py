@@ -9,7 +9,7 @@ from dragoman_options.languages import fold_language
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.language import Detected, OtherLanguage, detect_language
+from dragoman.kernel.language import Detected, OtherLanguage, detect_source
 
 Direction = tuple[str, str, Detected | None]
 """Source and target language, and the detected language if detection was requested."""
@@ -59,15 +59,14 @@ class Directions:
         """
         sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
-            found = detect_language(text, sources, sources)
+            found = detect_source(text, sources, target)
         except OtherLanguage as error:
-            if error.found.language == target:
-                return (*self._trained(None, target), error.found)
             if error.found.language in self._known:
                 raise self._untrained(error.found.language, target, f"text {index}: ") from error
             fix = "if this is wrong, give source_language"
             raise InvalidRequest(f"text {index} {error}; {fix}") from error
-        return (*self._trained(found.language, target), found)
+        source = None if found.language == target else found.language
+        return (*self._trained(source, target), found)
 
     def _folded(self, name: str, given: str | None, known: Sequence[str]) -> str | None:
         if given is None:

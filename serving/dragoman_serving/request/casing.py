@@ -3,6 +3,9 @@
 A vocabulary has few tokens for words in capitals, and German without capitals is ambiguous. A word
 gets a capital if the vocabulary writes it so in fewer tokens: `Haus`, but `house`. No character is
 added or removed, so positions in the text stay valid.
+
+The translation of a sentence in capitals is set in capitals. Emphasized words in capitals, such as
+`NOT`, are read and translated in their usual case; abbreviations, such as `NATO`, stay.
 """
 
 from __future__ import annotations
@@ -13,28 +16,24 @@ from typing import NamedTuple
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.request.placeholders import placeholder_spans, split_at_placeholders
+from dragoman_serving.request.emphasis import WORD, Emphasis, may_have_capitals, upper
+from dragoman_serving.request.literals import without
 
-_WORD = re.compile(r"(?<![\w./@:\\&-])[^\W\d_]+(?:['’][^\W\d_]+)*(?![\w/@\\]|[.:-]\w)")  # noqa: RUF001
-"""A word that is not a part of a file name, an address or the like."""
 _LETTER, _FIRST = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
 _FEWEST_LETTERS = 5
 """A text in capitals with fewer letters may be an acronym."""
 _FEWEST_WORDS = 3
 """A text of fewer words without capitals may be a term from a list."""
-_CAPITALS = {ord("ß"): "ẞ"}
-"""Capital letters that `str.upper` writes as several characters."""
 
 
 class Capitals(NamedTuple):
-    """That a sentence was in capitals, perhaps except its placeholders."""
+    """That a sentence was in capitals, or at least the first letter of its first word."""
 
-    keeps_placeholders: bool
+    only_first: bool = False
 
     def put_into(self, translation: str) -> str:
         """Returns the translation in capitals, of the same length."""
-        spans = placeholder_spans(translation) if self.keeps_placeholders else ()
-        return _around(spans, _upper, translation)
+        return _begin_with_capital(translation, ()) if self.only_first else upper(translation)
 
 
 class Cased(NamedTuple):
@@ -49,52 +48,74 @@ class Casing:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Store the tokenizer of the source."""
-        self._tokenizer = tokenizer
+        self._emphasis = Emphasis(tokenizer)
 
-    def of(self, text: str, keeps_placeholders: bool) -> Cased:
+    def of(self, text: str, language: str, fixed: Sequence[Span] = ()) -> Cased:
         """Returns a sentence as the model reads it.
 
         Args:
             text: a sentence without tags.
-            keeps_placeholders: whether its placeholders stay as they are.
+            language: its language code.
+            fixed: spans that stay as they are.
         """
-        words = "".join(split_at_placeholders(text)) if keeps_placeholders else text
-        is_lower = words.islower() and len(words.split()) >= _FEWEST_WORDS
-        is_upper = words.isupper() and len(_LETTER.findall(words)) >= _FEWEST_LETTERS
-        if not is_lower and not is_upper:
-            return Cased(text)
-        fixed = placeholder_spans(text) if keeps_placeholders else []
-        if is_lower:
-            return Cased(self._with_capitals(text, fixed))
-        lower = _around(fixed, str.lower, text)
-        if len(lower) != len(text):
-            return Cased(text)
-        read = self._with_capitals(_begin_with_capital(lower, fixed), fixed)
-        return Cased(read, Capitals(keeps_placeholders))
+        words = without(text, fixed)
+        if words.isupper():
+            lower = _around(fixed, str.lower, text)
+            if len(lower) != len(text) or not self._has_words(words, language):
+                return Cased(text)
+            read = self._with_capitals(self._with_beginning(lower, fixed), fixed)
+            return Cased(read, Capitals())
+        read = self._without_emphasis(text, fixed, language)
+        words = without(read, fixed)
+        if words.islower() and len(words.split()) >= _FEWEST_WORDS:
+            read = self._with_capitals(read, fixed)
+        return Cased(read, _lost_beginning(text, read))
+
+    def _has_words(self, text: str, language: str) -> bool:
+        """Whether a text in capitals has other words than an acronym."""
+        if len(_LETTER.findall(text)) >= _FEWEST_LETTERS:
+            return True
+        words = WORD.findall(text)
+        return bool(words) and len(self._emphasis.words(text, language)) == len(words)
+
+    def _without_emphasis(self, text: str, fixed: Sequence[Span], language: str) -> str:
+        """Writes emphasized words in their usual case."""
+        if not may_have_capitals(text):
+            return text
+        read = text
+        for begin, word in self._emphasis.words(text, language, fixed):
+            read = read[:begin] + word + read[begin + len(word) :]
+        return read if _lost_beginning(text, read) is None else self._with_beginning(read, fixed)
+
+    def _with_beginning(self, text: str, fixed: Sequence[Span]) -> str:
+        """A text that begins with a capital, unless its first word takes more tokens so."""
+        read = _begin_with_capital(text, fixed)
+        first = _FIRST.search(text)
+        if first is None or (word := WORD.match(text, first.start())) is None:
+            return read
+        capital, usual = read[slice(*word.span())], self._emphasis.usual(word[0])
+        more = self._emphasis.tokens(capital) > self._emphasis.tokens(usual)
+        return text if more else read
 
     def _with_capitals(self, text: str, fixed: Sequence[Span]) -> str:
-        return _around(fixed, lambda part: _WORD.sub(self._word, part), text)
+        return _around(
+            fixed, lambda part: WORD.sub(lambda match: self._emphasis.usual(match[0]), part), text
+        )
 
-    def _word(self, found: re.Match[str]) -> str:
-        word = found[0]
-        capital = _upper(word[0]) + word[1:]
-        fewer = len(self._tokenizer.encode(capital)) < len(self._tokenizer.encode(word))
-        return capital if fewer else word
+
+def _lost_beginning(text: str, read: str) -> Capitals | None:
+    """Restores the capital at the beginning, if the text as the model reads it lacks it."""
+    first = _FIRST.search(text)
+    if first is None or read[first.start()] == first[0]:
+        return None
+    return Capitals(only_first=True)
 
 
 def _begin_with_capital(text: str, fixed: Sequence[Span]) -> str:
     first = _FIRST.search(text)
     if first is None or any(begin <= first.start() < end for begin, end in fixed):
         return text
-    return text[: first.start()] + _upper(first[0]) + text[first.end() :]
-
-
-def _upper(text: str) -> str:
-    text = text.translate(_CAPITALS)
-    upper = text.upper()
-    if len(upper) == len(text):
-        return upper
-    return "".join(one.upper() if len(one.upper()) == 1 else one for one in text)
+    return text[: first.start()] + upper(first[0]) + text[first.end() :]
 
 
 def _around(spans: Sequence[Span], change: Callable[[str], str], text: str) -> str:

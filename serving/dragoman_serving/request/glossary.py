@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from dragoman.kernel.terms import TERM_START, WORD_CHARACTER, folded, longest_prefixes
+from dragoman.kernel.terms import (
+    TERM_START,
+    WORD_CHARACTER,
+    folded,
+    folded_text,
+    longest_prefixes,
+)
+
+
+class Term(NamedTuple):
+    """A source term in a text, from `begin` to `end`, and its given translation."""
+
+    begin: int
+    end: int
+    target: str
+    source: str
 
 
 class Glossary:
@@ -22,16 +38,16 @@ class Glossary:
         self._shorter = longest_prefixes(self._sorted)
         self._longest = max(map(len, self._sorted), default=0)
 
-    def targets_of(self, text: str) -> tuple[str, ...]:
-        """Returns the target terms for a text, each once, in the order of the source terms."""
-        text = text.casefold()
-        found: dict[str, None] = {}
+    def of(self, text: str) -> list[Term]:
+        """Returns the terms of a text, in order."""
+        folded, places = folded_text(text)
+        found: list[Term] = []
         end = 0
-        for start in TERM_START.finditer(text):
-            if start.start() >= end and (term := self._term_at(text, start.start())):
-                found[self._targets[term]] = None
+        for start in TERM_START.finditer(folded):
+            if start.start() >= end and (term := self._term_at(folded, start.start())):
                 end = start.start() + len(term)
-        return tuple(found)
+                found.append(Term(places[start.start()], places[end], self._targets[term], term))
+        return found
 
     def _term_at(self, text: str, begin: int) -> str | None:
         """The longest term at this position that ends at a word boundary.

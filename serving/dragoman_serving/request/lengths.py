@@ -10,6 +10,10 @@ from dragoman_options.arguments import OptionArguments
 
 from dragoman.kernel.manifest import Limits
 
+_WORD_TOKENS = 3
+"""The translation of a text of so few tokens has at least one: that of a single word often had
+none."""
+
 
 @dataclass
 class Lengths:
@@ -48,9 +52,10 @@ class Lengths:
 
     def fewest(self, src_ids: Sequence[int]) -> int:
         """Returns the minimum number of tokens."""
+        fewest = max(self.min_tokens, int(len(src_ids) - self.specials <= _WORD_TOKENS))
         if not self.min_ratio:
-            return self.min_tokens
-        return max(self.min_tokens, math.ceil(self._times(self.min_ratio, src_ids)))
+            return fewest
+        return max(fewest, math.ceil(self._times(self.min_ratio, src_ids)))
 
     def _times(self, ratio: float, src_ids: Sequence[int]) -> float:
         # Ratios arrive as fp32; rounding makes 0.3 times 10 exactly 3.

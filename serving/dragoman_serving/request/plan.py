@@ -9,10 +9,12 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from reprlib import repr as brief
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 from dragoman_options.arguments import AlignmentForm, OptionArguments
 from dragoman_options.markup import Markup
 from dragoman_options.table import SCORE, STREAM, TRANSLATE, requested_outputs, sampled, splits
@@ -20,14 +22,14 @@ from dragoman_options.table import SCORE, STREAM, TRANSLATE, requested_outputs, 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
-from dragoman_serving.engine.constraints import Constraints, Sampling, TermConstraints
+from dragoman_serving.engine.constraints import Constraints, Sampling
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.checks import check_options
 from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.lengths import Lengths
 from dragoman_serving.request.markups import read_markups
-from dragoman_serving.request.required_terms import RequiredTerms, cannot_write
+from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.suppression import suppressed_words
 from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 
@@ -35,13 +37,11 @@ _DEFAULTS = SearchOptions()
 _OF_SEARCH = frozenset(("scores", "confidences"))
 _OF_SCORER = frozenset(("token_scores", "alignments", "attention"))
 """Outputs that follow from the scores of a search, and outputs that need each token's score."""
-_ALTERING = ("keep_placeholders", "repetition_penalty", "coverage_penalty")
+_ALTERING = ("glossary", "repetition_penalty", "coverage_penalty")
 """Options that change the scores of a search."""
-_UNREPAIRED = frozenset(("repair", "keep_placeholders", "coverage_penalty"))
+_UNREPAIRED = frozenset(("repair", "coverage_penalty"))
 """Options that switch repair off. `repair` is among a request's options only if it is false,
 because true is the default."""
-_WIDTH_WITH_TERMS = 8
-"""Default beam width with required terms: hypotheses with and without a term share the beam."""
 
 
 @dataclass(kw_only=True)  # not frozen: that is three times slower, and each request makes a plan
@@ -69,7 +69,6 @@ class SearchPlan(ScoringPlan):
     """Limit of a sentence, without special tokens; None: texts are not split."""
     width: int
     """Beam width."""
-    width_with_terms: int
     hypotheses: int
     """Number of translations of a text."""
     samples: int
@@ -81,9 +80,13 @@ class SearchPlan(ScoringPlan):
     """Prefix of each text; empty: no text has one."""
     markups: tuple[Markup | None, ...]
     """Markup of each text; empty: no text has markup."""
-    terms: RequiredTerms
+    glossary: Glossary | None
+    keeps_placeholders: bool
+    """Whether literals of a known form are repeated."""
     keeps_tags: bool
-    """Whether tags in texts are kept, without `keep_placeholders` and markup."""
+    """Whether tags in texts without markup are codes."""
+    follows_up: bool
+    """Whether a search may follow another one, so that a translation has all that it must have."""
     repairs: bool
     """Whether to search again for a faulty translation."""
     constraints: Constraints
@@ -93,10 +96,10 @@ class SearchPlan(ScoringPlan):
     shortlist: bool
     """Whether only tokens of a sentence's shortlist are scored."""
     target: Tokenizer
+    _searches: dict[int, SearchOptions] = field(default_factory=dict, init=False, repr=False)
 
     def at(self, urgency: Urgency) -> SearchPlan:
-        """Returns a copy for a request of another urgency, which shares the cached search."""
-        _ = self._usual
+        """Returns a copy for a request of another urgency, which shares the cached searches."""
         plan = copy.copy(self)
         plan.urgency = urgency
         return plan
@@ -104,7 +107,7 @@ class SearchPlan(ScoringPlan):
     def of_sentence(
         self,
         index: int,
-        text: str,
+        reading: Reading,
         src_ids: Sequence[int],
         marked: MarkedSentence | None = None,
     ) -> tuple[int, SearchOptions]:
@@ -112,7 +115,7 @@ class SearchPlan(ScoringPlan):
 
         Args:
             index: index of its text.
-            text: the sentence.
+            reading: the sentence.
             src_ids: its ids, tag and end symbol included.
             marked: its codes.
 
@@ -122,55 +125,59 @@ class SearchPlan(ScoringPlan):
         Raises:
             InvalidRequest: the prefix is too long.
         """
-        if marked is not None and (marked.kept or marked.needs_alignment):
-            return self._of_marked(text, src_ids, marked)
-        if not self.prefixes and not self.terms:
+        if not self.prefixes:
             most = self.lengths.most(src_ids)
             least = self._least(src_ids, most)
-            return most, self._search((), None, least) if least else self._usual
-        prefix = tuple(self.target.encode(self.prefixes[index])) if self.prefixes else ()
+            search = self._plain(least)
+            if marked is not None and marked.needs_alignment:
+                search = replace(search, token_scores=True, alignment=True)
+            return most, search
+        given = self.prefixes[index]
+        prefix = tuple(self.target.encode(reading.put_into(given)))
         if UNKNOWN_ID in prefix:
-            raise cannot_write("prefix", self.prefixes[index])
-        terms = self.terms.of_sentence(text)
-        given = (prefix, *terms.sequences) if terms else (prefix,)
-        most = self.lengths.most(src_ids, sum(map(len, given)))
+            raise cannot_write("prefix", given)
+        most = self.lengths.most(src_ids, len(prefix))
         if prefix and len(prefix) >= most:
             raise InvalidRequest(
                 f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
                 f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
             )
-        return most, self._search(prefix, terms, self._least(src_ids, most))
+        return most, self._search(prefix, self._least(src_ids, most))
 
-    def _of_marked(
-        self, text: str, src_ids: Sequence[int], marked: MarkedSentence
-    ) -> tuple[int, SearchOptions]:
-        """As `of_sentence`, for a sentence that needs an alignment or has kept spans."""
-        terms = self.terms.of_sentence(text, kept=marked.kept)
-        most = self.lengths.most(src_ids, sum(map(len, terms.sequences)) if terms else 0)
-        search = self._search((), terms, self._least(src_ids, most))
-        return most, replace(search, token_scores=True, alignment=True)
+    def of_part(self, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
+        """As `of_sentence`, for the part between two literals."""
+        most = self.lengths.most(src_ids)
+        return most, self._search((), self._least(src_ids, most))
 
-    def of_part(self, text: str, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
-        """As `of_sentence`, for the part between two placeholders."""
-        terms = self.terms.of_sentence(text, placeholders=False)
-        most = self.lengths.most(src_ids, sum(map(len, terms.sequences)) if terms else 0)
-        return most, self._search((), terms, self._least(src_ids, most))
-
-    @cached_property
-    def _usual(self) -> SearchOptions:
-        """Search options for sentences without constraints of their own."""
-        return self._search((), None, 0)
-
-    def _search(
-        self, prefix: tuple[int, ...], terms: TermConstraints | None, least: int
+    @staticmethod
+    def with_beginning(
+        search: SearchOptions, prefix: tuple[int, ...], not_first: npt.NDArray[np.float32]
     ) -> SearchOptions:
-        """Search options for a sentence with its own prefix, terms and minimum length."""
-        # Greedy search cannot enforce terms.
-        width = max(self.width_with_terms, 2) if terms else self.width
+        """Returns a search with a prefix.
+
+        Args:
+            search: the search of the sentence.
+            prefix: ids of the beginning of the translation.
+            not_first: see `Constraints`.
+        """
+        constraints = replace(
+            search.constraints or Constraints(), prefix=prefix, not_first=not_first
+        )
+        return replace(search, constraints=constraints)
+
+    def _plain(self, least: int) -> SearchOptions:
+        """Search options for sentences without a prefix, by their minimum length."""
+        if (search := self._searches.get(least)) is None:
+            search = self._searches[least] = self._search((), least)
+        return search
+
+    def _search(self, prefix: tuple[int, ...], least: int) -> SearchOptions:
+        """Search options for a sentence with its own prefix and minimum length."""
+        width = self.width
         # Plain greedy search does not compute scores.
         scored = width == 1 and (self.assessed or not self.outputs.isdisjoint(_OF_SEARCH))
         constraints: Constraints | None = replace(
-            self.constraints, prefix=prefix, terms=terms, min_tokens=least, scored=scored
+            self.constraints, prefix=prefix, min_tokens=least, scored=scored
         )
         if constraints == Constraints():
             constraints = None
@@ -216,8 +223,6 @@ def plan_request(
     is_single = model == TRANSLATE and hypotheses == 1 and not prefixes and not sampled(options)
     # If no option changes the scores of a search, they include the sum of the log-probabilities.
     is_altered = any(name in options for name in _ALTERING)
-    widest = min(_WIDTH_WITH_TERMS, limits.max_beam_width)
-    keep_placeholders = "keep_placeholders" in options
     return SearchPlan(
         languages=(options.get("source_language"), options.get("target_language")),
         outputs=outputs,
@@ -227,7 +232,6 @@ def plan_request(
         assessed=not outputs.isdisjoint(_OF_SCORER) or ("confidences" in outputs and is_altered),
         most_sentence_tokens=_most_sentence_tokens(options, limits),
         width=width,
-        width_with_terms=width if "beam_width" in options else widest,
         hypotheses=hypotheses,
         samples=hypotheses if sampled(options) else 0,
         alternatives=hypotheses if "return_alternatives" in options else 0,
@@ -235,8 +239,10 @@ def plan_request(
         lengths=Lengths.of(options, limits, tokenizer.tags + 1),
         prefixes=prefixes,
         markups=read_markups(cast("Sequence[str]", options.get("markup") or ()), texts),
-        terms=RequiredTerms(_glossary(options), keep_placeholders, target),
+        glossary=_glossary(options),
+        keeps_placeholders=options.get("keep_placeholders") is not False,
         keeps_tags=is_single and "coverage_penalty" not in options,
+        follows_up=not (sampled(options) or "return_alternatives" in options),
         repairs=is_single and _UNREPAIRED.isdisjoint(options),
         constraints=_constraints(options, target),
         draws_seed=sampled(options) and options.get("seed") is None,
@@ -364,3 +370,8 @@ def _written(word: str, target: Tokenizer) -> str:
     if not ids or not all(target.vocabulary[token] for token in ids):
         raise cannot_write("suppress", word)
     return target.decode(ids)
+
+
+def cannot_write(option: str, text: str) -> InvalidRequest:
+    """Returns the error for text that the vocabulary has no tokens for."""
+    return InvalidRequest(f"{option}: the model's vocabulary cannot write {brief(text)}")

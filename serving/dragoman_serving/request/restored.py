@@ -1,13 +1,12 @@
-"""Restores the source's placeholders, and the white space around them, in a translation."""
+"""Restores the literals and tags of a sentence, and the white space around them."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman_serving.request.placeholders import find_placeholders, is_tag, placeholder_spans
+from dragoman.kernel.cutting import Span
 
 _WORD, _PLACEHOLDER = "word", "placeholder"
 _OPENING = frozenset(("Ps", "Pi"))
@@ -24,24 +23,24 @@ class _Edit(NamedTuple):
     text: str
 
 
-class _Occurrence(NamedTuple):
-    """A placeholder in the translation.
+class Occurrence(NamedTuple):
+    """A place in a translation for a literal or a tag of the source.
 
     Attributes:
         begin: where it begins.
         end: where it ends.
         source: its span in the source.
-        raw: its spelling in the source.
+        raw: its text.
     """
 
     begin: int
     end: int
-    source: tuple[int, int]
+    source: Span
     raw: str
 
 
 class _Side(NamedTuple):
-    """One side of a placeholder.
+    """One side of a placeholder, which is a literal or a tag.
 
     Attributes:
         gap: the white space on this side.
@@ -53,9 +52,9 @@ class _Side(NamedTuple):
 
 
 class Restored:
-    """A translation with the placeholders of its source.
+    """A translation with the literals or the tags of its source.
 
-    If the neighbour of a placeholder is of the same kind as in the source (a word, a placeholder or
+    If the neighbour of one is of the same kind as in the source (a word, another placeholder or
     the same punctuation), the white space between them is as in the source. On the inner side of a
     tag, this holds for any neighbour.
 
@@ -63,32 +62,34 @@ class Restored:
         text: the translation.
     """
 
-    def __init__(self, written: str, source: str, placeholders: Sequence[tuple[str, str]]) -> None:
-        """Restore the placeholders.
+    def __init__(
+        self, written: str, source: str, found: Sequence[Occurrence], spans: Sequence[Span]
+    ) -> None:
+        """Restore them.
 
         Args:
-            written: the translation, in the vocabulary's spelling.
+            written: the translation.
             source: the source text.
-            placeholders: placeholders of the source, in order, each in the vocabulary's and in the
-                source's spelling. Those that the translation lacks are ignored.
+            found: the places in the translation.
+            spans: spans of all literals or tags of the source.
         """
-        found = _occurrences(written, source, placeholders)
-        self._written = written
-        self._edits = [_Edit(one.begin, one.end, one.raw) for one in found]
+        found = sorted(found)
+        edits = [_Edit(one.begin, one.end, one.raw) for one in found]
+        self._edits = sorted([*edits, *_Spacing(written, source, found, spans).edits()])
         self.text = _edited(written, self._edits)
-        gaps = list(_Spacing(written, source, found).edits())
-        if not self._edit(gaps):
-            for gap in gaps:
-                self._edit([gap])
+        self._found = found
 
-    def _edit(self, gaps: Sequence[_Edit]) -> bool:
-        """Change white space, unless it would merge two placeholders, such as `1: 2` to `1:2`."""
-        edits = sorted([*self._edits, *gaps])
-        text = _edited(self._written, edits)
-        if find_placeholders(text) != find_placeholders(self.text):
-            return False
-        self._edits, self.text = edits, text
-        return True
+    @property
+    def placed(self) -> list[_Edit]:
+        """Spans in `text`, each with its literal or tag."""
+        ends = {(one.begin, one.end) for one in self._found}
+        placed: list[_Edit] = []
+        shift = 0
+        for begin, end, text in self._edits:
+            if (begin, end) in ends:
+                placed.append(_Edit(begin + shift, begin + shift + len(text), text))
+            shift += len(text) - (end - begin)
+        return placed
 
     def index(self, written_index: int) -> int:
         """Maps an index of the written text to `text`; within a placeholder, in proportion."""
@@ -103,35 +104,16 @@ class Restored:
         return written_index + shift
 
 
-def _occurrences(
-    written: str, source: str, placeholders: Sequence[tuple[str, str]]
-) -> list[_Occurrence]:
-    """The placeholders of a translation, in order."""
-    found: list[_Occurrence] = []
-    is_taken = bytearray(len(written))
-    matches: dict[str, Iterator[re.Match[str]]] = {}
-    known = zip(placeholders, placeholder_spans(source), strict=True)
-    # The longest first, so that none is found within another.
-    for (placeholder, raw), span in sorted(known, key=lambda one: -len(one[0][0])):
-        if placeholder not in matches:
-            matches[placeholder] = re.finditer(re.escape(placeholder), written)
-        for match in matches[placeholder]:
-            begin, end = match.span()
-            if not any(is_taken[begin:end]):
-                is_taken[begin:end] = b"\1" * (end - begin)
-                found.append(_Occurrence(begin, end, span, raw))
-                break
-    return sorted(found)
-
-
 class _Spacing:
     """The white space around placeholders, compared with the source."""
 
-    def __init__(self, written: str, source: str, found: Sequence[_Occurrence]) -> None:
+    def __init__(
+        self, written: str, source: str, found: Sequence[Occurrence], spans: Sequence[Span]
+    ) -> None:
         """Compare a translation with its source."""
         self._found = found
         self._beginning = {one.begin: one for one in found}
-        self._source = _Surroundings(source, placeholder_spans(source))
+        self._source = _Surroundings(source, spans)
         self._written = _Surroundings(written, [(one.begin, one.end) for one in found])
 
     def edits(self) -> Iterator[_Edit]:
@@ -150,7 +132,7 @@ class _Spacing:
                 wanted = self._agreed(one, wanted, other, side)
             yield from _changed(one.end, side.gap, wanted)
 
-    def _wanted(self, one: _Occurrence, side: _Side, *, is_before: bool) -> bool | None:
+    def _wanted(self, one: Occurrence, side: _Side, *, is_before: bool) -> bool | None:
         """Whether one side of a placeholder should have white space; None: keep it as it is."""
         begin, end = one.source
         in_source = self._source.before(begin) if is_before else self._source.behind(end)
@@ -164,7 +146,7 @@ class _Spacing:
         return None
 
     def _agreed(
-        self, one: _Occurrence, wanted: bool | None, other: _Occurrence, side: _Side
+        self, one: Occurrence, wanted: bool | None, other: Occurrence, side: _Side
     ) -> bool | None:
         """Resolves the white space between two placeholders; the inner side of a tag decides."""
         of_other = self._wanted(other, side, is_before=True)
@@ -199,9 +181,9 @@ def _changed(begin: int, gap: str, wanted: bool | None) -> Iterator[_Edit]:
         yield _Edit(begin, begin + len(gap), " " if wanted else "")
 
 
-def _is_inner(one: _Occurrence, is_before: bool) -> bool:
+def _is_inner(one: Occurrence, is_before: bool) -> bool:
     """Whether a side of a tag is inside its element."""
-    if not is_tag(one.raw) or one.raw.endswith("/>"):
+    if not one.raw.startswith("<") or one.raw.endswith("/>"):
         return False
     return one.raw.startswith("</") == is_before
 

@@ -16,11 +16,12 @@ from dragoman_options.markup import Code, Markup, PlacedCodes, Span
 
 from dragoman_serving.markup.document_order import document_order
 from dragoman_serving.markup.marked_texts import MarkedSentence
-from dragoman_serving.request.placeholders import find_placeholders, is_tag, placeholder_spans
+from dragoman_serving.request.literals import tag_spans
+from dragoman_serving.request.restored import Occurrence, Restored
 
 _MOST_TAGS = 256
-"""With more tags, all are required terms instead, which the token limit bounds. The time to restore
-spaces is quadratic in the number of placeholders."""
+"""With more tags, all are literals instead. The time to restore spaces is quadratic in the number
+of tags."""
 _NAME = re.compile(r"</?([^\s/>]+)")
 
 
@@ -52,14 +53,14 @@ class TaggedSentence:
         source: the sentence with tags.
         text: the sentence without tags.
         markup: its codes.
-        tags: start and end tag of each code.
+        tags: spans in `source` of the start and end tag of each code.
         placed: the codes in the translation, once placed.
     """
 
     source: Written
     text: str
     markup: Markup
-    tags: tuple[tuple[str, str], ...]
+    tags: tuple[tuple[Span, Span | None], ...]
     placed: PlacedCodes | None = None
 
     @classmethod
@@ -70,26 +71,21 @@ class TaggedSentence:
             line: the sentence, without line breaks.
 
         Returns:
-            The tagged sentence; None if there are no tags or too many, or if removing them changes
-            the other placeholders.
+            The tagged sentence; None if there are no tags or too many.
         """
-        spans = [span for span in placeholder_spans(line) if is_tag(line[slice(*span)])]
+        spans = tag_spans(line)
         if not 0 < len(spans) <= _MOST_TAGS:
             return None
-        tags = [line[begin:end] for begin, end in spans]
-        elements = _elements(tags)
-        others = [one for one in find_placeholders(line) if not is_tag(one)]
+        elements = _elements([line[begin:end] for begin, end in spans])
         alone = {one.begin for one in elements if one.end is None}
         text, places, offsets = _without(line, spans, alone)
-        if find_placeholders(text) != others:  # some would merge, as in `1<b>2</b>`
-            text, places, offsets = _without(line, spans, range(len(spans)))
-        if find_placeholders(text) != others:
-            return None
         codes = tuple(
             Code(offsets[begin], offsets[begin if end is None else end], parent)
             for begin, end, parent in elements
         )
-        pairs = tuple((tags[begin], "" if end is None else tags[end]) for begin, end, _ in elements)
+        pairs = tuple(
+            (spans[begin], None if end is None else spans[end]) for begin, end, _ in elements
+        )
         return cls(Written(line, places), text, Markup(codes), pairs)
 
     @property
@@ -100,33 +96,30 @@ class TaggedSentence:
         indices = tuple(range(count))
         return MarkedSentence(0, len(self.text), self.text, indices, self.markup, outside, outside)
 
-    def with_tags(self, others: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Returns all its placeholders in order, each in the vocabulary's and in its own spelling.
-
-        Args:
-            others: the ones that are not tags; empty if only tags are kept.
-        """
-        rest = iter(others)
-        all_of_them = find_placeholders(self.source.text)
-        return tuple((one, one) if is_tag(one) else next(rest, (one, one)) for one in all_of_them)
-
     def with_placed(self, placed: PlacedCodes) -> Self:
         """Returns a copy with the codes placed in the translation."""
         return replace(self, placed=placed)
 
     def put_into(self, translation: str) -> Written:
-        """Returns the translation with its tags."""
+        """Returns the translation with its tags, with the spaces around them as in the source."""
         assert self.placed is not None
         parts: list[str] = []
         places: list[int] = []
+        found: list[Occurrence] = []
+        source = self.source.text
         at = length = 0
-        for offset, tag in self._insertions(self._spans(self.placed.codes)):
+        for offset, span in self._insertions(self._spans(self.placed.codes)):
+            tag = source[slice(*span)]
             places += range(length, length + offset - at)
             parts += translation[at:offset], tag
-            length += offset - at + len(tag)
+            length += offset - at
+            found.append(Occurrence(length, length + len(tag), span, tag))
+            length += len(tag)
             at = offset
         places += range(length, length + len(translation) - at + 1)
-        return Written("".join((*parts, translation[at:])), places)
+        text = "".join((*parts, translation[at:]))
+        restored = Restored(text, source, found, [one.source for one in found])
+        return Written(restored.text, list(map(restored.index, places)))
 
     def _spans(self, placed: Sequence[Span]) -> list[Span]:
         """The codes' spans; those of tags without a counterpart keep their order.
@@ -136,7 +129,7 @@ class TaggedSentence:
         spans = list(placed)
         alone: dict[int | None, list[int]] = defaultdict(list)
         for index, (code, (_, end)) in enumerate(zip(self.markup.codes, self.tags, strict=True)):
-            if not end:
+            if end is None:
                 alone[code.parent].append(index)
         for group in alone.values():
             in_order = sorted(placed[index] for index in group)
@@ -144,7 +137,7 @@ class TaggedSentence:
                 spans[index] = span
         return spans
 
-    def _insertions(self, spans: Sequence[Span]) -> Iterator[tuple[int, str]]:
+    def _insertions(self, spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
         """Yields the tags of the translation in order, each with the offset to insert it at."""
         enclosing: list[int] = []
         parents = [code.parent for code in self.markup.codes]
@@ -152,12 +145,15 @@ class TaggedSentence:
             while enclosing and enclosing[-1] != parents[index]:
                 yield self._closing(enclosing.pop(), spans)
             yield spans[index][0], self.tags[index][0]
-            enclosing.append(index)
+            if self.tags[index][1] is not None:
+                enclosing.append(index)
         for index in reversed(enclosing):
             yield self._closing(index, spans)
 
-    def _closing(self, index: int, spans: Sequence[Span]) -> tuple[int, str]:
-        return spans[index][1], self.tags[index][1]
+    def _closing(self, index: int, spans: Sequence[Span]) -> tuple[int, Span]:
+        end = self.tags[index][1]
+        assert end is not None  # an element without an end tag encloses nothing
+        return spans[index][1], end
 
 
 def _elements(tags: Sequence[str]) -> list[_Element]:
@@ -220,7 +216,8 @@ def _without(
         offsets.append(len(places))
         at = end
         beside = line[max(begin - 1, 0) : begin], line[end : end + 1]
-        if index in apart and all(one.strip() for one in beside):
+        is_alone = index in apart and all(one.strip() for one in beside)
+        if is_alone or all(map(str.isdigit, beside)):
             parts.append(" ")
             places.append(begin)
     places += range(at, len(line) + 1)

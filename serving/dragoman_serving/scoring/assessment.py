@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from dragoman_options.arguments import AlignmentForm
@@ -32,22 +33,34 @@ _DIGITS = 6
 """Decimals of a log-probability, about the precision of fp32."""
 
 
+class ReadSentence(Protocol):
+    """A sentence as the model read it: without tags, with stand-ins for literals."""
+
+    @property
+    def tags(self) -> TaggedSentence | None:
+        """Its tags."""
+
+    def restored(self, written: str) -> Restored:
+        """Returns a translation with the literals."""
+
+    def source_index(self, index: int) -> int:
+        """Maps an index of the sentence as it was read to the sentence."""
+
+
 @dataclass(frozen=True)
 class SentencePair:
     """A sentence of a text, and its translation.
 
     `source_begin` and `target_begin` are their positions in the whole texts. `target` is None if
-    the model has generated the ids; `placeholders` are then those of `SourceSentence`, and the
-    target text has them in the source's spelling. `source` is without its `tags`; the candidate's
-    texts have them.
+    the model has generated the ids; `source` is then as the model `read` it, and the candidate's
+    texts have its tags and literals.
     """
 
     src_ids: tuple[int, ...]
     tgt_ids: tuple[int, ...]
     source: str
     target: str | None = None
-    placeholders: tuple[tuple[str, str], ...] = ()
-    tags: TaggedSentence | None = None
+    read: ReadSentence | None = None
     complete: bool = True
     source_begin: int = 0
     target_begin: int = 0
@@ -287,24 +300,23 @@ class Assessor:
 
     def _source_pieces(self, pair: SentencePair) -> list[Piece]:
         pieces = self._tokenizer.pieces(pair.source)
-        if pair.tags is None:
+        if pair.read is None:
             return pieces
-        return _moved(_without_space(pieces, pair.source), pair.tags.source.places.__getitem__)
+        return _moved(_without_space(pieces, pair.source), pair.read.source_index)
 
     def _target_pieces(self, pair: SentencePair) -> list[Piece]:
         target = self._tokenizer.target
         if pair.target is not None:
             return target.pieces(pair.target)
         pieces = target.decoded_pieces(pair.tgt_ids)
-        if not pair.placeholders:
+        if pair.read is None:
             return pieces
-        written, source = target.decode(pair.tgt_ids), pair.source
-        if pair.tags is not None:
-            source = pair.tags.source.text
-            pieces = _without_space(pieces, written)
-            written, places = pair.tags.put_into(written)
-            pieces = _moved(pieces, places.__getitem__)
-        return _moved(pieces, Restored(written, source, pair.placeholders).index)
+        written = target.decode(pair.tgt_ids)
+        restored = pair.read.restored(written)
+        pieces = _moved(_without_space(pieces, written), restored.index)
+        if pair.read.tags is None:
+            return pieces
+        return _moved(pieces, pair.read.tags.put_into(restored.text).places.__getitem__)
 
 
 def _without_space(pieces: Sequence[Piece], text: str) -> list[Piece]:

@@ -53,6 +53,16 @@ def is_copy(text: str, translation: str) -> bool:
     return bool(words) and words == _WORD.findall(translation.casefold())
 
 
+def is_lost(text: str, translation: str) -> bool:
+    """Whether a translation has nothing of the words of its sentence.
+
+    Letters may become digits beside digits: `3 p.m.` is `15:00`.
+    """
+    if any(map(str.isalpha, translation)) or not any(map(str.isalpha, text)):
+        return False
+    return not (any(map(str.isdigit, text)) and any(map(str.isdigit, translation)))
+
+
 def has_loop(ids: Sequence[int]) -> bool:
     """Whether tokens are repeated in a loop, as in "menmenmenmenmenmen"."""
     if len(ids) - len(set(ids)) < _FEWEST_REPEATED:

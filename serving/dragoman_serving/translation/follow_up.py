@@ -1,10 +1,9 @@
-"""Requests with several searches per sentence: samples, alternatives, placeholders, repairs."""
+"""Requests with several searches per sentence: samples, alternatives, corrections, repairs."""
 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -18,10 +17,11 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.futures import result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
-from dragoman_serving.request.placeholders import find_placeholders, split_at_placeholders
 from dragoman_serving.request.plan import SearchPlan, with_alternatives, with_sample
+from dragoman_serving.request.reading import StandIns
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.translation.corrections import Corrections, Submit
 from dragoman_serving.translation.faults import SHORT, fault_of
 from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translation import scored_by_search
@@ -32,8 +32,6 @@ _NGRAM_SIZE = 3
 """No n-gram of this size is repeated in the second search after a loop."""
 _FEWEST_RATIO = 0.6
 """Least tokens per source token in the second search after a translation that was too short."""
-Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
-"""Submits sentences to the engine."""
 
 
 class FollowUp:
@@ -46,6 +44,7 @@ class FollowUp:
         submit: Submit,
         scorer: Scorer,
         alignment: AlignmentHeads | None,
+        stand_ins: StandIns,
         most_rows: int,
     ) -> None:
         """Store the parts that later calls need.
@@ -56,6 +55,7 @@ class FollowUp:
             submit: submits sentences to the engine.
             scorer: computes the attention of translations if the search did not return it.
             alignment: the alignment heads; None: unknown.
+            stand_ins: stand-ins of literals.
             most_rows: most rows that the searches for a sentence should have together.
         """
         self._alignment = alignment
@@ -64,6 +64,7 @@ class FollowUp:
         self._plan = plan
         self._tokenizer = tokenizer
         self._submit = submit
+        self._corrections = Corrections(plan, tokenizer, submit, scorer, alignment, stand_ins)
 
     def submit(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Start translating sentences.
@@ -81,11 +82,16 @@ class FollowUp:
             return self._sample(sentences)
         if self._plan.alternatives:
             return self._alternatives(sentences)
-        if self._plan.terms.keeps_placeholders:
-            return self._keep(sentences)
-        if self._plan.coverage_penalty:
-            return self._cover(sentences)
-        return self._submit(sentences)
+        found = self._cover(sentences) if self._plan.coverage_penalty else self._submit(sentences)
+        return self.correct(sentences, found)
+
+    def correct(
+        self, sentences: Sequence[SourceSentence], found: Sequence[Future[Hypothesis]]
+    ) -> list[Future[Hypothesis]]:
+        """Returns futures of the sentences' translations with all that they must have."""
+        if not self._plan.follows_up:
+            return list(found)
+        return list(map(self._corrections.follow, sentences, found))
 
     def repair(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
@@ -109,7 +115,7 @@ class FollowUp:
         again = [_guarded(sentences[index], fault) for index, fault in faults.items()]
         futures: list[Future[Hypothesis]] = []
         with contextlib.suppress(DragomanError):
-            futures = self._submit(again)
+            futures = self.correct(again, self._submit(again))
 
         def join(second: list[Hypothesis]) -> list[Hypothesis]:
             repaired = list(found)
@@ -199,59 +205,6 @@ class FollowUp:
         seen = scored.attention[:, self._tokenizer.tags : -1].sum(axis=0)  # without the end symbol
         coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
         return one.score(self._plan.alpha) + self._plan.coverage_penalty * coverage
-
-    def _keep(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
-        """Search, and if a placeholder was lost, translate the parts between them separately."""
-        return [
-            when_all_done([future], partial(self._check, sentence))
-            for sentence, future in zip(sentences, self._submit(sentences), strict=True)
-        ]
-
-    def _check(
-        self, sentence: SourceSentence, searched: list[Hypothesis]
-    ) -> Hypothesis | Future[Hypothesis]:
-        (found,) = searched
-        tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
-        # In the target's spelling: the source vocabulary may lack some of their characters.
-        placeholders = self._plan.terms.placeholders(sentence.text)
-        translated = self._tokenizer.target.decode(found.ids)
-        kept = Counter(find_placeholders(translated))
-        if all(kept[one] == count for one, count in Counter(placeholders).items()):
-            return found
-        between = split_at_placeholders(sentence.text)
-        parts = [self._tokenizer.encode(part) for part in between]
-        futures = self._submit(
-            [
-                self._part(sentence, part, (*tag, *ids, end))
-                for part, ids in zip(between, parts, strict=True)
-                if ids
-            ]
-        )
-
-        def join(translations: list[Hypothesis]) -> Hypothesis:
-            remaining = iter(translations)
-            ids: list[int] = []
-            for part, placeholder in zip(parts, [*placeholders, ""], strict=True):
-                ids += next(remaining).ids if part else ()
-                ids += self._tokenizer.target.encode(placeholder)
-            whole = all(one.complete for one in translations) and len(ids) < sentence.max_tokens
-            # The inserted placeholders have no log-probability.
-            log_prob = sum(one.log_prob or 0.0 for one in translations)
-            uncut = Hypothesis(tuple(ids), log_prob, complete=True)
-            return replace(
-                uncut,
-                ids=uncut.ids[: sentence.max_tokens],
-                complete=whole,
-                rescored=uncut.score(self._plan.alpha),
-            )
-
-        return when_all_done(futures, join)
-
-    def _part(self, sentence: SourceSentence, text: str, src_ids: tuple[int, ...]) -> Sentence:
-        """The text between two placeholders, as a separate sentence."""
-        most, search = self._plan.of_part(text, src_ids)
-        most = min(most, sentence.max_tokens)
-        return replace(sentence, src_ids=src_ids, max_tokens=most, options=search)
 
 
 def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:

@@ -136,11 +136,17 @@ class Marker:
         return place(marked.line, self._line(sentence, found), marked.markup, evidence)
 
     def _evidence(self, sentence: SourceSentence, found: Hypothesis, attention: Floats) -> Evidence:
-        source = [(one.begin, one.end) for one in self._tokenizer.pieces(sentence.text)]
-        pieces = self._tokenizer.target.decoded_pieces(found.ids)
-        target = [(one.begin, one.end) for one in pieces]
+        target = self._tokenizer.target
+        place = sentence.reading.index
+        source = [
+            (place(one.begin), place(one.end)) for one in self._tokenizer.pieces(sentence.text)
+        ]
+        restored = sentence.restored(target.decode(found.ids)).index
+        pieces = [
+            (restored(one.begin), restored(one.end)) for one in target.decoded_pieces(found.ids)
+        ]
         # Without the language's tag and the end symbol.
-        return Evidence(attention[:, self._tokenizer.tags : -1], source, target)
+        return Evidence(attention[:, self._tokenizer.tags : -1], source, pieces)
 
     def _codes(
         self, text: SourceText, translation: Translation, placed: Iterator[tuple[str, PlacedCodes]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,38 +14,68 @@ from dragoman.kernel.language import Detected
 from dragoman.kernel.sentences import (
     BREAKS_TO_SPACES,
     LineBreaks,
-    says_something,
     split_sentences,
 )
-from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
-from dragoman_serving.request.casing import Capitals, Casing
-from dragoman_serving.request.placeholders import placeholder_spans
+from dragoman_serving.request.casing import Capitals
+from dragoman_serving.request.glossary import Term
+from dragoman_serving.request.literals import Literal, without
+from dragoman_serving.request.messages import syntax_spans
+from dragoman_serving.request.reading import Reading
+from dragoman_serving.request.restored import Restored
 from dragoman_serving.request.tagged_sentence import TaggedSentence
+
+_EMPTY = Reading("")
+_BREAK_TAG = re.compile(r"(?:(?<!\s)\s*)?<br\b[^<>]*>\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class SourceSentence(Sentence):
-    """A sentence of a text, with its original spelling.
+    """A sentence of a text, and how the model reads it.
 
-    `placeholders` are the placeholders to keep, each in the vocabulary's and in the text's
-    spelling. `marked` has the codes of the sentence, if its text has markup or if some placeholders
-    are tags. In the second case `tags` is set, and `text` is without the tags. `text` is in the
-    case that the model reads. `capitals` is set if the sentence, and so its translation, is in
-    capitals.
+    `marked` has the codes of the sentence, if its text has markup or tags. In the second case,
+    `tags` is set, and the reading is without the tags. `original` is the sentence without tags, in
+    the case of the request. `capitals` is set if the translation must be in capitals. `terms` are
+    spans of the reading's text with a given translation. `languages` are those of the sentence and
+    of its translation, `index` is that of its text. `has_numbers`: it has numbers that its
+    translation must have.
     """
 
-    text: str = ""
-    placeholders: tuple[tuple[str, str], ...] = ()
+    reading: Reading = _EMPTY
+    literals: tuple[Literal, ...] = ()
     marked: MarkedSentence | None = None
     tags: TaggedSentence | None = None
+    original: str = ""
     capitals: Capitals | None = None
+    terms: tuple[Term, ...] = ()
+    languages: tuple[str, str] = ("", "")
+    index: int = 0
+    has_numbers: bool = False
+
+    @property
+    def needs_check(self) -> bool:
+        """Whether the sentence has something that its translation might lack."""
+        return self.has_numbers or bool(self.literals or self.terms)
+
+    @property
+    def text(self) -> str:
+        """The sentence as the model reads it."""
+        return self.reading.text
 
     @property
     def line(self) -> str:
-        """The sentence with its tags."""
-        return self.tags.source.text if self.tags else self.text
+        """The sentence with its tags and literals."""
+        return self.tags.source.text if self.tags else self.reading.line
+
+    def restored(self, written: str) -> Restored:
+        """Returns a translation with the literals, and in capitals if the sentence is."""
+        return self.reading.restored(self.capitals.put_into(written) if self.capitals else written)
+
+    def source_index(self, index: int) -> int:
+        """Maps an index of `text` to `line`."""
+        index = self.reading.index(index)
+        return self.tags.source.places[index] if self.tags else index
 
 
 Piece = SourceSentence | LineBreaks | str
@@ -73,23 +105,24 @@ def pieces_of_text(
     text: str,
     language: str,
     most_tokens: int,
-    tokenizer: Tokenizer,
-    keeps_placeholders: bool = False,
-    keep: Sequence[Span] = (),
-    tags_are_codes: bool = False,
+    counter: SubwordTokenizer,
+    literals: Sequence[Literal] = (),
+    has_tags: bool = False,
+    keeps_spaces: bool = True,
 ) -> Iterator[tuple[LineBreaks, str]]:
     """Split a text into sentences, and cut sentences that are too long.
 
-    A placeholder or kept span that alone exceeds the limit is kept between two sentences.
+    Signs at the ends of a sentence are kept, and so are sentences without letters besides literals,
+    and the syntax of ICU messages.
 
     Args:
         text: any text.
         language: its language code.
         most_tokens: limit of a sentence, without special tokens.
-        tokenizer: counts tokens.
-        keeps_placeholders: whether placeholders must not be split.
-        keep: spans of the text that must not be split either, in order.
-        tags_are_codes: whether tags are removed from a sentence, so that they do not count.
+        counter: counts tokens of a sentence as the model reads it.
+        literals: its literals, which are not split.
+        has_tags: whether it has tags, of which `<br>` ends a line.
+        keeps_spaces: whether several spaces within a sentence are kept.
 
     Returns:
         Pairs of a sentence to translate, which may be empty, and the kept characters after it.
@@ -97,79 +130,89 @@ def pieces_of_text(
     Raises:
         Uncuttable: a single character has more tokens than the limit.
     """
+    apart = syntax_spans(text)
+    if has_tags:
+        apart += [found.span() for found in _BREAK_TAG.finditer(text)]
+    at = 0
+    for begin, end in (*sorted(apart), (len(text), len(text))):
+        inner = _within(literals, at, begin)
+        if at < begin:
+            yield from _pieces(text[at:begin], language, most_tokens, counter, inner, keeps_spaces)
+        if begin < end:
+            yield LineBreaks(""), text[begin:end]
+        at = end
+
+
+def _pieces(
+    text: str,
+    language: str,
+    most_tokens: int,
+    counter: SubwordTokenizer,
+    literals: Sequence[Literal],
+    keeps_spaces: bool,
+) -> Iterator[tuple[LineBreaks, str]]:
+    """The pieces of a text without messages."""
     sentences = split_sentences(text, language)
-    if keeps_placeholders:
-        sentences = _joined(sentences, placeholder_spans(text))
-    if keep:
-        sentences = _joined(sentences, keep)
+    if literals:
+        sentences = _joined(sentences, [one.span for one in literals])
     at = 0
     for sentence, kept in sentences:
-        line = sentence.translate(BREAKS_TO_SPACES)
-        whole = placeholder_spans(line) if keeps_placeholders else []
-        whole += [(a - at, b - at) for a, b in keep if at <= a and b <= at + len(line)]
+        inner = _within(literals, at, at + len(sentence))
         at += len(sentence) + len(kept)
-        counter: SubwordTokenizer = tokenizer
-        if tags_are_codes or (line.isupper() and not keep):
-            counter = _AsTranslated(tokenizer, keeps_placeholders, tags_are_codes)
-        long = [span for span in whole if len(counter.encode(line[slice(*span)])) > most_tokens]
-        for begin, end, last in _around(line, long):
-            behind = sentence[end:last] + (kept if last == len(line) else "")
-            if begin == end:
-                yield LineBreaks("", ()), behind
-                continue
-            inner = [(a - begin, b - begin) for a, b in whole if begin <= a and b <= end]
-            pieces = cut_sentence(line[begin:end], most_tokens, language, counter, inner)
-            for piece, space in pieces:
-                piece_end = begin + len(piece)
-                begin = piece_end + len(space)
-                after = sentence[piece_end:begin] + (behind if begin == end else "")
-                yield LineBreaks.of(sentence[piece_end - len(piece) : piece_end]), after
-
-
-def _around(line: str, long: Sequence[Span]) -> Iterator[tuple[int, int, int]]:
-    """The parts of a sentence around spans that are too long to be translated with it.
-
-    Yields:
-        Begin and end of a part, which may be empty, and the end of the kept characters after it.
-    """
-    if not long:
-        yield 0, len(line), len(line)
-        return
-    begins = [0, *(end for _, end in long)]
-    for begin, (end, last) in zip(begins, [*long, (len(line), len(line))], strict=True):
-        part = line[begin:end].strip()
-        if not says_something(part):
-            yield begin, begin, last
+        begin, end = _core(sentence, inner)
+        if begin == end:
+            yield LineBreaks(""), sentence + kept
             continue
-        first = line.index(part, begin)
-        if first > begin:
-            yield begin, begin, first
-        yield first, first + len(part), last
+        if begin:
+            yield LineBreaks(""), sentence[:begin]
+        kept = sentence[end:] + kept
+        sentence = sentence[begin:end]
+        whole = [one.span for one in _within(inner, begin, end)]
+        line = sentence.translate(BREAKS_TO_SPACES)
+        begin = 0
+        for piece, space in cut_sentence(line, most_tokens, language, counter, whole):
+            end = begin + len(piece)
+            after = sentence[end : end + len(space)]
+            yield (
+                LineBreaks.of(
+                    sentence[begin:end],
+                    keeps_spaces,
+                    [(a - begin, b - begin) for a, b in whole if begin <= a < end],
+                ),
+                after + (kept if end + len(space) == len(line) else ""),
+            )
+            begin = end + len(space)
 
 
-class _AsTranslated:
-    """Counts the tokens of a sentence as it is translated: without its tags, in its usual case."""
+def has_words(text: str, literals: Sequence[Literal]) -> bool:
+    """Whether a text has letters besides its literals."""
+    return any(map(str.isalpha, without(text, [one.span for one in literals])))
 
-    def __init__(
-        self, tokenizer: Tokenizer, keeps_placeholders: bool, tags_are_codes: bool
-    ) -> None:
-        """Store how the sentence is translated."""
-        self._tokenizer, self._casing = tokenizer, Casing(tokenizer)
-        self._keeps_placeholders, self._tags_are_codes = keeps_placeholders, tags_are_codes
 
-    def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text as it is translated."""
-        return self._tokenizer.encode(self._read(text)[1])
+def _within(literals: Sequence[Literal], begin: int, end: int) -> list[Literal]:
+    """The literals in a part of a text, by their place in it."""
+    first = bisect_left(literals, begin, key=lambda one: one.begin)
+    last = bisect_left(literals, end, key=lambda one: one.begin)
+    return [
+        one._replace(begin=one.begin - begin, end=one.end - begin) for one in literals[first:last]
+    ]
 
-    def token_starts(self, text: str) -> list[int]:
-        """Returns the character index, in the text with its tags, at which each token begins."""
-        tags, read = self._read(text)
-        starts = self._tokenizer.token_starts(read)
-        return [tags.source.places[at] for at in starts] if tags else starts
 
-    def _read(self, text: str) -> tuple[TaggedSentence | None, str]:
-        tags = TaggedSentence.of(text) if self._tags_are_codes else None
-        return tags, self._casing.of(tags.text if tags else text, self._keeps_placeholders).text
+def _core(sentence: str, literals: Sequence[Literal]) -> Span:
+    """The part of a sentence to translate, without signs at its ends; empty: there is none."""
+    if not has_words(sentence, literals):
+        return 0, 0
+    begin, end = 0, len(sentence)
+    for one in literals:
+        if not one.is_sign or sentence[begin : one.begin].strip():
+            break
+        begin = one.end
+    for one in reversed(literals):
+        if not one.is_sign or sentence[one.end : end].strip():
+            break
+        end = one.begin
+    part = sentence[begin:end]
+    return begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
 def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dragoman_options.markup import Markup, Span
 
-from dragoman.kernel.cutting import Uncuttable
+from dragoman.kernel.cutting import SubwordTokenizer, Uncuttable
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.sentences import LineBreaks
 from dragoman.kernel.tags import has_tags
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.engine.sentence import Sentence
-from dragoman_serving.markup.marked_texts import MarkedText
+from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.models.directions import Direction, Directions
-from dragoman_serving.request.casing import Cased, Casing
+from dragoman_serving.request.casing import Capitals, Casing
+from dragoman_serving.request.emphasis import may_have_capitals
+from dragoman_serving.request.literals import Literal, Literals, tag_spans
 from dragoman_serving.request.markups import check_markup
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
+from dragoman_serving.request.reading import Reading, StandIns
 from dragoman_serving.request.tagged_sentence import TaggedSentence
 from dragoman_serving.scoring.assessment import Candidate, SentencePair
 from dragoman_serving.translation.segments import (
     Piece,
     SourceSentence,
     SourceText,
+    has_words,
     pieces_of_text,
 )
 
-
-class _Part(NamedTuple):
-    """A sentence, and the kept characters after it.
-
-    Attributes:
-        line_breaks: the sentence.
-        kept: the characters after it.
-        tags: its tags.
-        cased: the sentence without tags, as the model reads it.
-        src_ids: its token ids.
-    """
-
-    line_breaks: LineBreaks
-    kept: str
-    tags: TaggedSentence | None
-    cased: Cased
-    src_ids: tuple[int, ...]
+_NOTHING = LineBreaks("")
+_BREAK = re.compile(r"<br\b", re.IGNORECASE)
 
 
 MAX_TEXT_CHARACTERS = 100_000
@@ -89,9 +78,10 @@ class SourceTexts:
         """Store the model's limits and languages."""
         self._limits = manifest.limits
         self._directions = Directions(manifest.languages, manifest.all_directions)
-        self._tokenizer = tokenizer
-        self._casing = Casing(tokenizer)
-        self._aligns = manifest.alignment is not None
+        self._tokenizer = self.tokenizer = tokenizer
+        self.casing, self.known = Casing(tokenizer), Literals(tokenizer)
+        self.stand_ins = StandIns(tokenizer)
+        self.aligns = manifest.alignment is not None
 
     def pieces(self, texts: Sequence[str], part: range, plan: SearchPlan) -> list[SourceText]:
         """Split some texts of a request into sentences to translate and kept characters.
@@ -138,94 +128,58 @@ class SourceTexts:
         markup = plan.markups[index] if plan.markups else None
         if markup is not None:
             check_markup(index, text, markup)
-        if (detected and detected.language == target) or not any(map(str.isalnum, text)):
-            pieces = [text] if text.strip() else []
+        if (detected and detected.language == target) or not any(map(str.isalpha, text)):
             stays = None if markup is None else MarkedText(text, markup, ())
-            return SourceText(pieces, detected, stays)
-        keeps = self._keeps_placeholders(text, markup, plan)
+            return SourceText([text] if text.strip() else [], detected, stays)
+        with_tags = plan.keeps_tags and markup is None and has_tags(text)
         keep = markup.keep if markup else ()
-        parts = [
-            self._part(line_breaks, kept, target, keeps, bool(keep))
-            for line_breaks, kept in self._parts(index, text, source, plan, keeps, keep)
-        ]
-        marked = None if markup is None else self._marked(text, markup, parts)
-        return SourceText(self._pieces(index, text, parts, plan, marked), detected, marked)
-
-    def _keeps_placeholders(self, text: str, markup: Markup | None, plan: SearchPlan) -> bool:
-        """Whether a text is not split within placeholders, because they or its tags are kept."""
-        if plan.terms.keeps_placeholders:
-            return True
-        return plan.keeps_tags and self._aligns and markup is None and has_tags(text)
-
-    def _part(
-        self, line_breaks: LineBreaks, kept: str, target: str, keeps: bool, has_kept_spans: bool
-    ) -> _Part:
-        """A sentence with its token ids."""
-        tags = None
-        if keeps and self._aligns:
-            tags = TaggedSentence.of(line_breaks.line)
-        line = tags.text if tags else line_breaks.line
-        # A kept span that the model reads in another case would be in the translation twice.
-        cased = Cased(line) if has_kept_spans else self._casing.of(line, keeps)
-        src_ids = tuple(self._tokenizer.encode_source(cased.text, target))
-        return _Part(line_breaks, kept, tags, cased, src_ids)
-
-    def _marked(self, text: str, markup: Markup, parts: Sequence[_Part]) -> MarkedText:
-        """The codes of a text."""
-        sentences = []
-        begin = 0
-        for line_breaks, kept, _, _, src_ids in parts:
-            end = begin + line_breaks.length
-            if not self._is_empty(src_ids):
-                sentences.append(((begin, end), line_breaks.line))
-            begin = end + len(kept)
-        return MarkedText(text, markup, sentences)
-
-    def _is_empty(self, src_ids: Sequence[int]) -> bool:
-        return len(src_ids) == self._tokenizer.tags + 1
-
-    def _pieces(
-        self,
-        index: int,
-        text: str,
-        parts: Sequence[_Part],
-        plan: SearchPlan,
-        marked: MarkedText | None,
-    ) -> list[Piece]:
-        most, others = self._limits.max_source_tokens, self._tokenizer.tags + 1
+        reader = _Reader(self, plan, source, with_tags, [text[slice(*span)] for span in keep])
+        literals = reader.literals(text, keep)
+        parts = self._parts(index, text, source, plan, reader, literals, markup)
+        marked = None if markup is None else _marked(text, markup, parts)
+        all_marked = iter(marked.sentences if marked else ())
         splits = plan.most_sentence_tokens is not None
         pieces: list[Piece] = []
-        all_marked = iter(marked.sentences if marked else ())
-        for line_breaks, kept, tags, (line, capitals), src_ids in parts:
-            if self._is_empty(src_ids):
-                pieces += [line_breaks.put_into(line_breaks.line), kept]
+        for line_breaks, kept in parts:
+            if not line_breaks.line:
+                pieces.append(kept)
                 continue
-            if len(src_ids) > most:
-                or_else = "" if "attention" in plan.outputs else ", or set split_sentences"
-                raise InvalidRequest(
-                    f"text {index} has {len(src_ids) - others} tokens, more than {most - others}: "
-                    f"shorten it{or_else}"
-                )
-            of_sentence = tags.marked if tags else next(all_marked, None)
-            max_tokens, search = plan.of_sentence(index, line, src_ids, of_sentence)
-            placeholders = plan.terms.kept_placeholders(index, line)
-            pieces.append(
-                SourceSentence(
-                    *(src_ids, max_tokens, search),
-                    *(plan.urgency.priority, plan.urgency.deadline_s, plan.urgency.trace),
-                    text=line,
-                    placeholders=tags.with_tags(placeholders) if tags else placeholders,
-                    marked=of_sentence,
-                    tags=tags,
-                    capitals=capitals,
-                )
+            read = reader.read(line_breaks.line, next(all_marked, None))
+            pieces.append(self._sentence(index, read, (source, target), plan))
+            pieces += [line_breaks, kept] if splits or line_breaks.breaks else [kept]
+        return SourceText(pieces, detected, marked)
+
+    def _sentence(
+        self, index: int, read: _Read, languages: tuple[str, str], plan: SearchPlan
+    ) -> SourceSentence:
+        """A sentence for the engine.
+
+        Raises:
+            InvalidRequest: it is too long.
+        """
+        most, others = self._limits.max_source_tokens, self._tokenizer.tags + 1
+        src_ids = tuple(self._tokenizer.encode_source(read.reading.text, languages[1]))
+        if len(src_ids) > most:
+            or_else = "" if "attention" in plan.outputs else ", or set split_sentences"
+            raise InvalidRequest(
+                f"text {index} has {len(src_ids) - others} tokens, more than {most - others}: "
+                f"shorten it{or_else}"
             )
-            pieces += [line_breaks, kept] if splits else [kept]
-        # A text without a sentence is kept if it was split or has tags, and is empty otherwise.
-        stays = text.strip() and (splits or any(part.tags for part in parts))
-        if not stays and not any(isinstance(piece, Sentence) for piece in pieces):
-            return []
-        return pieces
+        max_tokens, search = plan.of_sentence(index, read.reading, src_ids, read.marked)
+        return SourceSentence(
+            *(src_ids, max_tokens, search),
+            *(plan.urgency.priority, plan.urgency.deadline_s, plan.urgency.trace),
+            reading=read.reading,
+            literals=tuple(read.literals),
+            marked=read.marked,
+            tags=read.tags,
+            original=read.original,
+            capitals=read.capitals,
+            terms=tuple(plan.glossary.of(read.reading.text)) if plan.glossary else (),
+            languages=languages,
+            index=index,
+            has_numbers=plan.keeps_placeholders and any(map(str.isdigit, read.reading.text)),
+        )
 
     def _parts(
         self,
@@ -233,18 +187,30 @@ class SourceTexts:
         text: str,
         source: str,
         plan: SearchPlan,
-        keeps: bool,
-        keep: Sequence[Span],
+        reader: _Reader,
+        literals: Sequence[Literal],
+        markup: Markup | None,
     ) -> list[tuple[LineBreaks, str]]:
         """The sentences to translate, each with the kept characters after it."""
         most_tokens = plan.most_sentence_tokens
+        # An assessment has positions in the text as it is. Several spaces may be around a code.
+        keeps_spaces = not (plan.assessed or (markup and markup.codes))
         if most_tokens is None:
-            return [(LineBreaks(text, ()), "")]
+            whole = (
+                LineBreaks(text)
+                if plan.assessed
+                else LineBreaks.of(text, keeps_spaces, [one.span for one in literals])
+            )
+            return [(whole, "")] if has_words(text, literals) else [(_NOTHING, text)]
+        counter: SubwordTokenizer = self._tokenizer
+        if literals or may_have_capitals(text):
+            counter = reader
         try:
             return list(
                 pieces_of_text(
-                    *(text, source, most_tokens, self._tokenizer, keeps, keep),
-                    tags_are_codes=keeps and self._aligns,
+                    *(text, source, most_tokens, counter, literals),
+                    has_tags=reader.has_tags,
+                    keeps_spaces=keeps_spaces,
                 )
             )
         except Uncuttable as error:
@@ -270,3 +236,102 @@ class SourceTexts:
                 )
         pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
         return Candidate(text, target, (pair,))
+
+
+class _Read(NamedTuple):
+    """A sentence as the model reads it, and its literals, which are spans of `original`."""
+
+    reading: Reading
+    literals: Sequence[Literal]
+    tags: TaggedSentence | None
+    marked: MarkedSentence | None
+    capitals: Capitals | None
+    original: str
+
+
+class _Reader:
+    """Reads sentences like the model: without tags, with stand-ins, in the usual case.
+
+    It also counts the tokens of a sentence read so.
+    """
+
+    def __init__(
+        self,
+        texts: SourceTexts,
+        plan: SearchPlan,
+        language: str,
+        has_tags: bool,
+        kept: Sequence[str],
+    ) -> None:
+        """Store how to read the sentences of a text."""
+        self._texts, self._plan, self.has_tags = texts, plan, has_tags
+        self._language, self._kept = language, {*kept} - {""}
+        self._tokenizer = texts.tokenizer
+
+    def literals(self, text: str, keep: Sequence[Span], tags: bool = True) -> list[Literal]:
+        """Returns the literals of a text: also kept spans, and terms that need a stand-in.
+
+        Args:
+            text: a text or a sentence.
+            keep: spans to keep.
+            tags: whether its tags are literals too.
+        """
+        further = [Literal(*span) for span in keep]
+        if self.has_tags and tags:
+            is_split = self._plan.most_sentence_tokens is not None
+            further += (
+                Literal(*span)
+                for span in tag_spans(text)
+                if not (is_split and _BREAK.match(text, *span))
+            )
+        if self._plan.glossary is not None:
+            sides = self._tokenizer, self._tokenizer.target
+            further += (
+                Literal(one.begin, one.end, target=one.target)
+                for one in self._plan.glossary.of(text)
+                if not (
+                    sides[0].can_write(text[one.begin : one.end]) and sides[1].can_write(one.target)
+                )
+            )
+        return self._texts.known.of(text, self._language, self._plan.keeps_placeholders, further)
+
+    def read(self, line: str, marked: MarkedSentence | None = None) -> _Read:
+        """Returns a sentence as it is read."""
+        tags = TaggedSentence.of(line) if self.has_tags and self._texts.aligns else None
+        keep: Sequence[Span] = marked.markup.keep if marked else list(self._kept_in(line))
+        if tags is not None:
+            line, marked = tags.text, tags.marked
+        literals = self.literals(line, keep, tags is None)
+        reading = Reading.of(line, literals, self._texts.stand_ins)
+        cased = self._texts.casing.of(reading.text, self._language, reading.spans)
+        return _Read(
+            reading.with_text(cased.text), literals, tags, marked, cased.capitals, original=line
+        )
+
+    def _kept_in(self, part: str) -> Iterator[Span]:
+        """Yields the spans of kept texts in a part of a sentence, of which no more is known."""
+        for kept in self._kept:
+            if (begin := part.find(kept)) >= 0:
+                yield begin, begin + len(kept)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the token ids of a sentence as it is read."""
+        return self._tokenizer.encode(self.read(text).reading.text)
+
+    def token_starts(self, text: str) -> list[int]:
+        """Returns the character index in the sentence at which each token begins."""
+        read = self.read(text)
+        starts = map(read.reading.index, self._tokenizer.token_starts(read.reading.text))
+        return [read.tags.source.places[at] if read.tags else at for at in starts]
+
+
+def _marked(text: str, markup: Markup, parts: Sequence[tuple[LineBreaks, str]]) -> MarkedText:
+    """The codes of a text."""
+    sentences = []
+    begin = 0
+    for line_breaks, kept in parts:
+        end = begin + line_breaks.length
+        if line_breaks.line:
+            sentences.append(((begin, end), line_breaks.line))
+        begin = end + len(kept)
+    return MarkedText(text, markup, sentences)

@@ -29,7 +29,7 @@ class TextStream:
     def __init__(
         self,
         pieces: Sequence[Piece],
-        decode: Callable[[SourceSentence, Sequence[int]], str],
+        decode: Callable[[SourceSentence, Sequence[int], bool], str],
         changed: Callable[[], None],
         outputs: frozenset[str] = frozenset(),
     ) -> None:
@@ -37,7 +37,8 @@ class TextStream:
 
         Args:
             pieces: sentences, their line breaks, and the kept characters between them.
-            decode: converts the token ids of a sentence's translation to text.
+            decode: converts the token ids of a sentence's translation to text; its last argument
+                is whether they are the whole translation.
             changed: called when there may be more to read.
             outputs: names of the requested outputs.
         """
@@ -93,14 +94,16 @@ class TextStream:
             breaks = behind[0] if behind and isinstance(behind[0], LineBreaks) else None
             future = self._sentences[self._sentence]
             if not future.done():
-                certain = self._decode(piece, self._certain.get(self._sentence, ()))
+                if piece.needs_check:
+                    return ""  # another search may follow
+                certain = self._decode(piece, self._certain.get(self._sentence, ()), False)
                 if breaks is None:
                     return certain
                 # The positions of line breaks are known only at the end.
                 return "" if breaks.breaks else breaks.put_into(certain)
             if future.cancelled() or future.exception() is not None:
                 break
-            translation = self._decode(piece, future.result().ids)
+            translation = self._decode(piece, future.result().ids, True)
             self._settled_tokens += len(future.result().ids)
             self._settle(translation if breaks is None else breaks.put_into(translation))
             self._next += breaks is not None

@@ -13,14 +13,11 @@ from dragoman.kernel.language import Detected
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.request.plan import SearchPlan
-from dragoman_serving.request.restored import Restored
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.scoring.pair import Scored, attention_of_tokens
-from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy
+from dragoman_serving.translation.corrections import losses
+from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy, is_lost
 from dragoman_serving.translation.segments import SourceSentence, SourceText, join
-
-_PIECES_OF_ONE = 2
-"""Pieces of a text that was not split: a sentence, and nothing after it."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,8 @@ class Composer:
         if not text.sentences:
             same = replace(_EMPTY, text=join(text.pieces, ()), detected=text.detected)
             return replace(same, others=(same,) * (plan.hypotheses - 1))
-        if len(text.pieces) == _PIECES_OF_ONE and text.sentences:
-            return self._translation(text.sentences[0], found[0], plan.alpha, text.detected)
+        if plan.most_sentence_tokens is None:
+            return self._translation(text, found[0], plan.alpha)
         translated = list(map(self._text, text.sentences, found))
         return Translation(
             join(text.pieces, translated),
@@ -95,7 +92,7 @@ class Composer:
             _score(found, plan.alpha),
             confidence=_confidence(found),
             detected=text.detected,
-            warnings=_warnings(text.sentences, found, translated),
+            warnings=self._warnings(text.sentences, found, translated),
             sentences=len(text.sentences),
         )
 
@@ -140,55 +137,66 @@ class Composer:
             sentence.src_ids,
             found.ids,
             sentence.text,
-            placeholders=sentence.placeholders,
+            read=sentence if sentence.tags or sentence.reading.spans else None,
             complete=found.complete,
-            tags=sentence.tags,
             source_begin=source_begin,
             target_begin=target_begin,
             scored=scored_by_search(found, self._alignment),
         )
 
     def _text(self, sentence: SourceSentence, found: Hypothesis) -> str:
-        """A sentence's translation, with placeholders in the text's spelling."""
+        """A sentence's translation, with its tags."""
         text = written(self._target, sentence, found.ids)
-        if sentence.placeholders:
-            if sentence.tags is not None:
-                text = sentence.tags.put_into(text).text
-            return Restored(text, sentence.line, sentence.placeholders).text
-        return text
+        return sentence.tags.put_into(text).text if sentence.tags else text
 
-    def _translation(
-        self, sentence: SourceSentence, found: Hypothesis, alpha: float, detected: Detected | None
-    ) -> Translation:
+    def _warnings(
+        self,
+        sentences: Sequence[SourceSentence],
+        found: Sequence[Hypothesis],
+        translated: Sequence[str],
+    ) -> tuple[str, ...]:
+        faults: set[str | None] = set()
+        for sentence, one, text in zip(sentences, found, translated, strict=True):
+            faults.add(fault_of(sentence.src_ids, one))
+            if is_copy(sentence.line, text):
+                faults.add(UNTRANSLATED)
+            if sentence.needs_check:
+                faults.update(losses(sentence, self._target.decode(one.ids), text))
+        return tuple(sorted(filter(None, faults)))
+
+    def _translation(self, source: SourceText, found: Hypothesis, alpha: float) -> Translation:
         """The translation of a text that is one sentence."""
+        (sentence,) = source.sentences
         text = self._text(sentence, found)
         return Translation(
-            text,
+            join(source.pieces, [text]),
             len(found.ids),
             found.complete,
             _score([found], alpha),
-            tuple(self._translation(sentence, other, alpha, detected) for other in found.others),
+            tuple(self._translation(source, other, alpha) for other in found.others),
             confidence=_confidence([found]),
-            detected=detected,
-            warnings=_warnings([sentence], [found], [text]),
+            detected=source.detected,
+            warnings=self._warnings([sentence], [found], [text]),
         )
 
 
-def written(target: Tokenizer, sentence: SourceSentence, ids: Sequence[int]) -> str:
-    """Returns the text of token ids, in capitals if the sentence was."""
+def written(
+    target: Tokenizer, sentence: SourceSentence, ids: Sequence[int], is_whole: bool = True
+) -> str:
+    """Returns the text of token ids, with the sentence's literals, in capitals if it is.
+
+    If none of the sentence's words are translated, it is the sentence, or empty for token ids that
+    are not the whole translation.
+    """
     text = target.decode(ids)
-    return sentence.capitals.put_into(text) if sentence.capitals else text
-
-
-def _warnings(
-    sentences: Sequence[SourceSentence], found: Sequence[Hypothesis], translated: Sequence[str]
-) -> tuple[str, ...]:
-    faults: set[str | None] = set()
-    for sentence, one, text in zip(sentences, found, translated, strict=True):
-        faults.add(fault_of(sentence.src_ids, one))
-        if is_copy(sentence.line, text):
-            faults.add(UNTRANSLATED)
-    return tuple(sorted(filter(None, faults)))
+    reading = sentence.reading
+    if is_lost(reading.masked(reading.text), reading.masked(text)):
+        return sentence.original if is_whole else ""
+    if sentence.literals or sentence.capitals:
+        text = sentence.restored(text).text
+    if "…" in sentence.original and "..." not in sentence.original and sentence.marked is None:
+        text = text.replace("...", "…")  # vocabularies have only the three dots
+    return text
 
 
 def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:

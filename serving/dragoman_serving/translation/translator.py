@@ -258,6 +258,7 @@ class Translator:
         self._check_model(plan)
         request = _Request([text], plan)
         (source,) = self._texts.pieces(request.texts, range(1), plan)
+        correct = self._follow_up(plan, request).correct
         stream = TextStream(
             source.pieces, partial(written, self._tokenizer.target), changed, plan.outputs
         )
@@ -268,8 +269,11 @@ class Translator:
             futures = self._engine.submit(sentences, stream.reports(len(sentences)), request.turns)
         finally:
             self._engine.release(request.turns)
-        stream.follow(futures)
-        stream.future = when_all_done(futures, lambda found: self._finished([source], found, plan))
+        corrected = correct(sentences, futures)
+        stream.follow(corrected)
+        stream.future = when_all_done(
+            corrected, lambda found: self._finished([source], found, plan)
+        )
         stream.future.add_done_callback(lambda _: changed())
         return stream
 
@@ -344,11 +348,7 @@ class Translator:
             total = searches * len(request.texts) // len(part)
             # An estimate if texts are split; too many sentences are refused when they are known.
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
-        submit = partial(self._engine.submit, turns=request.turns)
-        follow_up = FollowUp(
-            *(plan, self._tokenizer, submit, self._scorer, self.manifest.alignment),
-            self._limits.rows,
-        )
+        follow_up = self._follow_up(plan, request)
 
         def finish(found: Sequence[Hypothesis]) -> _Outcome:
             return self._finished(texts, found, plan)
@@ -360,6 +360,13 @@ class Translator:
 
         searching = follow_up.submit(sentences)
         return when_all_done(searching, repair if plan.repairs else finish)
+
+    def _follow_up(self, plan: SearchPlan, request: _Request) -> FollowUp:
+        submit = partial(self._engine.submit, turns=request.turns)
+        return FollowUp(
+            *(plan, self._tokenizer, submit, self._scorer, self.manifest.alignment),
+            *(self._texts.stand_ins, self._limits.rows),
+        )
 
     def _finished(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan

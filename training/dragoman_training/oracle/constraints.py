@@ -15,7 +15,7 @@ class Options:
     """Options of a search; the defaults give plain beam search.
 
     `alpha` is the exponent of the length penalty. `pieces` [V] are the vocabulary's subword tokens,
-    for `suppressed` and `terms`.
+    for `suppressed`. `not_first` are tokens that must not follow the prefix directly.
     """
 
     beam_width: int = 4
@@ -28,9 +28,7 @@ class Options:
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int | None = None
     suppressed: tuple[str, ...] = ()
-    terms: tuple[tuple[int, ...], ...] = ()
-    after: tuple[int | None, ...] = ()
-    """For each term, the index of the term that must come before it, if any."""
+    not_first: frozenset[int] = field(default=frozenset(), repr=False)
     pieces: tuple[str, ...] = field(default=(), repr=False)
     sampling: bool = False
     temperature: float = 1.0
@@ -59,14 +57,11 @@ def constrain(log_probs: Tensor, ids: tuple[int, ...], options: Options) -> Tens
         for token, piece in enumerate(options.pieces):
             if piece and any(_ends_in(text + piece, word) for word in options.suppressed):
                 scores[token] = -math.inf
+    if len(ids) == len(options.prefix):
+        scores[list(options.not_first)] = -math.inf
     if len(ids) < options.min_tokens:
         scores[END_ID] = -math.inf
     return scores
-
-
-def continues_a_word(piece: str) -> bool:
-    """Whether a subword token continues the word before it."""
-    return piece[:1].isalnum()
 
 
 def _ends_in(pieces: str, word: str) -> bool:

@@ -19,19 +19,8 @@ from dragoman.kernel.hypothesis import Hypothesis, length_penalty
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 from dragoman_training.network.transformer import Transformer
-from dragoman_training.oracle.constraints import Options, constrain, continues_a_word
+from dragoman_training.oracle.constraints import Options, constrain
 from dragoman_training.text.examples import pad
-
-
-@dataclass(frozen=True)
-class _Progress:
-    """Which of its terms a hypothesis contains so far."""
-
-    met: frozenset[int] = frozenset()
-    """Indices of the completed terms."""
-    current: tuple[int, int] | None = None
-    """Index of the term in progress, and how many of its tokens were generated."""
-    just_met: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,15 +29,7 @@ class _Live:
 
     ids: tuple[int, ...] = ()
     score: float = 0.0
-    """Sum of log-probabilities, without the tokens of each term after its first."""
-    progress: _Progress = _Progress()
-    forced: float = 0.0
-    """Sum of the log-probabilities of those tokens."""
-
-    @property
-    def begun(self) -> int:
-        """Number of terms completed or in progress."""
-        return len(self.progress.met) + (self.progress.current is not None)
+    """Sum of log-probabilities."""
 
 
 @dataclass(frozen=True)
@@ -177,55 +158,36 @@ def _beam(limit: int, options: Options) -> Search:
     """Keep the W best prefixes at each step.
 
     Of the 2W best continuations, those among the first W that end are finished; the first W that do
-    not end stay in the beam. At the limit the hypotheses in the beam count as they are.
+    not end stay in the beam. At the limit, or if all tokens are forbidden before any hypothesis has
+    finished, the hypotheses in the beam count as they are.
     """
-    width, terms, alpha = options.beam_width, len(options.terms), options.alpha
+    width, alpha = options.beam_width, options.alpha
     live = [_Live()]
     finished: list[_Finished] = []
-    for length in range(1, limit + 1):
+    for _ in range(limit):
         found = _continuations(live, (yield live), options)
-        whole = [one for one in found if one.begun == terms]
-        ended = [one for one in whole[:width] if one.ids[-1] == END_ID]
-        finished += [_finish(one, alpha) for one in ended]
-        live = _share([one for one in found if one.ids[-1] != END_ID], width, terms)
-        if not live or _is_enough(finished, live, length, limit, options):
+        if not found and not finished:
+            break  # all tokens are forbidden
+        finished += [_finish(one, alpha) for one in found[:width] if one.ids[-1] == END_ID]
+        live = [one for one in found if one.ids[-1] != END_ID][:width]
+        if not live or _is_enough(finished, live, limit, options):
             return _ranked(finished)
-    if not terms:
-        return _ranked([*finished, *(_finish(one, alpha) for one in live)])
-    live.sort(key=lambda one: (len(one.progress.met), one.score), reverse=True)
-    return [*_ranked(finished), *(_finish(one, alpha).hypothesis for one in live)]
+    return _ranked([*finished, *(_finish(one, alpha) for one in live)])
 
 
 def _continuations(live: Sequence[_Live], log_probs: Tensor, options: Options) -> list[_Live]:
-    """All continuations, best first."""
+    """The best continuations, best first."""
     found: list[_Live] = []
     for one, raw in zip(live, log_probs, strict=True):
-        met, current = one.progress.met, one.progress.current
-        if current is not None:
-            token = options.terms[current[0]][current[1]]
-            forced = (raw[token] + one.forced).item()
-            progress = _advanced(met, current, options)
-            found.append(_Live((*one.ids, token), one.score, progress, forced))
-            continue
         scores = constrain(raw, one.ids, options)
-        if len(met) < len(options.terms):
-            scores[END_ID] = -math.inf
-        if one.progress.just_met:
-            for token, piece in enumerate(options.pieces):
-                if continues_a_word(piece):
-                    scores[token] = -math.inf
         # No more than these can stay in the beam, or end.
         tokens = _best(scores, 2 * options.beam_width)
         totals = (scores[tokens] + one.score).tolist()
         found += [
-            _Live((*one.ids, token), total, _Progress(met), one.forced)
+            _Live((*one.ids, token), total)
             for token, total in zip(tokens.tolist(), totals, strict=True)
         ]
-        for term in _possible_terms(one, options):
-            token, progress = options.terms[term][0], _advanced(met, (term, 0), options)
-            total = (raw[token] + one.score).item()
-            found.append(_Live((*one.ids, token), total, progress, one.forced))
-    return _without_equals(sorted(found, key=attrgetter("score"), reverse=True))
+    return sorted(found, key=attrgetter("score"), reverse=True)
 
 
 def _best(scores: Tensor, count: int) -> Tensor:
@@ -235,67 +197,24 @@ def _best(scores: Tensor, count: int) -> Tensor:
     return candidates[scores[candidates].argsort(descending=True, stable=True)[:count]]
 
 
-def _possible_terms(one: _Live, options: Options) -> list[int]:
-    """Terms that may begin now; of equal ones only the first."""
-    if len(one.ids) < len(options.prefix):
-        return []
-    left = [term for term in range(len(options.terms)) if term not in one.progress.met]
-    return [
-        term
-        for term in left
-        if not (options.after and options.after[term] in left)
-        and options.terms[term] not in [options.terms[i] for i in left if i < term]
-    ]
-
-
-def _advanced(met: frozenset[int], current: tuple[int, int], options: Options) -> _Progress:
-    """The progress after the next token of the term in progress."""
-    term, tokens = current
-    if tokens + 1 == len(options.terms[term]):
-        return _Progress(met | {term}, just_met=True)
-    return _Progress(met, (term, tokens + 1))
-
-
-def _without_equals(found: Sequence[_Live]) -> list[_Live]:
-    """The best of those with the same tokens and terms; a word may continue if it may in any."""
-    groups: dict[object, list[_Live]] = {}
-    for one in found:
-        groups.setdefault((one.ids, one.progress.met, one.progress.current), []).append(one)
-    return [
-        replace(group[0], progress=min((one.progress for one in group), key=attrgetter("just_met")))
-        for group in groups.values()
-    ]
-
-
-def _share(found: Sequence[_Live], width: int, terms: int) -> list[_Live]:
-    """The next beam: the best hypotheses, taken in turn by number of terms begun, most first."""
-    banks = [[one for one in found if one.begun == n] for n in range(terms, -1, -1)]
-    in_turn = [bank[turn] for turn in range(width) for bank in banks if turn < len(bank)]
-    return sorted(in_turn[:width], key=attrgetter("score"), reverse=True)
-
-
 def _finish(one: _Live, alpha: float) -> _Finished:
-    complete = one.ids[-1] == END_ID
+    complete = one.ids[-1:] == (END_ID,)
     ids = one.ids[:-1] if complete else one.ids
-    hypothesis = Hypothesis(ids, one.score + one.forced, complete)
+    hypothesis = Hypothesis(ids, one.score, complete)
     return _Finished(hypothesis, one.score / length_penalty(len(one.ids), alpha))
 
 
 def _is_enough(
-    finished: Sequence[_Finished],
-    live: Sequence[_Live],
-    length: int,
-    limit: int,
-    options: Options,
+    finished: Sequence[_Finished], live: Sequence[_Live], limit: int, options: Options
 ) -> bool:
-    if not options.terms and options.early_stopping:
+    if options.early_stopping:
         wanted = max(math.ceil(options.patience * options.beam_width), options.hypotheses)
         return len(finished) >= wanted
-    kept = options.hypotheses if options.terms else max(options.beam_width, options.hypotheses)
+    kept = max(options.beam_width, options.hypotheses)
     if len(finished) < kept:
         return False
     # The best score that a hypothesis in the beam can still reach.
-    penalty = length_penalty(length if options.terms else limit, options.alpha)
+    penalty = length_penalty(limit, options.alpha)
     worst = sorted((one.merit for one in finished), reverse=True)[kept - 1]
     return max(one.score for one in live) / penalty <= worst
 

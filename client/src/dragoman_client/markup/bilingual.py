@@ -22,7 +22,14 @@ from dragoman_client.markup.languages import (
 )
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.segments import Raw, Segment
-from dragoman_client.markup.xml_profiles import PLACEHOLDERS, Pair, Rule, XmlProfile, roles
+from dragoman_client.markup.xml_profiles import (
+    LINE_BREAK_TAG,
+    PLACEHOLDERS,
+    Pair,
+    Rule,
+    XmlProfile,
+    roles,
+)
 from dragoman_client.markup.xml_roles import XmlRoles
 from dragoman_client.markup.xml_segmenter import XmlSegmenter
 from dragoman_client.markup.xml_spelling import ATTRIBUTE
@@ -68,6 +75,9 @@ XLIFF_1 = UnitForm(
         roles=roles(text="source seg-source", inline="g mrk", opaque="x bx ex bpt ept ph it"),
         otherwise="block",
         rules=(
+            Rule("x", "ctype", re.compile("lb"), "break"),
+            Rule("ph", "ctype", re.compile("lb"), "break"),
+            Rule("x", "equiv-text", LINE_BREAK_TAG, "break"),
             Rule("mrk", "mtype", re.compile("protected"), "keep"),
             Rule("mrk", "mtype", re.compile("seg"), "block"),
         ),
@@ -95,6 +105,11 @@ XLIFF_2 = UnitForm(
     XmlProfile(
         roles=roles(text="source", inline="pc mrk", opaque="ph sc ec sm em cp"),
         otherwise="block",
+        rules=(
+            Rule("ph", "subType", re.compile("xlf:lb"), "break"),
+            Rule("ph", "equiv", re.compile("LINE_BREAK"), "break"),  # of Angular
+            Rule("ph", "disp", LINE_BREAK_TAG, "break"),
+        ),
         pairs={
             "sc": Pair("c", ("id",), True),
             "ec": Pair("c", ("startRef",), False),
@@ -133,6 +148,7 @@ TMX = UnitForm(
     XmlProfile(
         roles=roles(text="seg", inline="hi", opaque="bpt ept ph it ut"),
         otherwise="block",
+        rules=(Rule("ph", "type", re.compile("lb"), "break"),),
         pairs={"bpt": Pair("pt", ("i",), True), "ept": Pair("pt", ("i",), False)},
         subflows=frozenset({"sub"}),
     ),
@@ -323,7 +339,8 @@ class UnitReader:
     def _content(self, unit: list[Item], source: tuple[int, int]) -> list[Raw | Segment]:
         """Returns the content of a translation."""
         begin, end = source
-        segmenter = XmlSegmenter(self._form.profile, self._encoding)
+        profile = replace(self._form.profile, preserves=unit[begin].preserves)
+        segmenter = XmlSegmenter(profile, self._encoding)
         for item in _with_kept_elements(unit[begin + 1 : end - 1]):
             self._follow_markers(item)
             segmenter.add(item._replace(is_translated=False) if self._protecting else item)

@@ -93,6 +93,7 @@ class Element:
         may_translate: whether translation is allowed, after inheritance.
         is_foreign: whether it is in another language than the page, after inheritance.
         preserves: whether its white space is significant.
+        is_apart: whether its text is one of its own unless there are words beside it, like links.
         waiting: elements that are reopened after it, but not in it.
     """
 
@@ -103,6 +104,7 @@ class Element:
     may_translate: bool = True
     is_foreign: bool = False
     preserves: bool = False
+    is_apart: bool = False
     waiting: list[Element] = field(default_factory=list)
 
     @property
@@ -116,6 +118,7 @@ class Element:
         self.is_foreign = around.is_foreign if self.says_foreign is None else self.says_foreign
         self.is_skipped |= around.is_skipped
         self.preserves |= around.preserves
+        self.is_apart |= around.is_apart
 
 
 class OpenElements:

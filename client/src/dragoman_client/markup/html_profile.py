@@ -35,6 +35,8 @@ NOT_IN_FOREIGN: Final = names(
 """Elements that close SVG or MathML around them."""
 TITLES: Final = frozenset(("title", "h1", "h2", "h3", "h4", "h5", "h6"))
 """Elements whose texts are titles."""
+LINKS: Final = frozenset(("a", "button", "label"))
+"""Elements that often stand side by side, each with a text of its own."""
 _BUTTONS = frozenset(("button", "reset"))
 """Without `submit`, because its value is sent."""
 _DESCRIPTIONS = frozenset(
@@ -56,7 +58,12 @@ _ATTRIBUTE = re.compile(
 
 def role(name: str) -> str:
     """Returns the role of an element: `block`, `inline`, `keep`, `opaque` or `skip`."""
-    return "skip" if name in SKIPPED else XHTML.roles.get(name, "block")
+    return "skip" if name in SKIPPED else XHTML.roles.get(name, XHTML.otherwise)
+
+
+def is_unknown(name: str) -> bool:
+    """Whether HTML has no element with this name; browsers show these inline."""
+    return name not in XHTML.roles and name not in VOID and name not in SKIPPED
 
 
 def attributes(tag: str) -> dict[str, tuple[str, int, int, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dragoman_client.markup import html_profile, html_spelling
+from dragoman_client.markup.gaps import OpaqueKind
 from dragoman_client.markup.html_elements import Element, OpenElements
 from dragoman_client.markup.html_encoding import (
     EncodingSearch,
@@ -32,6 +33,7 @@ from dragoman_client.markup.segments import (
 from dragoman_client.markup.xml_profiles import XHTML
 
 _FOREIGN = ("svg", "math")
+_KINDS: Mapping[str, OpaqueKind] = {"br": "break", "wbr": "hidden"}
 _PRESERVING = ("pre", "textarea", "listing")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
@@ -170,9 +172,11 @@ class _Segmenter:
         self._is_settled = True
         """Whether the run opens only the elements of its own tags."""
         self._links = 0
-        """Number of links in the run."""
+        """Number of links and buttons in the run."""
         self._is_only_links = True
-        """Whether the run has no words outside links, like a menu."""
+        """Whether the run has no words outside links, buttons and unknown elements, like a menu."""
+        self._is_behind_unknown = False
+        """Whether the last token is the end tag of an unknown element."""
         self._held: _Held | None = None
         self._cdata = ""
         """The last characters read of a CDATA section, which the tokenizer splits into tokens."""
@@ -219,7 +223,7 @@ class _Segmenter:
         elif token.kind == "end":
             self._end(token)
         elif self._run and self._is_settled and self._elements.is_settled:
-            self._add_piece(Opaque((self._raw(token.raw),)), token)
+            self._add_piece(Opaque((self._raw(token.raw),), kind="hidden"), token)
         else:
             self._border([self._raw(token.raw)])
 
@@ -260,6 +264,7 @@ class _Segmenter:
             html_profile.says_translated(values),
             self._languages.is_foreign(language),
             preserves=name in _PRESERVING,
+            is_apart=name in html_profile.LINKS or html_profile.is_unknown(name),
         )
 
     def _move(
@@ -271,7 +276,8 @@ class _Segmenter:
         if not (is_free or self._elements.settles(name)):
             return False
         if name in html_profile.VOID or (token.is_void and name in _FOREIGN):
-            self._add_piece(Opaque(tuple(parts)), token)
+            kind = _KINDS.get(name, "object")
+            self._add_piece(Opaque(tuple(parts), kind=kind), token)
         elif role == "opaque":
             self._held = _Held(element, False, parts)
         elif element.says is False or element.says_foreign:
@@ -280,9 +286,11 @@ class _Segmenter:
         elif self._elements.is_full:
             return False
         else:
-            if name == "a" and self._links and self._is_only_links:
+            is_link = name in html_profile.LINKS
+            is_next = self._is_behind_unknown and html_profile.is_unknown(name)
+            if self._is_only_links and (is_next or (is_link and self._links)):
                 self._flush()
-            self._links += name == "a"
+            self._links += is_link
             self._add_piece(Opening(tuple(parts)), token)
             self._elements.open(element)
         return True
@@ -295,6 +303,7 @@ class _Segmenter:
         if len(self._elements) > self._first and self._elements.last.name == token.name:
             self._elements.close(token.name)
             self._add_piece(Closing((self._raw(token.raw),)), token)
+            self._is_behind_unknown = html_profile.is_unknown(token.name)
             return
         self._border([self._raw(token.raw)])
         self._elements.close(token.name)
@@ -333,7 +342,8 @@ class _Segmenter:
         if not is_space or self._elements.is_in_body:
             self._settle()
         if self._elements.around.is_translated:
-            self._is_only_links &= is_space or self._elements.has("a")
+            self._is_only_links &= is_space or self._elements.around.is_apart
+            self._is_behind_unknown = False
             self._run.add_words(token.raw)
             self._part()
         else:
@@ -347,6 +357,7 @@ class _Segmenter:
             self._first = len(self._elements)
 
     def _add_piece(self, piece: Piece, token: HtmlToken) -> None:
+        self._is_behind_unknown = False
         self._run.add(piece, len(token.raw))
         self._part()
 
@@ -365,6 +376,7 @@ class _Segmenter:
         self._first = len(self._elements)
         self._is_settled = True
         self._links, self._is_only_links = 0, True
+        self._is_behind_unknown = False
 
     def _write(self, pieces: list[Piece]) -> None:
         """Write a complete text; the end tags of elements still open will split texts."""

@@ -11,10 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final, Literal, NamedTuple
 
 from dragoman_options.markup import MOST_CODES, Code, Markup, PlacedCodes, Span
+
+from dragoman_client.markup.gaps import BREAK, Gaps, OpaqueKind, separator, touches_one_word
 
 SegmentKind = Literal["text", "attribute", "title"]
 
@@ -25,6 +27,12 @@ MOST_KEPT_CHARACTERS: Final = 1000
 _MOST_REFERENCE_CHARACTERS: Final = 40
 _SPACE: Final = " \t\r\n\f\0"
 """Characters at the ends of a text that are not part of it; browsers ignore NUL."""
+_COVERED: Final = f" \t\u00a0\u202f{BREAK}"
+"""Characters that an element without text may cover in a translation."""
+_NOTE: Final = re.compile(r"\d{1,3}(?:[,\u2013-]\d{1,3})*")
+_WORD_BEFORE_NOTE: Final = re.compile(r"[^\W\d_]{3}[.,;:!?\"'\u2019\u201d\u00bb)]{0,3}$")
+_MOST_NOTE_PIECES: Final = 6
+_MOST_NOTE_CHARACTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +99,15 @@ class Opaque:
         text: text that represents it in its sentence; the translation must repeat it.
         pair: for one of two tags that together stand for an element: a name that both have, and
             whether this is the first of them.
+        kind: what it does to the words beside it, if it has no text.
+        spelling: spelling of the text between the two tags; None: that of the surrounding text.
     """
 
     parts: tuple[bytes | Segment, ...]
     text: str = ""
     pair: tuple[str, bool] | None = None
+    kind: OpaqueKind = "object"
+    spelling: Spelling | None = None
 
 
 Piece = Words | Opening | Closing | Opaque
@@ -166,12 +178,23 @@ def _cut(written: str, most: int) -> int:
 
 
 class Tag(NamedTuple):
-    """The bytes of a code, around its text, or in place of it if the code is opaque."""
+    """The bytes of a code, around its text, or in place of it if the code is opaque.
+
+    Attributes:
+        parts: bytes of the start tag or the opaque element, and the texts of its attributes.
+        closing: bytes of the end tag.
+        spelling: spelling of the text in the element; None: that of the surrounding text.
+        is_opaque: whether the code stands for an element that moves as a whole.
+        before: white space before an opaque element without text, which is not in the text.
+        after: the same after it.
+    """
 
     parts: tuple[bytes | Segment, ...]
-    closing: bytes
-    spelling: Spelling | None
-    is_opaque: bool
+    closing: bytes = b""
+    spelling: Spelling | None = None
+    is_opaque: bool = False
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -242,6 +265,8 @@ class Segment:
         attributes: Sequence[bytes],
     ) -> Iterator[bytes]:
         openings = self._openings(attributes)
+        spaces = [(tag.before, tag.after) if tag.is_opaque else None for tag in self.tags]
+        gaps = Gaps(self.text, self.markup.codes, spaces)
         # A stack instead of recursion: codes may be nested thousands deep.
         entered = [(len(translation), b"", self.spelling, iter(children[-1]))]
         position = 0
@@ -249,20 +274,31 @@ class Segment:
             end, closing, spelling, inner = entered[-1]
             index = next(inner, None)
             until = end if index is None else spans[index][0]
-            text = translation[position:until].replace("\n", self.line_end)
-            yield spelling.write(text)
+            if text := translation[position:until]:
+                yield spelling.raw(gaps.before_text(text))
+                text = text.replace(BREAK, " ") if gaps.has_breaks else text
+                yield spelling.write(text.replace("\n", self.line_end))
             position = until
             if index is None:
                 yield closing
                 entered.pop()
                 continue
-            yield openings[index]
             tag = self.tags[index]
-            if tag.is_opaque:
+            covered = translation[position : spans[index][1]]
+            if not tag.is_opaque:
+                yield spelling.raw(gaps.before_tag(translation[position : position + 1]))
+                yield openings[index]
+                inside = tag.spelling or spelling
+                entered.append((spans[index][1], tag.closing, inside, iter(children[index])))
+            elif gaps.is_object(index):
+                yield spelling.raw(gaps.before_object(index))
+                yield openings[index]
+                position += len(covered) - len(covered.lstrip(_COVERED))
+            else:
+                begin, last, _ = self.markup.codes[index]
+                yield spelling.raw(gaps.before_text(covered or self.text[begin:last]))
+                yield openings[index]
                 position = spans[index][1]
-                continue
-            inside = tag.spelling or spelling
-            entered.append((spans[index][1], tag.closing, inside, iter(children[index])))
 
     def _openings(self, attributes: Sequence[bytes]) -> list[bytes]:
         written = iter(attributes)
@@ -320,7 +356,8 @@ def segments(
         kind: kind of the texts.
         keep: matches the parts that the translation must repeat.
     """
-    block = _Block(_pairs_as_elements(pieces), spelling, kind, keep)
+    elements = list(_with_objects(_pairs_as_elements(pieces), spelling))
+    block = _Block(elements, spelling, kind, keep)
     begin = 0
     for border in [*block.borders(0, len(block.pieces)), len(block.pieces)]:
         yield from block.between(begin, border)
@@ -451,19 +488,65 @@ class _Block:
             space_behind = all_of_it[len(written[last - 1]) :]
         return space, written, space_behind
 
-    def _segment(self, first: int, last: int, without_spaces: dict[int, str]) -> Segment:
+    def _segment(self, first: int, last: int, written: dict[int, str]) -> Segment:
+        spaces = self._spaces_of_objects(first, last, written)
+        texts = [
+            self._spellings[index].read(written.get(index, piece.written))
+            if isinstance(piece := self.pieces[index], Words)
+            else _shown(piece)
+            for index in range(first, last)
+        ]
+        following = [""] * len(texts)
+        for index in reversed(range(len(texts) - 1)):
+            following[index] = texts[index + 1][:1] or following[index + 1]
         draft = _Draft(self._keep)
-        for index in range(first, last):
+        for index, text, behind in zip(range(first, last), texts, following, strict=True):
             piece, spelling = self.pieces[index], self._spellings[index]
             if isinstance(piece, Words):
-                draft.add_words(without_spaces.get(index, piece.written), spelling)
+                draft.add_words(text, written.get(index, piece.written), spelling)
             elif isinstance(piece, Opening):
                 draft.open(piece, self._closing(index))
             elif isinstance(piece, Closing):
                 draft.close(piece)
+            elif piece.text:
+                draft.add_kept(piece)
             else:
-                draft.add_opaque(piece)
+                draft.add_object(piece, spaces[index], behind, spelling)
         return draft.segment(self._spellings[first], self._kind)
+
+    def _spaces_of_objects(
+        self, first: int, last: int, written: dict[int, str]
+    ) -> dict[int, tuple[str, str]]:
+        """Moves the white space beside elements without text from the words to these elements.
+
+        A translation has one space where the source has one on each side of such an element. Line
+        breaks of the text stay, because they end sentences.
+
+        Args:
+            first: index of the first piece.
+            last: index after the last one.
+            written: the words of pieces, if they differ from the pieces' own; changed.
+
+        Returns:
+            The white space before and after each of these elements, by index.
+        """
+        found: dict[int, tuple[str, str]] = {}
+        for index in range(first, last):
+            piece = self.pieces[index]
+            if not isinstance(piece, Opaque) or piece.text:
+                continue
+            spaces = ["", ""]
+            for side, other in enumerate((index - 1, index + 1)):
+                words = self.pieces[other] if first <= other < last else None
+                if not isinstance(words, Words):
+                    continue
+                text = written.get(other, words.written)
+                rest = text.lstrip(_SPACE) if side else text.rstrip(_SPACE)
+                space = text[: len(text) - len(rest)] if side else text[len(rest) :]
+                if piece.kind == "break" or "\n" not in self._spellings[other].read(space):
+                    spaces[side], written[other] = space, rest
+            found[index] = spaces[0], spaces[1]
+        return found
 
     def _closing(self, opening: int) -> bytes:
         partner = self._partners[opening]
@@ -485,8 +568,7 @@ class _Draft:
         self._entered: list[int] = []
         self._line_end = "\n"
 
-    def add_words(self, written: str, spelling: Spelling) -> None:
-        text = spelling.read(written)
+    def add_words(self, text: str, written: str, spelling: Spelling) -> None:
         if self._keep:
             spans = (found.span() for found in self._keep.finditer(text) if found.group())
             self._kept += [(self._length + begin, self._length + end) for begin, end in spans]
@@ -495,7 +577,7 @@ class _Draft:
             self._line_end = "\r\n"
 
     def open(self, piece: Opening, closing: bytes) -> None:
-        self._add_code(Tag(piece.parts, closing, piece.spelling, is_opaque=False))
+        self._add_code(Tag(piece.parts, closing, piece.spelling))
         self._entered.append(len(self._codes) - 1)
 
     def close(self, piece: Closing) -> None:
@@ -503,13 +585,43 @@ class _Draft:
         self._codes[index] = self._codes[index]._replace(end=self._length)
         self._originals += piece.parts
 
-    def add_opaque(self, piece: Opaque) -> None:
-        self._add_code(Tag(piece.parts, b"", None, is_opaque=True))
-        begin = self._length
-        self._add(piece.text, b"")
-        if piece.text:
-            self._codes[-1] = self._codes[-1]._replace(end=self._length)
-            self._kept.append((begin, self._length))
+    def add_kept(self, piece: Opaque) -> None:
+        """Add an element that its text stands for."""
+        self._add_code(Tag(piece.parts, is_opaque=True))
+        self._kept.append((self._length, self._length + len(piece.text)))
+        self._add_covered(piece.text)
+
+    def add_object(
+        self, piece: Opaque, spaces: tuple[str, str], following: str, spelling: Spelling
+    ) -> None:
+        """Add an element without text.
+
+        Args:
+            piece: the element.
+            spaces: white space before and after it, which the words do not have.
+            following: the next character of the text; empty: none.
+            spelling: spelling of the white space.
+        """
+        before, after = map(spelling.raw, spaces)
+        if piece.kind == "break":
+            self._add_code(Tag((before, *piece.parts, after), is_opaque=True))
+            self._add_covered(BREAK)
+            return
+        last = self._texts[-1][-1:] if self._texts else ""
+        if touches_one_word(last, spaces, following):
+            self._add(spelling.read(spaces[0]), before)
+            self._add_code(Tag(piece.parts, is_opaque=True))
+            self._add(spelling.read(spaces[1]), after)
+            return
+        self._originals.append(before)
+        self._add_code(Tag(piece.parts, b"", None, True, *spaces))
+        self._originals.append(after)
+        self._add_covered(separator(last, piece.kind, spaces, following))
+
+    def _add_covered(self, text: str) -> None:
+        """Add text that the last code covers, and that is not in the document."""
+        self._add(text, b"")
+        self._codes[-1] = self._codes[-1]._replace(end=self._length)
 
     def segment(self, spelling: Spelling, kind: SegmentKind) -> Segment:
         return Segment(
@@ -523,7 +635,8 @@ class _Draft:
         )
 
     def _add(self, text: str, original: bytes) -> None:
-        self._texts.append(text)
+        if text:
+            self._texts.append(text)
         self._length += len(text)
         self._originals.append(original)
 
@@ -534,6 +647,83 @@ class _Draft:
         self._originals += [
             part.original if isinstance(part, Segment) else part for part in tag.parts
         ]
+
+
+def _with_objects(pieces: Sequence[Piece], spelling: Spelling) -> Iterator[Piece]:
+    """Yields the pieces, with each element that moves as a whole as one piece.
+
+    These are the elements without text, and numbers of footnotes.
+    """
+    partners = _partners(pieces)
+    texts = [
+        0,
+        *accumulate(_has_text(piece) or _has_line_feed(piece, spelling) for piece in pieces),
+    ]
+    index = 0
+    while index < len(pieces):
+        piece, partner = pieces[index], partners[index]
+        end = index + 1
+        if isinstance(piece, Opening) and partner is not None:
+            is_empty = texts[index] == texts[partner]
+            is_note = _is_note(pieces, index, partner)
+            end = partner + 1 if is_empty or is_note else end
+        if end == index + 1:
+            yield piece
+        else:
+            parts = (
+                (spelling.raw(one.written),) if isinstance(one, Words) else one.parts
+                for one in pieces[index:end]
+            )
+            kinds = {one.kind for one in pieces[index:end] if isinstance(one, Opaque)}
+            kind: OpaqueKind = "break" if "break" in kinds else "hidden" if is_note else "object"
+            yield Opaque(tuple(chain(*parts)), kind=kind)
+        index = end
+
+
+def _is_note(pieces: Sequence[Piece], begin: int, end: int) -> bool:
+    """Whether an element is the number of a footnote, directly after a word.
+
+    Models write other words, or no number, for a word with a number, such as `price1`. So it is
+    not part of the text. Units and formulas, such as `km2` and `H2O`, have shorter words.
+
+    Args:
+        pieces: pieces of a block.
+        begin: index of the element's start tag.
+        end: index of its end tag.
+    """
+    if end - begin > _MOST_NOTE_PIECES or not begin:
+        return False
+    behind = pieces[end + 1] if end + 1 < len(pieces) else None
+    inner = [piece for piece in pieces[begin : end + 1] if isinstance(piece, (Words, Opaque))]
+    return (
+        _WORD_BEFORE_NOTE.search(_words_before(pieces, begin)) is not None
+        and not (isinstance(behind, Words) and behind.written[:1].isalnum())
+        and len(inner) == 1
+        and isinstance(inner[0], Words)
+        and _NOTE.fullmatch(inner[0].written) is not None
+    )
+
+
+def _words_before(pieces: Sequence[Piece], index: int) -> str:
+    """The last characters of the words before a piece; tags may be between."""
+    found = ""
+    for piece in reversed(pieces[max(0, index - _MOST_NOTE_PIECES) : index]):
+        if isinstance(piece, Opaque) or len(found) >= _MOST_NOTE_CHARACTERS:
+            break
+        if isinstance(piece, Words):
+            found = piece.written[-_MOST_NOTE_CHARACTERS:] + found
+    return found
+
+
+def _has_line_feed(piece: Piece, spelling: Spelling) -> bool:
+    return isinstance(piece, Words) and "\n" in spelling.read(piece.written)
+
+
+def _shown(piece: Piece) -> str:
+    """The text in place of a tag."""
+    if not isinstance(piece, Opaque):
+        return ""
+    return piece.text or (BREAK if piece.kind == "break" else "")
 
 
 def _partners(pieces: Sequence[Piece]) -> list[int | None]:
@@ -570,7 +760,7 @@ def _pairs_as_elements(pieces: Sequence[Piece]) -> list[Piece]:
                 waiting[-1][name] += 1
             elif waiting[-1][name]:
                 first = _left(entered[-1], waiting[-1], name)
-                nested[first] = Opening(_parts(nested[first]))
+                nested[first] = Opening(_parts(nested[first]), piece.spelling)
                 nested[index] = Closing(tuple(p for p in piece.parts if isinstance(p, bytes)))
     return nested
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from dragoman_client.markup import android_strings
 from dragoman_client.markup.xml_spelling import Change
 
-Role = Literal["block", "text", "inline", "auto", "keep", "opaque", "nested", "skip"]
+Role = Literal["block", "text", "inline", "auto", "keep", "opaque", "break", "nested", "skip"]
 """The role of an element.
 
 - block: splits texts; its own text is translated.
@@ -20,6 +20,7 @@ Role = Literal["block", "text", "inline", "auto", "keep", "opaque", "nested", "s
 - auto: inline in an element that has its own text, else a block.
 - keep: inline; its content is not translated, but shown to the model.
 - opaque: inline; its content is neither translated nor shown to the model.
+- break: inline; an opaque element that ends a line.
 - nested: in a text, with its own texts, such as a footnote.
 - skip: a block without translatable content.
 """
@@ -64,6 +65,7 @@ class XmlProfile:
         otherwise: role of all other elements.
         rules: rules that override `roles`.
         preserving: elements whose spaces and line ends are significant.
+        preserves: whether those of all elements are.
         attributes: attributes that contain text, by name of the element; "*" is any.
         pairs: elements with the role `opaque` that come in pairs, by name.
         subflows: elements in `opaque` ones that have their own text.
@@ -71,6 +73,8 @@ class XmlProfile:
         untranslated_class: class of elements that are not translated.
         keep: matches parts of a text that the translation repeats.
         has_tags_as_text: whether text may contain HTML tags, escaped or in CDATA.
+        has_quotes: whether quotation marks around text only keep its white space, as in Android's
+            strings.
         decode: removes the format's own escapes from unescaped XML text.
         encode: the reverse of `decode`.
     """
@@ -79,6 +83,7 @@ class XmlProfile:
     otherwise: Role = "auto"
     rules: tuple[Rule, ...] = ()
     preserving: frozenset[str] = frozenset()
+    preserves: bool = False
     attributes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     pairs: Mapping[str, Pair] = field(default_factory=dict)
     subflows: frozenset[str] = frozenset()
@@ -86,6 +91,7 @@ class XmlProfile:
     untranslated_class: str | None = None
     keep: re.Pattern[str] | None = None
     has_tags_as_text: bool = False
+    has_quotes: bool = False
     decode: Change = str
     encode: Change = str
 
@@ -138,18 +144,31 @@ PLACEHOLDERS = re.compile(
 )
 """Placeholders of printf, Qt, .NET and template languages."""
 
+LINE_BREAKS = frozenset({"br", "lb", "line-break", "linebreak"})
+"""Names of empty elements, and of instructions, that end a line in any kind of XML."""
+LINE_BREAK_TAG = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
+"""A line break of HTML, as the content of an element or attribute."""
+
 GENERIC = XmlProfile()
+TEXT = XmlProfile(preserves=True)
+"""For texts with tags that are no files: their line breaks are those that the reader sees."""
 
 XHTML = XmlProfile(
     roles=roles(
-        inline="a abbr acronym b bdi bdo big br cite data del dfn em font i img input ins label "
-        "mark meter nobr output progress q rb rp rt rtc ruby s small span strike strong sub sup "
-        "time tt u wbr",
+        block="address area article aside base basefont bgsound blockquote body caption center "
+        "col colgroup datalist dd details dialog dir div dl dt fieldset figcaption figure footer "
+        "form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html isindex legend li link "
+        "listing main marquee menu meta multicol nav nextid ol optgroup option p pre search "
+        "section select summary table tbody td tfoot th thead title tr ul",
+        inline="a abbr acronym b bdi bdo big button cite data del dfn em font i img input ins "
+        "label mark meter nobr output picture progress q rb rp rt rtc ruby s slot small span "
+        "strike strong sub sup time tt u wbr",
+        **{"break": "br"},
         keep="code kbd samp var",
         opaque="applet audio canvas embed iframe math map object svg video",
         skip="script style textarea template noscript",
     ),
-    otherwise="block",
+    otherwise="inline",
     languages=("lang", "xml:lang"),
     untranslated_class="notranslate",
     preserving=frozenset({"pre"}),
@@ -238,6 +257,7 @@ ANDROID = XmlProfile(
     ),
     keep=PLACEHOLDERS,
     has_tags_as_text=True,
+    has_quotes=True,
     decode=android_strings.decode,
     encode=android_strings.encode,
 )

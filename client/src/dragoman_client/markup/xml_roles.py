@@ -7,11 +7,11 @@ from typing import NamedTuple
 from dragoman_client.markup.its_rules import NAMESPACE, ItsRules, local_name
 from dragoman_client.markup.languages import DocumentLanguages
 from dragoman_client.markup.outline import Item
-from dragoman_client.markup.xml_profiles import Role, XmlProfile
+from dragoman_client.markup.xml_profiles import LINE_BREAKS, Role, XmlProfile
 from dragoman_client.markup.xml_tokens import XmlToken
 
 _WITHIN_TEXT: dict[str, Role] = {"yes": "inline", "no": "block", "nested": "nested"}
-_OPAQUE: tuple[Role, ...] = ("keep", "opaque", "skip")
+_OPAQUE: tuple[Role, ...] = ("keep", "opaque", "break", "skip")
 """Roles that all inner elements inherit."""
 
 
@@ -49,7 +49,7 @@ class XmlRoles:
             languages: languages of the document.
         """
         self._profile, self._languages = profile, languages
-        self._contexts = [_Context()]
+        self._contexts = [_Context(preserves=profile.preserves)]
         self._path: list[XmlToken] = []
         self._its = "its:"
         """The prefix of ITS, with its colon."""
@@ -107,6 +107,8 @@ class XmlRoles:
         role = _WITHIN_TEXT.get(within or "") or (
             profile.roles.get(token.name) or profile.roles.get(name)
         )
+        if role is None and name.lower() in LINE_BREAKS and _is_empty(token):
+            return "break"
         if is_in_text and role in ("block", "text", None):
             return "inline"
         return role or profile.otherwise
@@ -139,3 +141,8 @@ class XmlRoles:
                 self._its = f"{attribute[6:]}:"
         if token.name.startswith(self._its):
             self._rules.read(token)
+
+
+def _is_empty(start: XmlToken) -> bool:
+    """Whether a start tag is that of an empty element, in any encoding."""
+    return start.raw.replace(b"\0", b"").endswith(b"/>")

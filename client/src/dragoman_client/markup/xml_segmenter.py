@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html.entities
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dragoman_client.markup import xml_spelling
+from dragoman_client.markup.gaps import OpaqueKind
 from dragoman_client.markup.its_rules import local_name
 from dragoman_client.markup.outline import Item
 from dragoman_client.markup.segments import (
@@ -25,7 +26,12 @@ from dragoman_client.markup.segments import (
     Words,
     segments,
 )
-from dragoman_client.markup.xml_profiles import Role, XmlProfile
+from dragoman_client.markup.xml_profiles import (
+    LINE_BREAK_TAG,
+    LINE_BREAKS,
+    Role,
+    XmlProfile,
+)
 from dragoman_client.markup.xml_tokens import XmlToken
 
 MOST_NESTED_BYTES = 1 << 20
@@ -36,6 +42,8 @@ _MOST_NESTED = 8
 _ENTITY = re.compile(r"&(?!#|(?:lt|gt|amp|quot|apos);)")
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*+)[^<>]*+>")
 _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-zA-Z][\w:-]*+)(?:(?!&[lg]t;)[^<>])*+(?:&gt;|>)")
+_QUOTE = re.compile(r"""\\(?:&\w++;|.)|("|&quot;)""", re.DOTALL)
+"""An escaped character, or a quotation mark."""
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
@@ -65,6 +73,7 @@ class _Held:
     Attributes:
         parts: its bytes, and the texts of its attributes.
         shows: whether its text is part of its sentence.
+        kind: what it does to the words beside it.
         is_by_attribute: whether it is kept because of an attribute, which an inner element may
             override.
         pair: the pair that it belongs to.
@@ -77,6 +86,7 @@ class _Held:
 
     parts: list[bytes | Segment]
     shows: bool
+    kind: OpaqueKind = "object"
     is_by_attribute: bool = False
     pair: tuple[str, bool] | None = None
     texts: list[str] = field(default_factory=list)
@@ -118,7 +128,7 @@ class XmlSegmenter:
         self._profile, self._encoding = profile, encoding
         self._open = [_Text([])]
         """The open texts, outermost first."""
-        self._around = [_Context("block", True, False)]
+        self._around = [_Context("block", True, profile.preserves)]
         self._held: _Held | None = None
         self._text = {collapses: self._spelling(False, collapses) for collapses in (False, True)}
         self._cdata = {collapses: self._spelling(True, collapses) for collapses in (False, True)}
@@ -134,8 +144,10 @@ class XmlSegmenter:
             self._start(item)
         elif token.kind == "end":
             self._end(token)
-        elif token.kind in ("comment", "instruction"):
-            self._add(Opaque((token.raw,)), token)
+        elif token.kind == "comment":
+            self._add(Opaque((token.raw,), kind="hidden"), token)
+        elif token.kind == "instruction":
+            self._add(Opaque((token.raw,), kind=_kind(token.name)), token)
         elif token.kind == "other" or not item.is_translated:
             self._border((token.raw,))
         else:
@@ -159,15 +171,18 @@ class XmlSegmenter:
         is_kept = role == "inline" and around.is_translated and not item.is_translated
         if is_kept:
             role = "keep"
-        elif role in ("inline", "keep", "opaque", "nested") and not item.is_translated:
+        elif role in ("inline", "keep", "opaque", "break", "nested") and not item.is_translated:
             role = "block"
         elif role == "nested" and len(self._open) > _MOST_NESTED:
             role = "opaque"
         parts = self._parts(item)
         if role in ("keep", "opaque"):
-            self._held = _Held(parts, role == "keep", is_kept, self._pair(token))
+            self._held = _Held(parts, role == "keep", "object", is_kept, self._pair(token))
+        elif role == "break":
+            self._held = _Held(parts, False, "break")
         elif role == "inline" and self._text_of(token).endswith("/>"):
-            self._held = _Held(parts, False)
+            is_hidden = local_name(token.name).lower() == "wbr"
+            self._held = _Held(parts, False, "hidden" if is_hidden else "object")
         elif role == "inline":
             spelling = self._text[not item.preserves]
             changes = item.preserves != around.preserves
@@ -212,9 +227,10 @@ class XmlSegmenter:
             held.texts.append(token.text or token.name)
         if not held.depth:
             self._held = None
-            text = " ".join("".join(held.texts).split()) if held.shows else ""
-            shown = text if len(text) <= MOST_KEPT_CHARACTERS else ""
-            self._add(Opaque(tuple(held.parts), shown, held.pair), token)
+            text = " ".join("".join(held.texts).split())
+            shown = text if held.shows and len(text) <= MOST_KEPT_CHARACTERS else ""
+            kind = "break" if LINE_BREAK_TAG.fullmatch(text) and not shown else held.kind
+            self._add(Opaque(tuple(held.parts), shown, held.pair, kind), token)
 
     def _let_go(self, held: _Held) -> None:
         """Stop holding an element; it does not move."""
@@ -277,10 +293,31 @@ class XmlSegmenter:
         for found in tags.finditer(written) if self._profile.has_tags_as_text else ():
             if begin < found.start():
                 yield Words(written[begin : found.start()])
-            yield Opaque((self._raw(found[0]),), pair=(found[2].lower(), not found[1]))
+            name = found[2].lower()
+            yield Opaque((self._raw(found[0]),), pair=(name, not found[1]), kind=_kind(name))
             begin = found.end()
         if begin < len(written):
             yield Words(written[begin:])
+
+    def _without_quotes(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
+        """Yields the pieces, with unescaped quotation marks as pairs of tags."""
+        is_first = True
+        for piece in pieces:
+            if not isinstance(piece, Words):
+                yield piece
+                continue
+            begin = 0
+            for found in _QUOTE.finditer(piece.written):
+                if found[1] is None:
+                    continue
+                if begin < found.start():
+                    yield Words(piece.written[begin : found.start()])
+                yield Opaque(
+                    *((self._raw(found[1]),), "", ('"', is_first), "hidden", self._text[False])
+                )
+                is_first, begin = not is_first, found.end()
+            if begin < len(piece.written):
+                yield Words(piece.written[begin:])
 
     @property
     def _run(self) -> Run:
@@ -314,6 +351,8 @@ class XmlSegmenter:
                 found += self._without_tags(piece.written, _ESCAPED_TAG)
             else:
                 found.append(piece)
+        if self._profile.has_quotes:
+            found = list(self._without_quotes(found))
         if found:
             spelling = self._text[not text.preserves]
             text.out += segments(found, spelling, keep=self._profile.keep)
@@ -356,6 +395,13 @@ class XmlSegmenter:
 
     def _raw(self, written: str) -> bytes:
         return written.encode(self._encoding)
+
+
+def _kind(name: str) -> OpaqueKind:
+    """What an instruction, or a tag in escaped text, does to the words beside it."""
+    if name in LINE_BREAKS:
+        return "break"
+    return "hidden" if name == "wbr" else "object"
 
 
 def _as_bytes(part: Raw | Segment) -> bytes | Segment:

@@ -26,6 +26,9 @@ _PIECE_BYTES = 1 << 16
 _REFERENCE = re.compile("&(?!#)")
 _WRAPPER, _WRAPPER_END = b"<_>", b"</_>"
 """Tags around a fragment, because expat only parses whole documents."""
+_DECLARATION = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml\s[^>]*\?>")
+_TYPE = re.compile(rb"(?:\s|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*)?>", re.DOTALL)
+"""Both may precede a fragment; its tags are inserted after them."""
 
 
 @dataclass(slots=True)
@@ -90,9 +93,10 @@ class XmlTokens:
         self._entities: dict[str, str] = {}
         self._depth = 0
         self._is_in_cdata = False
-        self._wrapper = _WRAPPER if is_fragment else b""
-        self._parser.Parse(self._wrapper, False)
-        self._depth = len(self._wrapper) and 1
+        self._fragment = bytearray() if is_fragment else None
+        """The fragment so far; it is parsed at its end."""
+        self._declaration_bytes = b""
+        self._wrapper = b""
         self._connect()
 
     def feed(self, chunk: bytes) -> list[XmlToken]:
@@ -105,6 +109,9 @@ class XmlTokens:
             ValueError: the document is not well-formed, or declares an entity that is refused; the
                 message says where.
         """
+        if self._fragment is not None:
+            self._fragment += chunk
+            return []
         for begin in range(0, len(chunk), _PIECE_BYTES):
             self._unparsed += chunk[begin : begin + _PIECE_BYTES]
             # Expat rescans an unfinished token for each piece; growing pieces keep this linear.
@@ -118,11 +125,32 @@ class XmlTokens:
         Raises:
             ValueError: see `feed`; also if the document is incomplete.
         """
+        tokens: list[XmlToken] = []
+        fragment, self._fragment = self._fragment, None
+        if fragment is not None:
+            tokens = self.feed(self._wrapped(bytes(fragment)))
         end = _WRAPPER_END if self._wrapper else b""
         self._parse()
         self._parse(end, is_last=True)
         self._finish(self._held_from + len(self._held) - len(end))
-        return self._taken()
+        return tokens + self._taken()
+
+    def _wrapped(self, fragment: bytes) -> bytes:
+        """Parse what precedes a fragment, and the tag around it; returns the rest."""
+        begin = 0
+        if found := _DECLARATION.match(fragment):  # not parsed: it may name another encoding
+            begin = found.end()
+            self._declaration_bytes = found[0]
+            self._ready.append(XmlToken("other", raw=found[0]))
+        if found := _TYPE.match(fragment, begin):
+            begin = found.end()
+            self._unparsed += found[0]
+            self._parse()
+        self._parser.StartElementHandler = self._parser.DefaultHandler = None
+        self._parser.Parse(_WRAPPER, False)
+        self._wrapper, self._depth = _WRAPPER, 1
+        self._connect()
+        return fragment[begin:]
 
     def _taken(self) -> list[XmlToken]:
         ready, self._ready = self._ready, []
@@ -149,7 +177,8 @@ class XmlTokens:
 
     def _error(self, message: str, line: int, column: int) -> ValueError:
         if line == 1:
-            column -= len(self._wrapper)
+            column += len(self._declaration_bytes.rpartition(b"\n")[2]) - len(self._wrapper)
+        line += self._declaration_bytes.count(b"\n")
         return ValueError(f"line {line}, column {column + 1}: {message}")
 
     def _connect(self) -> None:

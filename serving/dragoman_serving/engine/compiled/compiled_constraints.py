@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman_serving.engine.compiled import library
-from dragoman_serving.engine.constraints import Constraints, SuppressedWords, TermConstraints
+from dragoman_serving.engine.constraints import Constraints, SuppressedWords
 from dragoman_serving.engine.sentence import Sentence
 
 
@@ -23,7 +23,7 @@ class NativeConstraints:
     """
 
     def __init__(self, sentence: Sentence, constraints: Constraints) -> None:
-        """Build it for one search, because it contains the state of the hypotheses' terms."""
+        """Build it for the search of a sentence."""
         self._kept: list[object] = []
         options = sentence.options
         alternatives = options.alternatives
@@ -43,7 +43,6 @@ class NativeConstraints:
             fewest=constraints.min_tokens,
             ngram_size=constraints.no_repeat_ngram_size or 0,
             enough=enough,
-            wanted=wanted,
             branches=len(alternatives),
             first_branch=alternatives.start,
             scored=self.scored,
@@ -53,8 +52,9 @@ class NativeConstraints:
         )
         if constraints.suppressed is not None:
             self._structure.suppressed = self._suppressed(constraints.suppressed)
-        if constraints.terms is not None:
-            self._structure.terms = self._terms(constraints.terms, options.beam_width)
+        if constraints.not_first is not None:
+            self._structure.not_first = self._array(constraints.not_first, np.float32)
+            self._structure.not_first_size = len(constraints.not_first)
         if (sampling := constraints.sampling) is not None:
             numbers = np.random.Generator(np.random.Philox(sampling.seed))
             self._structure.numbers = self._array(numbers.random(sentence.max_tokens), np.float64)
@@ -85,23 +85,5 @@ class NativeConstraints:
                 beginning_begins=self._array(words.beginning_begins, np.int64),
                 ids=self._array(words.ids, np.int32),
                 ids_begins=self._array(words.ids_begins, np.int64),
-            )
-        )
-
-    def _terms(self, terms: TermConstraints, width: int) -> int:
-        sequences, count = terms.sequences, len(terms.sequences)
-        begins = np.cumsum([0, *map(len, sequences)])
-        after = [-1 if term is None else term for term in terms.after] or [-1] * count
-        memory = np.zeros(library.load().terms_bytes(width, count), np.uint8)
-        return self._pointer(
-            library.Terms(
-                count=count,
-                begins=self._array(begins, np.int64),
-                ids=self._array([token for one in sequences for token in one], np.int32),
-                after=self._array(after, np.int64),
-                twins=self._array([sequences.index(one) for one in sequences], np.int64),
-                vocab_size=len(terms.continuing),
-                continuing=self._array(terms.continuing, np.float32),
-                memory=self._array(memory, np.uint8),
             )
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -156,8 +155,7 @@ class NativeDecoding:
         if self._lists is None:
             raise ValueError("a shortlist that the model does not have")
         constraints = sentence.options.constraints or Constraints()
-        terms = constraints.terms.sequences if constraints.terms else ()
-        required = {self._end_id, *constraints.prefix, *itertools.chain.from_iterable(terms)}
+        required = {self._end_id, *constraints.prefix}
         return self._lists.of_sentence(sentence.src_ids, (one for one in required if one >= 0))
 
     def step(

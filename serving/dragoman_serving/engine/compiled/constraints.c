@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "constraints.h"
+#include "best.h"
 #include "bounds.h"
 #include "model.h"
 #include "sampling.h"
@@ -21,7 +22,7 @@ static void set_score(float *scores, int64_t panels, int64_t id, float score)
 }
 
 /* An id below 0 is a symbol that is not in the vocabulary. */
-void forbid(float *scores, int64_t panels, int64_t id)
+static void forbid(float *scores, int64_t panels, int64_t id)
 {
     assert(id < panels * PANEL);
     if (id >= 0 && scores[id] > -INFINITY)
@@ -30,7 +31,7 @@ void forbid(float *scores, int64_t panels, int64_t id)
 
 /* Write the tokens of the live hypothesis at `index` to `searches->history`. Returns how
  * many. */
-int64_t read_history(const Searches *searches, int64_t slot, int64_t index)
+static int64_t read_history(const Searches *searches, int64_t slot, int64_t index)
 {
     ASSERT_INDEX(slot, searches->slots);
     ASSERT_INDEX(index, searches->live[slot]);
@@ -46,7 +47,7 @@ int64_t read_history(const Searches *searches, int64_t slot, int64_t index)
 }
 
 /* The number to subtract from a row's scores to get log-probabilities. */
-float log_sum_of_row(const Searches *searches, const float *scores)
+static float log_sum_of_row(const Searches *searches, const float *scores)
 {
     const int64_t panels = searches->panels;
     return log_sum_of_panels(scores, panels, largest_of(scores + panels * PANEL, panels));
@@ -124,8 +125,22 @@ static void force(const Searches *searches, int64_t id, float *scores)
     scores[id] = *panel_of(scores, searches->panels, id) = score;
 }
 
+/* Forbid the tokens that must not follow the prefix directly. */
+static void forbid_first(const Searches *searches, const Constraints *constraints, float *scores)
+{
+    const int64_t panels = searches->panels, size = constraints->not_first_size;
+    assert(size <= panels * PANEL);
+    for (int64_t i = 0; i < size; i += 16) {
+        const Vec penalty = v_load_first(constraints->not_first + i, size - i, 0.0f);
+        v_store(scores + i, v_add(v_load(scores + i), penalty));
+    }
+    for (int64_t panel = 0; panel < panels; panel++)
+        scores[panels * PANEL + panel] = largest_of(scores + panel * PANEL, PANEL);
+}
+
 /* Change the scores of the token after `searches->history` [length]. */
-void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores, float log_sum)
+static void constrain(const Searches *searches, int64_t slot, int64_t length, float *scores,
+                      float log_sum)
 {
     ASSERT_INDEX(slot, searches->slots);
     ASSERT_INDEX(length, searches->capacity);
@@ -140,6 +155,8 @@ void constrain(const Searches *searches, int64_t slot, int64_t length, float *sc
         forbid_ngrams(searches, constraints->ngram_size, length, scores);
     if (constraints->suppressed)
         forbid_words(searches, constraints->suppressed, length, scores);
+    if (constraints->not_first && length == constraints->prefix_length)
+        forbid_first(searches, constraints, scores);
     if (length < constraints->fewest)
         forbid(scores, searches->panels, searches->end_id);
 }
@@ -159,7 +176,7 @@ static void choose_tokens(const Searches *searches, const Constraints *constrain
 }
 
 /* The model's own score of a token, before `constrain` multiplied it. */
-float model_score(const Searches *searches, int64_t slot, int64_t length, Ranked token)
+static float model_score(const Searches *searches, int64_t slot, int64_t length, Ranked token)
 {
     const Constraints *const constraints = searches->constraints[slot];
     if (constraints->repetition_penalty == 1.0 || length < constraints->prefix_length)

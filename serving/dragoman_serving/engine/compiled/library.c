@@ -13,24 +13,10 @@ int64_t dragoman_clock(void) { return read_clock(); }
 /* Sizes and constants that library.py compares, to find a library compiled from other sources. */
 void dragoman_agreement(int64_t *numbers)
 {
-    const int64_t ours[] = {sizeof(Sizes),
-                            sizeof(Product),
-                            sizeof(Sources),
-                            sizeof(Rows),
-                            sizeof(Searches),
-                            sizeof(Found),
-                            sizeof(Token),
-                            sizeof(Finished),
-                            sizeof(Constraints),
-                            sizeof(Suppressed),
-                            sizeof(Terms),
-                            sizeof(Pairs),
-                            PANEL,
-                            MOST_BEST,
-                            MOST_LAYERS,
-                            MOST_HEAD_SIZE,
-                            BLOCK,
-                            SCORED_TOGETHER,
-                            SECTIONS};
+    const int64_t ours[] = {
+        sizeof(Sizes), sizeof(Product), sizeof(Sources),  sizeof(Rows),        sizeof(Searches),
+        sizeof(Found), sizeof(Token),   sizeof(Finished), sizeof(Constraints), sizeof(Suppressed),
+        sizeof(Pairs), PANEL,           MOST_BEST,        MOST_LAYERS,         MOST_HEAD_SIZE,
+        BLOCK,         SCORED_TOGETHER, SECTIONS};
     memcpy(numbers, ours, sizeof ours);
 }

@@ -151,21 +151,6 @@ class Suppressed(ctypes.Structure):
     )
 
 
-class Terms(ctypes.Structure):
-    """See `search_data.h`."""
-
-    _fields_ = (
-        ("count", Number),
-        ("begins", Pointer),
-        ("ids", Pointer),
-        ("after", Pointer),
-        ("twins", Pointer),
-        ("vocab_size", Number),
-        ("continuing", Pointer),
-        ("memory", Pointer),
-    )
-
-
 class Constraints(ctypes.Structure):
     """See `search_data.h`."""
 
@@ -175,7 +160,6 @@ class Constraints(ctypes.Structure):
         ("fewest", Number),
         ("ngram_size", Number),
         ("enough", Number),
-        ("wanted", Number),
         ("branches", Number),
         ("first_branch", Number),
         ("scored", Number),
@@ -185,7 +169,8 @@ class Constraints(ctypes.Structure):
         ("top_k", Number),
         ("top_p", ctypes.c_double),
         ("suppressed", Pointer),
-        ("terms", Pointer),
+        ("not_first", Pointer),
+        ("not_first_size", Number),
     )
 
 
@@ -276,7 +261,6 @@ class Library:
             loaded.dragoman_log_softmax, None, Pointer, Number, Number, Number, Pointer
         )
         self.lay_out = _declared(quick.dragoman_lay_out, None, Pointer, Number, Number, Pointer)
-        self.terms_bytes = _declared(quick.dragoman_terms_bytes, Number, Number, Number)
         self.scratch_bytes = _declared(quick.dragoman_scratch_bytes, Number, model, Number)
         self.clock = _declared(quick.dragoman_clock, Number)
         self.leave = _declared(quick.dragoman_leave, None, model, rows, searches, Number)
@@ -335,7 +319,7 @@ def _agrees(loaded: ctypes.CDLL) -> bool:
     ours = [
         *map(ctypes.sizeof, (Sizes, Product, Sources, Rows, Searches, Found)),
         *(TOKEN.itemsize, FINISHED.itemsize),
-        *map(ctypes.sizeof, (Constraints, Suppressed, Terms, Pairs)),
+        *map(ctypes.sizeof, (Constraints, Suppressed, Pairs)),
         *(PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK),
         *(SCORED_TOGETHER, len(SECTIONS)),
     ]

@@ -17,18 +17,6 @@ typedef struct {
     const int64_t *ids_begins;       /* [N + 1] */
 } Suppressed;
 
-/* Token sequences that a translation must contain, each as whole words. */
-typedef struct {
-    int64_t count;         /* N */
-    const int64_t *begins; /* [N + 1], offset of each term in `ids` */
-    const int32_t *ids;
-    const int64_t *after;    /* [N], the term that must come before this one; -1: none */
-    const int64_t *twins;    /* [N], the first term with the same tokens */
-    int64_t vocab_size;      /* V */
-    const float *continuing; /* [V], -inf for tokens that continue a word, else 0 */
-    char *memory;            /* dragoman_terms_bytes, the hypotheses' progress with the terms */
-} Terms;
-
 /* Constraints that a request's options put on one sentence's search. */
 typedef struct {
     int64_t prefix_length;
@@ -37,7 +25,6 @@ typedef struct {
     int64_t ngram_size;        /* no n-gram of this size may repeat; 0: off */
     int64_t enough;            /* the search ends when this many hypotheses are finished; 0: when no
                                 * live hypothesis can become better than the finished ones */
-    int64_t wanted;            /* hypotheses to return */
     int64_t branches;          /* searches that continue after the prefix and one more token, which
                                 * differs between them; 0: the search does not branch */
     int64_t first_branch;      /* rank of the first branch's token */
@@ -48,7 +35,9 @@ typedef struct {
     int64_t top_k;                /* 0: all */
     double top_p;                 /* 1: all */
     const Suppressed *suppressed; /* or NULL */
-    const Terms *terms;           /* or NULL */
+    const float *not_first; /* [not_first_size], -inf for tokens that must not follow the prefix
+                                   * directly, else 0; or NULL */
+    int64_t not_first_size;
 } Constraints;
 
 /* A token of a hypothesis. */

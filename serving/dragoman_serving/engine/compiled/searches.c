@@ -5,11 +5,17 @@
 #include <string.h>
 
 #include "searches.h"
+#include "best.h"
 #include "bounds.h"
 #include "constraints.h"
 #include "exact.h"
 #include "model.h"
-#include "terms.h"
+
+/* A continuation of a live hypothesis by one token. */
+typedef struct {
+    float score, log_prob;
+    int32_t parent, id; /* `parent` is an index of the live hypotheses */
+} Continuation;
 
 /* Index of a slot's first row among the rows of its sentence. */
 static int64_t first_row(const Searches *searches, int64_t slot)
@@ -17,10 +23,9 @@ static int64_t first_row(const Searches *searches, int64_t slot)
     return slot % searches->branches * searches->width;
 }
 
-/* The `most` best continuations of a slot's live hypotheses, best first; equal ones keep their
+/* Write the 2W best continuations of a slot's live hypotheses, best first; equal ones keep their
  * order. Returns how many there are. */
-static int64_t rank_continuations(const Searches *searches, int64_t slot, Continuation *best,
-                                  int64_t most)
+static int64_t rank_continuations(const Searches *searches, int64_t slot, Continuation *best)
 {
     const int64_t width = searches->width, top = 2 * width;
     const float *const log_probs =
@@ -31,15 +36,12 @@ static int64_t rank_continuations(const Searches *searches, int64_t slot, Contin
         const float live = searches->scores[slot * width + index];
         for (int64_t i = row * top; i < (row + 1) * top; i++) {
             const float score = live + searches->top_scores[i];
-            if (score == -INFINITY || (count == most && !(score > best[most - 1].score)))
+            if (score == -INFINITY || (count == top && !(score > best[top - 1].score)))
                 break; /* the rest of the row is not better */
-            int64_t at = count < most ? count++ : most - 1;
+            int64_t at = count < top ? count++ : top - 1;
             for (; at > 0 && score > best[at - 1].score; at--)
                 best[at] = best[at - 1];
-            best[at] = (Continuation){.score = score,
-                                      .log_prob = log_probs[i],
-                                      .parent = index,
-                                      .id = searches->top_ids[i]};
+            best[at] = (Continuation){score, log_probs[i], index, searches->top_ids[i]};
         }
     }
     return count;
@@ -53,21 +55,20 @@ static double length_penalty(const Searches *searches, int64_t slot, int64_t len
     return exact_power((5 + length) / 6.0, searches->alphas[slot]);
 }
 
-/* Keep a finished hypothesis if it is one of the best; among equal ones, the first wins. It may
- * only move ahead of kept hypotheses from index `first` on. */
-static void keep(const Searches *searches, int64_t slot, Finished finished, int64_t first)
+/* Keep a finished hypothesis if it is one of the best; among equal ones, the first wins. */
+static void keep(const Searches *searches, int64_t slot, Finished finished)
 {
     const int64_t width = searches->width;
     Finished *const list = searches->finished + slot * width;
     int64_t at = searches->kept[slot];
     searches->ended[slot]++;
-    if (at == width && !(at > first && finished.merit > list[at - 1].merit))
+    if (at == width && !(finished.merit > list[at - 1].merit))
         return;
     if (at < width)
         searches->kept[slot]++;
     else
         at--;
-    for (; at > first && finished.merit > list[at - 1].merit; at--)
+    for (; at > 0 && finished.merit > list[at - 1].merit; at--)
         list[at] = list[at - 1];
     list[at] = finished;
 }
@@ -77,78 +78,45 @@ static void finish(const Searches *searches, int64_t slot, const Continuation *l
     const int64_t length = searches->lengths[slot];
     keep(searches, slot,
          (Finished){.merit = (double)last->score / length_penalty(searches, slot, length),
-                    .log_prob = last->score + last->forced,
+                    .log_prob = last->score,
                     .end_log_prob = last->log_prob,
                     .index = last->parent,
                     .length = length - 1,
                     .complete = 1,
                     .end_row = first_row(searches, slot) +
-                               searches->rows[slot * searches->width + last->parent]},
-         0);
+                               searches->rows[slot * searches->width + last->parent]});
 }
 
-/* Finish the continuations with the end symbol, among the first `width` that contain all terms. */
-static void finish_ended(const Searches *searches, int64_t slot, const Continuation *list,
-                         int64_t count)
-{
-    const Constraints *const constraints = searches->constraints[slot];
-    const int64_t terms = constraints && constraints->terms ? constraints->terms->count : 0;
-    for (int64_t i = 0, whole = 0; i < count && whole < searches->width; i++) {
-        if (terms && list[i].bank < terms)
-            continue;
-        if (list[i].id == searches->end_id)
-            finish(searches, slot, list + i);
-        whole++;
-    }
-}
-
-/* End the live hypotheses as they are. With terms, they come after the finished ones, and those
- * with more terms come first. */
+/* End the live hypotheses as they are. */
 static void cut(const Searches *searches, int64_t slot)
 {
-    const Constraints *const constraints = searches->constraints[slot];
-    const int64_t length = searches->lengths[slot], width = searches->width;
-    const int has_terms = constraints && constraints->terms;
+    const int64_t length = searches->lengths[slot];
     const double penalty = length_penalty(searches, slot, length);
-    int64_t first = has_terms ? searches->kept[slot] : 0;
-    for (int64_t met = has_terms ? constraints->terms->count : 0; met >= 0; met--) {
-        for (int64_t index = 0; index < searches->live[slot]; index++) {
-            if (has_terms && terms_met(searches, slot, index) != met)
-                continue;
-            const float score = searches->scores[slot * width + index];
-            const float forced = has_terms ? forced_score(searches, slot, index) : 0.0f;
-            keep(searches, slot,
-                 (Finished){.merit = (double)score / penalty,
-                            .log_prob = score + forced,
-                            .index = index,
-                            .length = length},
-                 first);
-        }
-        if (has_terms)
-            first = searches->kept[slot];
+    for (int64_t index = 0; index < searches->live[slot]; index++) {
+        const float score = searches->scores[slot * searches->width + index];
+        keep(searches, slot,
+             (Finished){.merit = (double)score / penalty,
+                        .log_prob = score,
+                        .index = index,
+                        .length = length});
     }
 }
 
-/* Whether no live hypothesis can be among the best `count` at a length. More tokens only lower a
- * score, and a longer hypothesis has a larger divisor. */
-static int are_beyond_reach(const Searches *searches, int64_t slot, int64_t count, int64_t length)
+/* Whether no live hypothesis can be among the best W. More tokens only lower a score, and a longer
+ * hypothesis has a larger divisor. */
+static int are_beyond_reach(const Searches *searches, int64_t slot)
 {
-    const int64_t first = slot * searches->width;
-    return searches->kept[slot] >= count &&
-           (double)searches->scores[first] / length_penalty(searches, slot, length) <=
-               searches->finished[first + count - 1].merit;
+    const int64_t width = searches->width, first = slot * width;
+    const double penalty = length_penalty(searches, slot, searches->limits[slot]);
+    return searches->kept[slot] == width &&
+           (double)searches->scores[first] / penalty <= searches->finished[first + width - 1].merit;
 }
 
 static int is_over(const Searches *searches, int64_t slot)
 {
     const Constraints *const constraints = searches->constraints[slot];
-    if (!constraints)
-        return searches->ended[slot] >= searches->width;
-    if (constraints->terms) /* a full beam may take long: few of its rows can end */
-        return are_beyond_reach(searches, slot, constraints->wanted, searches->lengths[slot]);
-    if (constraints->enough)
-        return searches->ended[slot] >= constraints->enough;
-    return are_beyond_reach(searches, slot, searches->width, searches->limits[slot]);
+    const int64_t enough = constraints ? constraints->enough : searches->width;
+    return enough ? searches->ended[slot] >= enough : are_beyond_reach(searches, slot);
 }
 
 /* Assign rows to hypotheses with few copies: a parent's first child keeps its row, further children
@@ -175,58 +143,44 @@ static void place_rows(const int64_t *parents, int64_t count, int64_t width, int
     }
 }
 
-/* Make the first `width` continuations without the end symbol the live hypotheses, and find their
- * current rows. */
-static void follow(const Searches *searches, int64_t slot, const Continuation *list, int64_t count,
+/* Finish the continuations with the end symbol, among the first W. Make the first W others the live
+ * hypotheses, and find their current rows. */
+static void follow(const Searches *searches, int64_t slot, const Continuation *best, int64_t count,
                    int64_t *parents)
 {
     const int64_t width = searches->width;
     Token *const tokens = tokens_of(searches, slot, searches->lengths[slot] - 1);
     int64_t live = 0;
-    for (int64_t i = 0; i < count && live < width; i++) {
-        const Continuation *const continuation = list + i;
-        if (continuation->id == searches->end_id)
-            continue;
-        parents[live] = searches->rows[slot * width + continuation->parent];
-        tokens[live] = (Token){continuation->id, continuation->parent,
-                               first_row(searches, slot) + parents[live], continuation->log_prob};
-        live++;
+    for (int64_t i = 0; i < count; i++) {
+        const Continuation *const continuation = best + i;
+        if (continuation->id == searches->end_id) {
+            if (i < width)
+                finish(searches, slot, continuation);
+        } else if (live < width) {
+            parents[live] = searches->rows[slot * width + continuation->parent];
+            tokens[live] =
+                (Token){continuation->id, continuation->parent,
+                        first_row(searches, slot) + parents[live], continuation->log_prob};
+            searches->scores[slot * width + live++] = continuation->score;
+        }
     }
-    for (int64_t i = 0, index = 0; index < live; i++)
-        if (list[i].id != searches->end_id)
-            searches->scores[slot * width + index++] = list[i].score;
     searches->live[slot] = live;
 }
 
 /* One step of a slot; false if its search is over. */
 static int advance_slot(const Searches *searches, int64_t slot, float *scores, int64_t *parents)
 {
-    const Constraints *const constraints = searches->constraints[slot];
-    const int has_terms = constraints && constraints->terms;
     const int is_before = is_before_branches(searches, slot);
-    Continuation best[MOST_BEST], *list = best;
-    int64_t count;
-    if (has_terms) {
-        list = find_term_continuations(searches, slot, scores, &count);
-    } else {
-        if (constraints)
-            rank_constrained(searches, slot, scores);
-        count = rank_continuations(searches, slot, list, 2 * searches->width);
-    }
-    searches->lengths[slot]++;
-    finish_ended(searches, slot, list, count);
-    if (has_terms)
-        count = choose_term_continuations(searches, slot, list, count);
-    const int64_t before = searches->live[slot];
-    follow(searches, slot, list, count, parents);
-    if (!searches->live[slot] && !searches->ended[slot]) { /* all tokens are forbidden */
-        searches->lengths[slot]--;
-        searches->live[slot] = before;
+    Continuation best[MOST_BEST];
+    if (searches->constraints[slot])
+        rank_constrained(searches, slot, scores);
+    const int64_t count = rank_continuations(searches, slot, best);
+    if (!count && !searches->ended[slot]) { /* all tokens are forbidden */
         cut(searches, slot);
         return 0;
     }
-    if (has_terms)
-        follow_terms(searches, slot, list, searches->live[slot]);
+    searches->lengths[slot]++;
+    follow(searches, slot, best, count, parents);
     if (!searches->live[slot] || (!is_before && is_over(searches, slot)))
         return 0;
     if (searches->lengths[slot] == searches->limits[slot] ||

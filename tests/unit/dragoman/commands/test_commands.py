@@ -21,7 +21,10 @@ from dragoman.cli import COMMANDS, GROUPS, main
 from dragoman.commands.options import read_terms
 from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import Manifest
+from tests.conftest import REPOSITORY
 from tests.toy import reverse_pairs, write_pairs
+
+SHIPPED = REPOSITORY / "model_repository/translate/1/bundle"
 
 
 @pytest.fixture
@@ -78,9 +81,9 @@ def test_verify_compares_every_direction(
 
 
 def test_both_runtimes_give_the_same_evaluation(
-    text: Path, random_bundle: Path, capsys: pytest.CaptureFixture[str]
+    text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["evaluate", str(random_bundle), "--data-dir", str(text), "--test", "held", "--json"]
+    words = ["evaluate", str(SHIPPED), "--data-dir", str(text), "--test", "held", "--json"]
     words += ["--precision", "fp32"]
     printed = []
     for runtime in ("torch", "engine"):

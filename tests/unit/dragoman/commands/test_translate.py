@@ -66,7 +66,7 @@ def test_each_argument_gives_one_line(run: Run, transport: FakeTransport) -> Non
     lines = run(
         *("Grüße", "two\nlines", " ", "--source-language", "en", "--target-language", "de"),
         *("--beam-width", "4", "--max-tokens", "9", "--length-penalty", "0.5"),
-        "--no-keep-placeholders",
+        "--keep-placeholders",
     )
     assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]
     assert transport.requests[0].inputs == {
@@ -339,6 +339,54 @@ def test_files_with_ids_and_columns(run: Run, tmp_path: Path) -> None:
     words = ("--format", "tsv", "--column", "2", "--input", str(columns))
     assert run(*words) == ["1\ta\t<A>", "2\tb\t<B>"]
     assert run("--format", "tsv", "--column", "2", stdin=b"1\ta\n") == ["1\ta\t<A>"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.srt", "1\n00:00:01,000 --> 00:00:04,000\nHello.\n", "SubRip subtitles"),
+        ("subtitles", "1\n00:00:01,000 --> 00:00:04,000\nHello.\n", "SubRip subtitles"),
+        ("a.vtt", "WEBVTT\n", "WebVTT subtitles"),
+        ("a.po", 'msgid "Open"\nmsgstr ""\n', "gettext PO"),
+        ("a.json", '{"open": "Open"}\n', "JSON"),
+        ("a.yaml", "open: Open\n", "YAML"),
+        ("a.md", "# Hello\n", "Markdown"),
+        ("a.properties", "open=Open\n", "Java properties"),
+        ("a.csv", "1,Open\n", "CSV"),
+        ("a.xyz", "Hello.\n", "the unknown format '.xyz'"),
+        ("a.docx", "PK\x03\x04", "a ZIP archive"),
+        ("picture", "\0\1", "not text"),
+    ],
+)
+@pytest.mark.parametrize("to_file", [False, True])
+def test_the_format_auto_refuses_files_it_does_not_know(
+    run: Run, tmp_path: Path, name: str, content: str, kind: str, to_file: bool
+) -> None:
+    source, target = tmp_path / name, tmp_path / "out"
+    source.write_text(content)
+    output = ["--output", str(target)] if to_file else []
+    with pytest.raises(UsageError) as caught:
+        run("--format", "auto", "--input", str(source), *output)
+    message = str(caught.value)
+    assert str(source) in message
+    assert kind in message
+    assert "--format" in message.partition(";")[2]
+    assert "\n" not in message
+    assert not target.exists()
+
+
+@pytest.mark.usefixtures("transport")
+def test_a_known_format_as_text_has_a_warning(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = tmp_path / "a.md"
+    source.write_text("# Hello\n")
+    assert run("--format", "text", "--input", str(source)) == [translated("# Hello")]
+    assert "a.md is Markdown, and may be damaged" in caplog.text
+    caplog.clear()
+    source.rename(source := tmp_path / "a.de")
+    run("--format", "text", "--input", str(source))
+    assert not caplog.text
 
 
 def test_an_interrupted_file_is_resumed(run: Run, transport: FakeTransport, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.language import (
     OtherLanguage,
     detect_language,
+    detect_source,
     detectable_languages,
     most_probable_language,
 )
@@ -51,6 +52,41 @@ def test_an_unsupported_language_is_refused() -> None:
     assert detect_language(FRENCH, ("fr", "de"), ("fr", "de")).language == "fr"
     # Known and unambiguous: the target's language is not foreign.
     assert detect_language(FRENCH, ("en", "de"), ("en", "de", "fr")).language in BOTH
+
+
+GERMAN_WORDS = (
+    "Ja|Nein|Danke|Guten Morgen|Gute Nacht|Hund|Katze|Brot|Käse|Öffnen|Schließen|Speichern|Weiter"
+    "|Zurück|Pfannkuchen|Mutter|Schule|Heute|Rot|Klein|Ich liebe dich|Bis später|Hallo Welt"
+)
+FRENCH_WORDS = (
+    "Oui|Non|Merci|Bonjour|Bonne nuit|Au revoir|Maison|Porte|Chien|Chat|Pain|Lait|Œufs|Ouvrir"
+    "|Fermer|Suivant|Retour|Mère|École|Demain|Rouge|Petit|Je t'aime|À bientôt|S'il vous plaît"
+)
+
+
+@pytest.mark.parametrize(("language", "words"), [("de", GERMAN_WORDS), ("fr", FRENCH_WORDS)])
+def test_a_short_text_is_in_another_language_than_the_target(language: str, words: str) -> None:
+    for text in words.split("|"):
+        for form in (text, text.lower(), f"{text}!"):
+            assert detect_source(form, ("de", "fr"), "en").language == language
+
+
+@pytest.mark.parametrize("target", ["de", "fr"])
+def test_a_short_text_in_the_only_source_language_stays_in_it(target: str) -> None:
+    texts = "Yes|No|Open|Save as|Chat|Hand|Table|Hotel|Next page|Note|Pain|Rot|Good night, mum!"
+    for text in texts.split("|"):
+        assert detect_source(text, ("en",), target).language == "en"
+
+
+def test_a_text_in_the_target_language_is_recognised() -> None:
+    for text in ("The weather is nice today.", "Where are you going?", FRENCH):
+        target = "fr" if text == FRENCH else "en"
+        sources = tuple({"en", "de", "fr"} - {target})
+        assert detect_source(text, sources, target).language == target
+    with pytest.raises(OtherLanguage, match="seems to be in 'fr'"):
+        detect_source(FRENCH, ("en",), "de")
+    with pytest.raises(OtherLanguage, match="seems to be in 'fr'"):
+        detect_source(FRENCH, ("en",), None)
 
 
 @pytest.mark.parametrize("text", ["", "Hotel", "12345", "!?", "\0", "no", "\n", "a\nb"])

@@ -224,3 +224,39 @@ def test_line_breaks_are_put_into_a_translation_in_linear_time() -> None:
         LineBreaks.of(text).put_into(text)
 
     assert fastest_s(lambda: put(1600)) < 8 * fastest_s(lambda: put(400))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Name:\tAnna Smith\nAge:\t\t12", ["Name:", "Anna Smith", "Age:", "12"]),
+        ("Name:   Anna   is here", ["Name:", "Anna", "is here"]),
+        ("Name:  Anna is  here", ["Name:  Anna is  here"]),
+        ("\tOpen it\n    Close it", ["Open it", "Close it"]),
+        ("1.\tOpen it", ["Open it"]),
+        ("- Yes.\n<i>- No.</i>", ["Yes.", "No.</i>"]),
+    ],
+)
+def test_columns_are_separate(text: str, wanted: list[str]) -> None:
+    parts = split_sentences(text, "en")
+    assert [sentence for sentence, _ in parts if sentence] == wanted
+    assert "".join(sentence + kept for sentence, kept in parts) == text
+
+
+def test_a_line_separator_ends_a_line_that_seems_wrapped() -> None:
+    text = "This line has so many words that it seems to be wrapped\nand this one goes on too"
+    assert len(split_sentences(text, "en")) == 1
+    assert len(split_sentences(text.replace("\n", "\u2028"), "en")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "wanted"),
+    [
+        ("Yes.\nThis is long.", "Das ist gut so.  Ja.", "Das ist gut so.\nJa."),
+        ("I am here, you see.\n\nNo.", "Ja. Nein, das ist gut.", "Ja.\n\nNein, das ist gut."),
+        ("I am\r\n  here. You", "Hier. Bin ich du", "Hier. Bin\r\n  ich du"),
+        ("Name:  Anna\tSmith", "Name: Anna Smith", "Name:  Anna\tSmith"),
+    ],
+)
+def test_line_breaks_after_a_sentence_stay_there(text: str, translation: str, wanted: str) -> None:
+    assert LineBreaks.of(text).put_into(translation) == wanted

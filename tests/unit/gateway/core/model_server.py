@@ -133,7 +133,8 @@ def _clipped(markup: Markup, last: int) -> PlacedCodes:
 
 
 def _said(line: str, model: tuple[str | None, ...], options: Mapping[str, Any]) -> str:
-    terms = Glossary(options["glossary"]).targets_of(line) if "glossary" in options else ()
+    found = Glossary(options["glossary"]).of(line) if "glossary" in options else ()
+    terms = tuple(dict.fromkeys(one.target for one in found))
     others = sorted((n, v) for n, v in options.items() if n not in _NOT_OF_SENTENCES)
     digest = hashlib.sha256(repr((line, model, terms, others)).encode()).hexdigest()[:8]
     return " ".join((*line.split()[::-1], *terms, digest))

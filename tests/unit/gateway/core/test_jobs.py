@@ -490,12 +490,6 @@ def test_refused_lines_stay_unchanged() -> None:
         ),
         (
             b"<p>x",
-            {"name": "a.html", "keep_placeholders": True},
-            InvalidInput,
-            "keep_placeholders: not with a document in html",
-        ),
-        (
-            b"<p>x",
             {"name": "a.html", "temperature": 1.0, "seed": 1},
             InvalidInput,
             "temperature: not with a document in html",

@@ -41,6 +41,21 @@ def test_each_text_has_a_language() -> None:
     assert all(one.probability > 0.5 for one in found)
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Bonne nuit", "fr"),
+        ("Non", "fr"),
+        ("Ja", "de"),
+        ("Pfannkuchen", "de"),
+        ("Öffnen", "de"),
+        ("Kein Problem", "de"),
+    ],
+)
+def test_a_short_text_is_in_another_language_than_the_target(text: str, language: str) -> None:
+    assert [one.language for one in find([text], None, "en")] == [language]
+
+
 @pytest.mark.parametrize("text", ["", " ", "12:30", "😀", "...\n"])
 def test_a_text_without_letters_has_none(text: str) -> None:
     (found,) = find([text], None, "en")

@@ -41,7 +41,7 @@ def test_occurring_terms_are_all_that_the_engine_can_find(
     begin = data.draw(st.sampled_from(_cuts(text)))
     end = data.draw(st.sampled_from([at for at in _cuts(text) if at >= begin]))
     for piece in (text, runs, LineBreaks.of(text[begin:end]).line):
-        assert those.targets_of(piece) == every.targets_of(piece)
+        assert those.of(piece) == every.of(piece)
 
 
 def _cuts(text: str) -> list[int]:
@@ -110,4 +110,4 @@ def test_time_depends_only_on_the_text_if_terms_share_prefixes(text: str) -> Non
     assert took_s < pairs_s / 2  # far less than a step for each position and term
     assert set(found) <= set(terms)
     every, those = Glossary(terms), Glossary(found)
-    assert those.targets_of(whole[:300]) == every.targets_of(whole[:300])
+    assert those.of(whole[:300]) == every.of(whole[:300])

@@ -121,6 +121,24 @@ def test_sentences_are_split_as_requested(app: Application) -> None:
     assert refused(app, split_sentences="2") == "Value for 'split_sentences' not supported."
 
 
+def test_line_breaks_of_xml_are_kept_as_requested(app: Application) -> None:
+    def found(text: str, **fields: Any) -> str:
+        (one,) = translate(app, text=[text], tag_handling="xml", ignore_tags=["x"], **fields)
+        return str(one["text"])
+
+    assert found("one\ntwo") == "<ONE>\n<TWO>".replace("<", "&lt;").replace(">", "&gt;")
+    for text, sent in (
+        ("one <b>two</b>\nthree", "one two\nthree"),
+        ("one<br/>two", "one\u2028two"),
+    ):
+        found(text)
+        assert app.requests[-1].inputs["text_input"] == [sent]
+    found("one <b>two</b>\nthree", split_sentences="nonewlines")
+    assert app.requests[-1].inputs["text_input"] == ["one two three"]
+    assert found("one two\nthree", split_sentences="nonewlines").count("\n") == 1
+    assert found('<?xml version="1.0"?><p>one</p>').startswith('<?xml version="1.0"?><p>')
+
+
 def test_options_without_effect_are_accepted(app: Application) -> None:
     translate(
         app,

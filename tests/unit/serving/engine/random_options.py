@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-from dragoman_serving.engine.constraints import Constraints, Sampling, TermConstraints
+from dragoman_serving.engine.constraints import Constraints, Sampling
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.request.suppression import suppressed_words
 from dragoman_training.oracle.constraints import Options
@@ -19,6 +17,12 @@ PIECES = tuple(
 """Tokens of a vocabulary in which a word can be written in several ways."""
 
 tokens = st.integers(6, VOCAB - 1)
+not_first: st.SearchStrategy[frozenset[int]] = st.one_of(
+    st.just(frozenset()),
+    st.frozensets(st.integers(0, VOCAB - 1)),
+    st.frozensets(st.integers(0, VOCAB - 1), max_size=3).map(frozenset(range(VOCAB)).difference),
+)
+"""None, some or nearly all tokens."""
 plain = st.builds(
     Options,
     beam_width=st.sampled_from([1, 1, 2, 4, 8]),
@@ -39,17 +43,8 @@ constrained = st.builds(
     suppressed=st.lists(st.sampled_from(sorted(filter(None, PIECES))), max_size=3).map(
         lambda words: tuple(word.strip("▁") for word in words)
     ),
-    terms=st.one_of(
-        st.just(()),
-        st.lists(st.lists(tokens, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(
-            tuple
-        ),
-    ),
+    not_first=not_first,
     pieces=st.just(PIECES),
-).flatmap(
-    lambda some: st.tuples(
-        *(st.sampled_from([None, *range(i)]) if i else st.none() for i, _ in enumerate(some.terms))
-    ).map(lambda after: replace(some, after=after))
 )
 sampled = st.builds(
     Options,
@@ -59,6 +54,7 @@ sampled = st.builds(
     min_tokens=st.sampled_from([0, 4]),
     repetition_penalty=st.sampled_from([1.0, 1.3]),
     no_repeat_ngram_size=st.sampled_from([None, 2]),
+    not_first=not_first.filter(lambda tokens: len(tokens) < VOCAB),
     pieces=st.just(PIECES),
     sampling=st.just(True),
     temperature=st.sampled_from([0.3, 1.0, 2.0]),
@@ -86,11 +82,10 @@ def is_plain(options: Options) -> bool:
 
 def constraints(options: Options) -> Constraints:
     """The constraints, in the engine's form."""
-    terms = None
-    if options.terms:
-        continuing = [piece[:1].isalnum() for piece in PIECES]
-        penalties = np.where(continuing, -np.inf, 0.0).astype(np.float32)
-        terms = TermConstraints(options.terms, penalties, options.after)
+    not_first = None
+    if options.not_first:
+        not_first = np.zeros(VOCAB, np.float32)
+        not_first[list(options.not_first)] = -np.inf
     sampling = None
     if options.sampling:
         sampling = Sampling(options.seed, options.temperature, options.top_k, options.top_p)
@@ -101,7 +96,7 @@ def constraints(options: Options) -> Constraints:
         repetition_penalty=options.repetition_penalty,
         no_repeat_ngram_size=options.no_repeat_ngram_size,
         suppressed=suppressed,
-        terms=terms,
+        not_first=not_first,
         sampling=sampling,
         patience=options.patience,
         early_stopping=options.early_stopping,

@@ -222,6 +222,12 @@ def translated(source: str, target: str, order: list[int] | None = None) -> str:
         ("Lines <br/>end here", "Zeilen <br/>enden hier", None),
         ("<img/> A red <x/>house <img/>", "<img/> Ein rotes <x/>Haus <img/>", None),
         ("The area of 2 km<sup>2</sup> grows", "Die Fläche von 2 km<sup>2</sup> wächst", None),
+        ("The price<sup>1</sup> is high", "Der Preis<sup>1</sup> ist hoch", None),
+        (
+            "The king<x/> built the city<x2/> here",
+            "Hier baute der König<x/> die Stadt<x2/>",
+            [5, 2, 0, 1, 3, 4],
+        ),
         ("A<b> red </b>house", "Ein<b> rotes </b>Haus", None),
         ("<a>red</a> <b>and</b> <c>blue</c>", "<c>blau</c> <b>und</b> <a>rot</a>", [2, 1, 0]),
     ],

@@ -28,14 +28,63 @@ def casing() -> Casing:
     ],
 )
 def test_words_in_capitals_get_their_usual_case(casing: Casing, text: str, read: str) -> None:
-    assert casing.of(text, False) == Cased(read, Capitals(False))
+    assert casing.of(text, "en") == Cased(read, Capitals())
 
 
 @pytest.mark.parametrize(
-    "text", ["NATO", "U.S.A.", "BMW X5", "Hello WORLD AND ALL", "", "1234", "你好"]
+    ("language", "text", "read"),
+    [
+        ("en", "This is NOT my house.", "This is not my house."),
+        ("en", "You DON'T go, you MUST stay.", "You don't go, you must stay."),
+        ("en", "NEVER in BOSTON!", "Never in Boston!"),
+        ("en", "DO NOT DELETE IT now.", "Do not delete IT now."),
+        ("en", "please do NOT go to boston", "please do not go to Boston"),
+        ("en", "It is STRICTLY forbidden (REALLY).", "It is strictly forbidden (really)."),
+        ("de", "Das ist NICHT mein HAUS, NIE.", "Das ist nicht mein Haus, nie."),
+        ("fr", "Je N'AI PAS vu L'ÉCOLE.", "Je n'ai pas vu l'école."),
+        ("ru", "Это НЕ дом.", "Это не дом."),  # noqa: RUF001
+    ],
 )
+def test_emphasized_words_get_their_usual_case(
+    casing: Casing, language: str, text: str, read: str
+) -> None:
+    assert casing.of(text, language) == Cased(read)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NATO, UNESCO and the EU use USB, HTML and PDF.",
+        "The US and the UK left the UN.",
+        "Who at IBM knows the WHO?",
+        "Chapter XIV follows on II and VIII.",
+        "Set MAX_NOT, $NOT, %NEVER%, NEVER=1, --ALWAYS and NOT() in /NOT/never.",
+        "The SELECT statement is short.",
+        "L'OTAN and McDONALD know A and I.",
+    ],
+)
+def test_abbreviations_and_identifiers_stay_in_capitals(casing: Casing, text: str) -> None:
+    for language in ("en", "de", "fr", "xx"):
+        assert casing.of(text, language) == Cased(text)
+
+
+def test_a_word_that_needs_more_tokens_with_a_capital_begins_without(casing: Casing) -> None:
+    found = casing.of("WARNING: this is hot.", "en")
+    assert found == Cased("warning: this is hot.", Capitals(only_first=True))
+    assert found.capitals is not None
+    assert found.capitals.put_into("„warnung: heiß.") == "„Warnung: heiß."
+
+
+@pytest.mark.parametrize(("text", "read"), [("STOP!", "Stop!"), ("NO", "No")])
+def test_a_short_text_in_capitals_is_a_word_if_the_vocabulary_has_it(
+    casing: Casing, text: str, read: str
+) -> None:
+    assert casing.of(text, "en") == Cased(read, Capitals())
+
+
+@pytest.mark.parametrize("text", ["NATO", "U.S.A.", "BMW X5", "", "1234", "你好"])
 def test_other_text_stays_as_it_is(casing: Casing, text: str) -> None:
-    assert casing.of(text, False) == casing.of(text, True) == Cased(text)
+    assert casing.of(text, "en") == casing.of(text, "en") == Cased(text)
 
 
 @pytest.mark.parametrize(
@@ -53,30 +102,22 @@ def test_other_text_stays_as_it_is(casing: Casing, text: str) -> None:
 def test_text_without_capitals_gets_those_of_known_words(
     casing: Casing, text: str, read: str
 ) -> None:
-    assert casing.of(text, False) == Cased(read)
+    assert casing.of(text, "en") == Cased(read)
 
 
-def test_kept_placeholders_keep_their_case(casing: Casing) -> None:
-    assert casing.of("{name} IS HERE NOW", True).text == "{name} is here now"
-    assert casing.of("wo ist {NAME} am bahnhof", True).text == "wo ist {NAME} am Bahnhof"
-    text = "OPEN {name} AT https://EXAMPLE.org/a NOW %s"
-    assert casing.of(text, True) == Cased(
-        "Open {name} at https://EXAMPLE.org/a now %s", Capitals(True)
-    )
-    assert casing.of(text, False) == Cased(text)
-    assert Capitals(True).put_into("Öffne {name} bei https://EXAMPLE.org/a nun") == (
-        "ÖFFNE {name} BEI https://EXAMPLE.org/a NUN"
-    )
+def test_fixed_spans_keep_their_case(casing: Casing) -> None:
+    assert casing.of("X1 IS HERE NOW", "en", [(0, 2)]) == Cased("X1 is here now", Capitals())
+    assert casing.of("wo ist NAME am bahnhof", "de", [(7, 11)]).text == "wo ist NAME am Bahnhof"
 
 
-@given(st.text() | st.text("aßSTǅŉİi\u0131ﬁ .'{}"), st.booleans())
-def test_no_character_is_added_or_removed(casing: Casing, text: str, keeps: bool) -> None:
+@given(st.text() | st.text("aßSTǅŉİi\u0131ﬁ .'{}"))
+def test_no_character_is_added_or_removed(casing: Casing, text: str) -> None:
     for form in (text, text.upper(), text.lower()):
-        assert len(casing.of(form, keeps).text) == len(form) == len(Capitals(keeps).put_into(form))
+        assert len(casing.of(form, "en").text) == len(form) == len(Capitals().put_into(form))
 
 
 def test_capitals_of_a_beginning_are_the_beginning_of_the_capitals() -> None:
     text = "Die Straße heißt ŉ ﬁ"
     for end in range(len(text)):
-        assert Capitals(False).put_into(text).startswith(Capitals(False).put_into(text[:end]))
-    assert Capitals(False).put_into("Straße") == "STRAẞE"
+        assert Capitals().put_into(text).startswith(Capitals().put_into(text[:end]))
+    assert Capitals().put_into("Straße") == "STRAẞE"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import sentencepiece
 from dragoman_options.table import OPTIONS
+from dragoman_serving.request.literals import Literal
 from dragoman_serving.request.plan import SearchPlan, plan_request
+from dragoman_serving.request.reading import Reading, StandIns
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
-from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID, Tokenizer
+from dragoman.kernel.text import Tokenizer
 from tests.conftest import REPOSITORY
 
 VOCABULARY = REPOSITORY / "model_repository/translate/1/bundle/tokenizer.model"
+READING = Reading("a")
 SOURCE = (5, 100, 101, 102, 103, 3)
 
 
@@ -61,16 +64,11 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
         ({"prefix": 3}, "prefix is 3: give text, or a sequence of texts"),
         ({"prefix": ["a", 3]}, "prefix is ['a', 3]: give text, or a sequence of texts"),
         ({"return_alternatives": True}, "return_alternatives: only with num_return_sequences"),
-        (
-            {"return_alternatives": True, "num_return_sequences": 2, "keep_placeholders": True},
-            "return_alternatives: not with keep_placeholders",
-        ),
         ({"suppress": [" "]}, "suppress has an empty word"),
         ({"suppress": ["\u200b"]}, "suppress: the model's vocabulary cannot write '\\u200b'"),
         ({"suppress": ["日本"]}, "suppress: the model's vocabulary cannot write '日本'"),
         ({"glossary": "[" * 100_000}, "glossary is not valid JSON"),
         ({"glossary": '{"a": "\\ud800"}'}, "contains half of a character"),
-        ({"keep_placeholders": True, "prefix": "a"}, "prefix: not with keep_placeholders"),
         ({"min_length_ratio": 2, "max_length_ratio": 1}, "more than max_length_ratio, 1.0"),
         ({"suppress": ["x" * 101]}, "has more than 100 characters"),
         ({"suppress": ["x"] * 101}, "suppress has 101 words, more than 100"),
@@ -83,9 +81,6 @@ def plan(tokenizer: Tokenizer, texts: int = 1, **options: Any) -> SearchPlan:
             "glossary has 1001 terms, more than 1000",
         ),
         ({"glossary": json.dumps({"x" * 201: "x"})}, "has more than 200 characters"),
-        ({"glossary": '{"a": "b"}', "beam_width": 1}, "glossary: not with beam_width 1"),
-        ({"keep_placeholders": True, "num_return_sequences": 2}, "not with keep_placeholders"),
-        ({"keep_placeholders": True, "coverage_penalty": 1}, "not with keep_placeholders"),
         ({"return_alignments": "medium"}, "return_alignments is 'medium': give hard or soft"),
         ({"tempreature": 1.0}, "unknown option 'tempreature'"),
         ({"beam_width": "four"}, "beam_width is 'four': give a whole number"),
@@ -104,57 +99,62 @@ def test_impossible_options_are_refused_by_name(
 
 def test_plain_requests_have_no_constraints(tokenizer: Tokenizer) -> None:
     for options in ({}, {"beam_width": 1}, {"num_return_sequences": 3, "length_penalty": 1.0}):
-        _, search = plan(tokenizer, **options).of_sentence(0, "a", SOURCE)
+        _, search = plan(tokenizer, **options).of_sentence(0, READING, SOURCE)
         assert search.constraints is None
     # Nor if the given options have default values, whatever they exclude.
     defaults = {name: one.default for name, one in OPTIONS.items() if one.default is not None}
-    _, search = plan(tokenizer, **defaults).of_sentence(0, "a", SOURCE)
+    _, search = plan(tokenizer, **defaults).of_sentence(0, READING, SOURCE)
     assert search.constraints is None
+
+
+def test_a_single_word_has_at_least_one_token(tokenizer: Tokenizer) -> None:
+    planned = plan(tokenizer)
+    for text, least in (("all", 1), ("The old house is very red today.", 0)):
+        _, search = planned.of_sentence(0, Reading(text), tokenizer.encode_source(text, "de"))
+        assert (search.constraints.min_tokens if search.constraints else 0) == least
+    _, search = plan(tokenizer, min_tokens=2).of_sentence(
+        0, READING, tokenizer.encode_source("a", "de")
+    )
+    assert search.constraints is not None
+    assert search.constraints.min_tokens == 2
 
 
 def test_lengths_follow_the_source(tokenizer: Tokenizer) -> None:
     """The source has four tokens of text; the end symbol is added to the maximum."""
     most, search = plan(tokenizer, max_length_ratio=1.5, min_length_ratio=0.6).of_sentence(
-        0, "a", SOURCE
+        0, READING, SOURCE
     )
     assert most == 7
     assert search.constraints is not None
     assert search.constraints.min_tokens == 3
     # Never more than the maximum.
-    _, search = plan(tokenizer, max_tokens=5, min_length_ratio=9).of_sentence(0, "a", SOURCE)
+    _, search = plan(tokenizer, max_tokens=5, min_length_ratio=9).of_sentence(0, READING, SOURCE)
     assert search.constraints is not None
     assert search.constraints.min_tokens == 5
 
 
 def test_a_minimum_length_raises_the_maximum(tokenizer: Tokenizer) -> None:
-    most, _ = plan(tokenizer, min_tokens=100).of_sentence(0, "a", SOURCE)
+    most, _ = plan(tokenizer, min_tokens=100).of_sentence(0, READING, SOURCE)
     assert most == 101
-    most, _ = plan(tokenizer, min_tokens=320).of_sentence(0, "a", SOURCE)
+    most, _ = plan(tokenizer, min_tokens=320).of_sentence(0, READING, SOURCE)
     assert most == 320
 
 
 def test_ratios_may_be_given_as_fp32(tokenizer: Tokenizer) -> None:
     source = (5, *range(100, 110), 3)
     for ratio in (0.7, float(np.float32(0.7))):
-        assert plan(tokenizer, max_length_ratio=ratio).of_sentence(0, "a", source)[0] == 8
+        assert plan(tokenizer, max_length_ratio=ratio).of_sentence(0, READING, source)[0] == 8
     for ratio in (0.3, float(np.float32(0.3))):
-        _, search = plan(tokenizer, min_length_ratio=ratio).of_sentence(0, "a", source)
+        _, search = plan(tokenizer, min_length_ratio=ratio).of_sentence(0, READING, source)
         assert search.constraints is not None
         assert search.constraints.min_tokens == 3
-
-
-def test_a_term_that_cannot_be_written_is_refused(tokenizer: Tokenizer) -> None:
-    planned = plan(tokenizer, glossary=json.dumps({"tea": "\u200b"}))
-    planned.of_sentence(0, "Coffee.", SOURCE)
-    with pytest.raises(InvalidRequest, match="glossary: the model's vocabulary cannot write"):
-        planned.of_sentence(0, "Some tea.", SOURCE)
 
 
 def test_each_text_has_its_own_prefix_or_all_share_one(tokenizer: Tokenizer) -> None:
     for prefix in (["Das", "Ein Hund"], ["Das"], "Das"):
         planned = plan(tokenizer, 2, prefix=prefix)
         for index in (0, 1):
-            most, search = planned.of_sentence(index, "a", SOURCE)
+            most, search = planned.of_sentence(index, READING, SOURCE)
             wanted = prefix[index] if len(prefix) == 2 else "Das"
             assert search.constraints is not None
             assert search.constraints.prefix == tuple(tokenizer.encode(wanted))
@@ -163,49 +163,24 @@ def test_each_text_has_its_own_prefix_or_all_share_one(tokenizer: Tokenizer) -> 
 
 def test_a_prefix_must_leave_space_for_more_tokens(tokenizer: Tokenizer) -> None:
     with pytest.raises(InvalidRequest, match="prefix of text 1 has 2 tokens, and its translation"):
-        plan(tokenizer, 2, prefix="Das ist", max_tokens=2).of_sentence(1, "a", SOURCE)
+        plan(tokenizer, 2, prefix="Das ist", max_tokens=2).of_sentence(1, READING, SOURCE)
 
 
-def test_only_sentences_with_a_term_have_constraints(tokenizer: Tokenizer) -> None:
-    planned = plan(tokenizer, glossary=json.dumps({"tea": "Tee", "iced tea": "Eistee"}))
-    _, plain = planned.of_sentence(0, "A teapot.", SOURCE)
-    assert (plain.constraints, plain.beam_width) == (None, 4)
-    _, search = planned.of_sentence(0, "Some iced Tea, and tea.", SOURCE)
+def test_literals_of_a_prefix_are_read_as_in_the_sentence(tokenizer: Tokenizer) -> None:
+    reading = Reading.of("Hello {name}", [Literal(6, 12)], StandIns(tokenizer))
+    _, search = plan(tokenizer, prefix="Hallo {name}").of_sentence(0, reading, SOURCE)
     assert search.constraints is not None
-    assert search.constraints.terms is not None
-    assert [tokenizer.decode(one) for one in search.constraints.terms.sequences] == [
-        "Eistee",
-        "Tee",
-    ]
-    assert search.beam_width == 8
+    assert tokenizer.decode(search.constraints.prefix) == f"Hallo {reading.stand_ins[0]}"
 
 
-def test_tags_keep_their_order_and_others_may_move(tokenizer: Tokenizer) -> None:
-    planned = plan(tokenizer, keep_placeholders=True)
-    _, search = planned.of_sentence(0, "<b>{x}</b> at 9 <i>", SOURCE)
-    assert search.constraints is not None
-    assert search.constraints.terms is not None
-    assert search.constraints.terms.after == (None, None, 0, None, 2)
-
-
-def test_placeholders_of_unknown_characters_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.model"
-    with path.open("wb") as writer:
-        sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=iter(["{name} is here? {x}"] * 20),
-            model_writer=writer,
-            model_type="char",
-            vocab_size=22,
-            hard_vocab_limit=False,
-            pad_id=PAD_ID,
-            unk_id=UNKNOWN_ID,
-            bos_id=BEGIN_ID,
-            eos_id=END_ID,
-            minloglevel=2,
-        )
-    planned = plan(Tokenizer(path), keep_placeholders=True)
-    assert planned.terms.kept_placeholders(0, "{name} 名 {x}") == (
-        *(("{name}", "{name}"), ("{x}", "{x}")),
+def test_a_given_beginning_changes_nothing_else(tokenizer: Tokenizer) -> None:
+    _, search = plan(tokenizer, suppress=["Hund"], min_tokens=7, beam_width=3).of_sentence(
+        0, READING, SOURCE
     )
-    with pytest.raises(InvalidRequest, match=r"vocabulary cannot write '\{名\}'"):
-        planned.terms.kept_placeholders(0, "{名} is here.")
+    not_first = np.zeros(tokenizer.vocab_size, np.float32)
+    begun = SearchPlan.with_beginning(search, (100, 101), not_first)
+    constraints = begun.constraints
+    assert constraints is not None
+    assert constraints.not_first is not_first
+    assert constraints.prefix == (100, 101)
+    assert replace(begun, constraints=replace(constraints, prefix=(), not_first=None)) == search

@@ -19,10 +19,10 @@ from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.futures import outcome_error
 from dragoman_serving.engine.settings import EngineSettings, Precision
 from dragoman_serving.request.plan import plan_scoring
+from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.urgency import Urgency
 from dragoman_serving.scoring import assessment
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
-from dragoman_serving.translation import follow_up
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 from hypothesis import given, settings
@@ -105,7 +105,7 @@ def test_links_are_those_of_the_text_that_is_returned(
 ) -> None:
     """The vocabulary may write a placeholder differently, with another number of words."""
     if is_lost:  # then the parts between placeholders are translated separately
-        monkeypatch.setattr(follow_up, "find_placeholders", lambda _text: [])
+        monkeypatch.setattr(Reading, "is_in", lambda *_: False)
     text = f"Hello {placeholder}, that is a cup. {placeholder} is here."
     options = {"keep_placeholders": True, "split_sentences": splits, "return_alignments": "hard"}
     (found,) = translate(shipped, [text], **options)

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from dragoman_serving.request.casing import Capitals
+from dragoman_serving.request.emphasis import upper
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
@@ -26,9 +26,36 @@ def translated(shipped: Translator, text: str, **options: Any) -> Translation:
 
 def test_a_sentence_in_capitals_is_translated_into_capitals(shipped: Translator) -> None:
     usual = translated(shipped, "Where is Tom?").text
-    assert translated(shipped, "WHERE IS TOM?").text == Capitals(False).put_into(usual) != usual
+    assert translated(shipped, "WHERE IS TOM?").text == upper(usual) != usual
     mixed = translated(shipped, "Where is Tom? WHERE IS TOM?").text
-    assert mixed == f"{usual} {Capitals(False).put_into(usual)}"
+    assert mixed == f"{usual} {upper(usual)}"
+
+
+@pytest.mark.parametrize(
+    ("direction", "text", "emphasized"),
+    [
+        ("en-de", "This is not my house.", "not"),
+        ("en-de", "You must not enter this room.", "must not"),
+        ("en-fr", "He is not a doctor.", "not"),
+        ("de-en", "Das ist nicht mein Haus.", "nicht"),
+        ("de-en", "Wir haben alle Fenster geschlossen.", "alle"),
+        ("fr-en", "Il ne faut pas entrer.", "pas"),
+    ],
+)
+def test_emphasized_words_are_translated_as_usual(
+    shipped: Translator, direction: str, text: str, emphasized: str
+) -> None:
+    source, target = direction.split("-")
+    languages = {"source_language": source, "target_language": target}
+    in_capitals = text.replace(emphasized, emphasized.upper())
+    assert translated(shipped, in_capitals, **languages) == translated(shipped, text, **languages)
+
+
+def test_a_label_in_capitals_begins_its_translation_with_a_capital(shipped: Translator) -> None:
+    found = translated(shipped, "WARNING: Do not open the door!").text
+    assert found[0].isupper()
+    assert not found.isupper()
+    assert found[1:] == translated(shipped, "warning: Do not open the door!").text[1:]
 
 
 def test_a_stream_grows_in_capitals(shipped: Translator) -> None:

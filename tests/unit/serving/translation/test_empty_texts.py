@@ -6,7 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from dragoman_serving.engine.sentence import SearchOptions
+from dragoman_serving.request.casing import Capitals
+from dragoman_serving.request.reading import Reading
+from dragoman_serving.translation.segments import SourceSentence, SourceText
+from dragoman_serving.translation.translation import Composer, written
 from dragoman_serving.translation.translator import Translator
+
+from dragoman.kernel.hypothesis import Hypothesis
 
 
 @pytest.mark.parametrize(
@@ -129,3 +136,55 @@ def test_an_empty_translation_of_an_empty_text_is_scored_as_nothing(shipped: Tra
     assert (str(empty.alignment), pair.tokens) == ("", alone.tokens)
     assert empty.attention is not None
     assert empty.attention.encoder.shape[2:] == empty.attention.cross.shape[2:] == (0, 0)
+
+
+_WORDS = ["all", "from", "down", "by", "any", "of", "to", "in", "with", "some", "other", "about"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"beam_width": 4, "num_return_sequences": 3},
+        {"keep_placeholders": True},
+        {"return_token_scores": True},
+        {"split_sentences": False},
+        {"prefix": "L"},
+        {"seed": 1},
+        {"repair": False},
+    ],
+    ids=str,
+)
+def test_a_word_has_a_translation(shipped: Translator, options: dict[str, Any]) -> None:
+    languages = {"source_language": "en", "target_language": "fr"}
+    for one in shipped.translate(_WORDS, {**languages, **options}):
+        for candidate in (one, *one.others):
+            assert any(map(str.isalpha, candidate.text))
+
+
+def test_a_sentence_whose_words_are_lost_stays(shipped: Translator) -> None:
+    target = shipped._tokenizer
+    capitals = Capitals()
+    for ids in ((), tuple(target.encode(":")), tuple(target.encode("11"))):
+        for sentence in (
+            SourceSentence(
+                (5, 9, 3), 9, SearchOptions(), reading=Reading("Elephant"), original="Elephant"
+            ),
+            SourceSentence(
+                (5, 9, 3),
+                9,
+                SearchOptions(),
+                reading=Reading("Not"),
+                original="NOT",
+                capitals=capitals,
+            ),
+        ):
+            assert written(target, sentence, ids) == sentence.original
+            # A stream waits until it has letters, or is complete.
+            assert written(target, sentence, ids, is_whole=False) == ""
+            text = SourceText([sentence, ""])
+            (found,) = Composer(target, None).compose(
+                [text], [Hypothesis(ids, None, complete=True)], shipped.plan({}, 1)
+            )
+            assert found.text == sentence.original
+            assert found.warnings == ("untranslated",)

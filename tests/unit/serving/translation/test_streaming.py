@@ -16,7 +16,7 @@ from dragoman.kernel.sentences import LineBreaks
 SENTENCE = SourceSentence((1, 2), 9, SearchOptions())
 
 
-def decode(_sentence: SourceSentence, ids: Sequence[int]) -> str:
+def decode(_sentence: SourceSentence, ids: Sequence[int], _is_whole: bool) -> str:
     return " ".join(f"w{number}" for number in ids)
 
 

@@ -99,3 +99,14 @@ def test_tags_are_placed_before_the_translator_closes() -> None:
     running.close()
     (found,) = large.result(0)
     assert tags(found.text) == ["<b>", "</b>"] * 80
+
+
+@pytest.mark.parametrize("options", [{}, {"prefix": "Guten"}, {"num_return_sequences": 2}], ids=str)
+def test_a_text_that_is_not_split_keeps_its_line_breaks(
+    shipped: Translator, options: dict[str, Any]
+) -> None:
+    given = DIRECTION | options | ({} if options else {"split_sentences": False})
+    (found,) = shipped.translate(["Good morning.\n\nHow are you?"], given)
+    for one in (found, *found.others):
+        lines = one.text.split("\n\n")
+        assert [line[-1] for line in lines] == [".", "?"]

@@ -184,10 +184,11 @@ def test_texts_are_split_unless_an_option_excludes_it(translator: Translator) ->
     sentences = ["Red blue green.", "White pink.", "Grey brown black."]
     apart = translate(translator, sentences, max_tokens=20)
     text = " ".join(sentences)
-    assert translate(translator, [text], max_tokens=20) == [" ".join(apart)]
+    (split,) = translator.translate([text], OptionArguments(max_tokens=20))
+    assert (split.text, split.sentences) == (" ".join(apart), 3)
     (whole,) = translate(translator, [text], max_tokens=20, split_sentences=False)
     (scored,) = translator.translate([text], OptionArguments(max_tokens=20, return_scores=True))
-    assert whole == scored.text != " ".join(apart)
+    assert (whole, scored.sentences) == (scored.text, 1)
     assert scored.score is not None
 
 

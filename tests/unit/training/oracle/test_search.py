@@ -62,7 +62,7 @@ def test_all_tensors_are_on_the_models_device(model: Transformer) -> None:
     every = (
         Options(),
         Options(prefix=(5,), min_tokens=3),
-        Options(beam_width=2, terms=((6, 7),), pieces=("a",) * model.config.vocab_size),
+        Options(beam_width=2, not_first=frozenset({6, 7})),
         Options(sampling=True, top_k=5),
     )
 

@@ -37,6 +37,13 @@ def rows(token=1, position=0, src_length=1, **changed):
     c.dragoman_step(model(), of(Rows(**{**fields, **changed})), None, None, None)
 def searches(**fields):
     return of(Searches(**{**dict(slots=2, width=1, branches=1, panels=1, capacity=4), **fields}))
+def advance(**fields):
+    constraints = Constraints(repetition_penalty=1.0, **fields)
+    arrays = dict(constraints=(N * 2)(*[ctypes.addressof(constraints)] * 2), live=(N * 2)(1, 1),
+                  limits=(N * 2)(4, 4), rows=zeros(2), lengths=zeros(2), history=zeros(4),
+                  tokens=zeros(99))
+    c.dragoman_advance(searches(**{name: ctypes.addressof(one) for name, one in arrays.items()}),
+                       zeros(99), zeros(2), zeros(1))
 """
 BROKEN = {
     "best: no token": "c.dragoman_best(None, N(1), N(1), N(0), None, None)",
@@ -58,7 +65,7 @@ BROKEN = {
     "step: a position beyond the cache": "rows(position=16)",
     "step: a source longer than its cache": "rows(src_length=17)",
     "step: a part of a block": "rows(room=20)",
-    "terms: no term": "c.dragoman_terms_bytes(N(1), N(0))",
+    "constraints: a mask of a larger vocabulary": "advance(not_first=1, not_first_size=65)",
     "leave: no such sentence": "c.dragoman_leave_search(searches(), N(2))",
     "result: no such slot": "c.dragoman_result(searches(), N(-1), N(0), None, None, None, None)",
     "advance: a part of a sentence": "c.dragoman_advance(searches(slots=3, branches=2))",
@@ -89,4 +96,4 @@ def test_a_broken_promise_stops_the_process(case: str) -> None:
 def test_kept_promises_do_not() -> None:
     name = library.choose_instruction_set()
     assert name
-    assert run(name, "model(); c.dragoman_terms_bytes(N(1), N(1))").returncode == 0
+    assert run(name, "model(); c.dragoman_helpers_bytes()").returncode == 0

@@ -10,17 +10,24 @@ import numpy as np
 import pytest
 import torch
 from dragoman_serving.engine.arrays import Floats, Ids
+from dragoman_serving.engine.compiled import compiled_searches, library
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.session import Ranking
 from dragoman_training.oracle.constraints import Options
 from dragoman_training.oracle.search import _beam, _sample
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.text import END_ID
-from tests.unit.serving.engine.random_options import VOCAB, options, search_options
+from tests.unit.serving.engine.random_options import (
+    PIECES,
+    VOCAB,
+    constrained,
+    options,
+    search_options,
+)
 
 STEPS = 100
 
@@ -43,6 +50,8 @@ class RandomScores:
     """A ranking for the scores of rows whose tokens are known."""
 
     seed: int
+    unit: float = 1.0
+    """Factor of all scores; with others than 1 their sums are rounded."""
     tokens: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """For each row, the sentence and its tokens so far."""
 
@@ -50,7 +59,8 @@ class RandomScores:
         return self.best(logits, 1)[1][:, 0]
 
     def log_probs(self, _logits: Floats, rows: Ids) -> Floats:
-        return np.array([scores_after(self.seed, *self.tokens[row]) for row in rows.tolist()])
+        scores = [scores_after(self.seed, *self.tokens[row]) for row in rows.tolist()]
+        return np.array(scores) * np.float32(self.unit)
 
     def best(self, logits: Floats, number: int) -> tuple[Floats, Ids]:
         scores = self.log_probs(logits, np.arange(len(logits)))
@@ -64,7 +74,9 @@ class RandomScores:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
+def plans(
+    draw: st.DrawFn, options: st.SearchStrategy[Options] = options
+) -> list[tuple[int, Sentence, Options]]:
     """Sentences with equal searches that join after this many steps, and their options."""
     width = draw(st.integers(1, 5))
     searches = draw(st.integers(1, width))
@@ -77,7 +89,7 @@ def plans(draw: st.DrawFn) -> list[tuple[int, Sentence, Options]]:
         asked = replace(asked, repetition_penalty=1.0, hypotheses=min(asked.hypotheses, width))
         limit, alternatives = draw(st.integers(1, 20)), range(0)
         if searches > 1:
-            asked = replace(asked, terms=(), after=(), hypotheses=searches)
+            asked = replace(asked, hypotheses=searches)
             first, limit = draw(st.integers(0, width - searches)), limit + len(asked.prefix)
             alternatives = range(first, first + searches)
         engine_options = replace(search_options(asked), alternatives=alternatives)
@@ -104,21 +116,24 @@ def alternatives_of(seed: int, index: int, sentence: Sentence, asked: Options) -
     ranks = sentence.options.alternatives
     to_position = replace(sentence, max_tokens=len(asked.prefix) + 1)
     begun = oracle(seed, index, to_position, replace(asked, hypotheses=ranks.stop))
+    continued = replace(asked, not_first=frozenset(), hypotheses=1)
     begun = (begun + begun[-1:] * ranks.stop)[ranks.start : ranks.stop]
     return [
         one
-        if one.complete or len(one.ids) == sentence.max_tokens
-        else oracle(seed, index, sentence, replace(asked, prefix=one.ids, hypotheses=1))[0]
+        if one.complete or len(one.ids) in (len(asked.prefix), sentence.max_tokens)
+        else oracle(seed, index, sentence, replace(continued, prefix=one.ids))[0]
         for one in begun
     ]
 
 
-def run(plan: list[tuple[int, Sentence, Options]], seed: int) -> dict[int, list[Hypothesis]]:
+def run(
+    plan: list[tuple[int, Sentence, Options]], seed: int, unit: float = 1.0
+) -> dict[int, list[Hypothesis]]:
     """Results of the compiled searches, by index; stable prefixes are checked during the search."""
     options = plan[0][1].options
     width = options.rows
     searches = NativeSearches(options.beam_width, END_ID, VOCAB, options.searches)
-    ranking = RandomScores(seed)
+    ranking = RandomScores(seed, unit)
     found: dict[int, list[Hypothesis]] = {}
     certain: dict[int, list[tuple[int, ...]]] = {index: [] for index in range(len(plan))}
     slots: list[int] = []
@@ -181,6 +196,44 @@ def test_searches_give_the_same_results_as_the_oracle(
         if found[index][0].log_prob is None:  # plain greedy search computes no scores
             seen, expected = [one[:2] for one in seen], [one[:2] for one in expected]
         assert seen == expected
+
+
+@given(plans(constrained), st.integers(0, 1000))
+def test_only_the_first_token_after_the_prefix_may_be_forbidden(
+    plan: list[tuple[int, Sentence, Options]], seed: int
+) -> None:
+    for index, found in run(plan, seed).items():
+        asked = plan[index][2]
+        length = len(asked.prefix)
+        for one in found:
+            tokens = (*one.ids, END_ID) if one.complete else one.ids
+            assert asked.not_first.isdisjoint(tokens[length : length + 1])
+
+
+def test_a_token_that_must_not_be_first_may_come_later() -> None:
+    later = 0
+    for seed in range(20):
+        free = Options(4, prefix=(9,), pieces=PIECES)
+        (without,) = run([(0, Sentence((1,), 9, search_options(free)), free)], seed).values()
+        asked = replace(free, not_first=frozenset(without[0].ids[1:2]))
+        (found,) = run([(0, Sentence((1,), 9, search_options(asked)), asked)], seed).values()
+        later += not asked.not_first.isdisjoint(found[0].ids[2:])
+    assert later
+
+
+@settings(max_examples=20)
+@given(plans(constrained), st.integers(0, 1000))
+def test_every_instruction_set_finds_the_same(
+    plan: list[tuple[int, Sentence, Options]], seed: int
+) -> None:
+    """Tokens and bits of scores."""
+    found = []
+    for name in library.usable_instruction_sets():
+        loaded = library.Library(library._path(name))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled_searches, "load", lambda loaded=loaded: loaded)
+            found.append(run(plan, seed, unit=0.37))
+    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.parametrize("width", [1, 4, 512])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from dragoman_serving.engine.compiled.compiled_decoding import NativeDecoding
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.library import LANES
 from dragoman_serving.engine.compiled.shortlists import Shortlists
-from dragoman_serving.engine.constraints import Constraints, TermConstraints
+from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.engine.settings import BatchLimits
 from hypothesis import HealthCheck, example, given, settings
@@ -109,10 +108,8 @@ def test_a_result_does_not_depend_on_the_batch(engine: Engine, together: list[Se
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_translations_have_only_listed_tokens(engine: Engine, bundle: Path, one: Sentence) -> None:
     constraints = one.options.constraints or Constraints()
-    terms = constraints.terms.sequences if constraints.terms else ()
-    required = (*constraints.prefix, *itertools.chain.from_iterable(terms))
     one = replace(one, options=replace(one.options, shortlist=True))
-    allowed = listed_tokens(bundle, one.src_ids, *required)
+    allowed = listed_tokens(bundle, one.src_ids, *constraints.prefix)
     found = results(engine, [one])[0]
     for hypothesis in (found, *found.others):
         assert set(hypothesis.ids) <= allowed
@@ -169,20 +166,25 @@ def mask(bundle: Path, one: Sentence) -> npt.NDArray[np.bool_]:
     return np.isin(np.arange(VOCAB) // LANES, vectors)
 
 
-@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize("width", [1, 2, 4])
 def test_unlisted_tokens_can_be_required(engine: Engine, bundle: Path, width: int) -> None:
     outside = sorted(set(range(6, VOCAB)) - listed_tokens(bundle, PLAIN.src_ids))
-    prefix, term = (outside[0], outside[-1]), (outside[len(outside) // 2],)
-    continuing = np.zeros(VOCAB, np.float32)
-    for constraints in (
-        Constraints(prefix=prefix),
-        Constraints(terms=TermConstraints((term,), continuing)),
-        Constraints(prefix=prefix, terms=TermConstraints((term,), continuing)),
-    ):
-        search = SearchOptions(width, 0.6, 1, constraints, shortlist=True)
+    constraints = Constraints(prefix=(outside[0], outside[-1]))
+    search = SearchOptions(width, 0.6, 1, constraints, shortlist=True)
+    found = results(engine, [replace(PLAIN, options=search)])[0]
+    assert found.ids[:2] == constraints.prefix
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_any_listed_token_can_be_forbidden_as_the_first(
+    engine: Engine, bundle: Path, width: int
+) -> None:
+    for token in listed_tokens(bundle, PLAIN.src_ids):
+        not_first = np.full(VOCAB, -np.inf, np.float32)
+        not_first[token] = 0.0
+        search = SearchOptions(width, 0.6, 1, Constraints(not_first=not_first), shortlist=True)
         found = results(engine, [replace(PLAIN, options=search)])[0]
-        assert found.ids[: len(constraints.prefix)] == constraints.prefix
-        assert constraints.terms is None or term[0] in found.ids
+        assert (*found.ids, END)[0] == token
 
 
 def test_a_model_without_shortlists_refuses_the_option(random_bundle: Path) -> None:

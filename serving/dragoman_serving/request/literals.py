@@ -1,0 +1,277 @@
+"""Finds literals: parts of a text that its translation must repeat unchanged.
+
+Some have a known form, such as placeholders and addresses. Others have characters that the
+vocabulary cannot write: it splits them into bytes, or its normalization replaces them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from dragoman.kernel.cutting import Span
+from dragoman.kernel.text import Tokenizer
+
+_SUFFIXES = (
+    "avi|bash|bat|bin|bmp|bz2|c|cfg|conf|cpp|css|csv|deb|dll|docx?|eml|epub|exe|gif|go|gz|h|html?|"
+    "ini|iso|jar|java|jpe?g|js|json|jsx|log|md|mkv|mov|mp3|mp4|ods|odt|ogg|pdf|php|png|po|pptx?|"
+    "properties|ps1|py|rar|rb|rpm|rs|rst|rtf|sh|so|sql|srt|svg|tar|tex|tgz|tiff?|toml|ts|tsv|tsx|"
+    "txt|vtt|wav|webp|whl|xlsx?|xml|xz|ya?ml|zip|zst"
+)
+_DOMAINS = "ai|app|at|be|ca|ch|com|de|dev|edu|eu|fr|gov|info|io|it|net|nl|org|uk"
+_HEX = r"[0-9A-Fa-f]"
+_FORMS = (
+    r"(?:https?|ftp|file|ssh|git)://[^\s<>\"]*[^\s<>\".,;:!?)\]}']",  # addresses
+    r"(?:mailto|tel):[^\s<>\",;)]*[\w/]",
+    r"www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
+    r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail: at most 64 characters before the @
+    rf"(?<![\w.@-])(?:[\w-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:/[^\s<>\"]*[\w/])?(?![\w-]|\.\w)",
+    r"&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9A-Fa-f]+);",  # character references
+    r"`[^`\n]+`",  # code in Markdown
+    r"<%[^%<>\n]*%>|\{%[^%{}\n]*%\}",  # template engines
+    r"\{{2,3}[^{}\n]*\}{2,3}",
+    r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
+    r"\$[A-Za-z_]\w*",
+    r"%[A-Za-z_][\w.-]{0,63}%",
+    r"(?<!\w)__\w{1,64}__(?!\w)",
+    r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
+    r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
+    r"(?<![\w:]):[a-z0-9_+-]{1,64}:(?!\w)",  # :smile:
+    r"(?<![\w:]):[A-Za-z_]\w*(?![\w:])",  # variables of frameworks for the web
+    r"(?<![\w@.])@\w(?:[\w.-]*\w)?",
+    r"(?<![\w#&])#(?=\w*[^\W\d])\w+",
+    rf"(?<![\w:-])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![\w:])",  # MAC addresses
+    rf"(?<![\w-]){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![\w-])",  # UUIDs
+    rf"(?<![\w:])(?:{_HEX}{{1,4}}:){{2,7}}:?{_HEX}{{1,4}}(?:,\d{{3}})?(?![\w:])",  # IPv6, times
+    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?(?![\w.]?\w)",  # IPv4
+    r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",  # IBANs
+    rf"(?<!\w)(?:0x{_HEX}{{1,64}}|(?=[a-f]*\d){_HEX}{{16,128}})(?!\w)",
+    r"(?<!\w)\+\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
+    r"(?<![\w.-])\d+(?:-\d+){2,}(?:-[\dX])?(?!\w)",  # dates, ISBNs
+    r"(?<![\w.])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+){2,})(?:-\w+)?(?!\w)",  # versions, dates
+    rf"(?<![\w./\\~-])[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",  # file names
+    r"(?<![\w./~])~?(?:/[\w.-]+){2,}/?|(?<!\w)[A-Za-z]:\\[^\s\"]*\w",
+)
+"""Each pattern must take linear time on any text. A zero is both flag and digit, so both are
+possessive."""
+_SMILEYS = r"(?<!\S)(?:[:;=][-']?[()\[\]DPpOo|/\\]|<3|\^\^)(?!\w)"
+_CODES = (
+    r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
+    r"(?!\w)"
+)
+"""Identifiers with digits, which a model usually repeats."""
+_KNOWN = re.compile(
+    rf"(?P<sign>{_SMILEYS}|\*{{2,3}}|~~)|" + "|".join(_FORMS) + f"|(?P<code>{_CODES})"
+)
+_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w")
+"""What every literal of a known form has."""
+_TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
+
+_FREE_SIGNS = frozenset("°±×÷¬")  # noqa: RUF001  a multiplication sign
+"""Signs that a model translates if its vocabulary has them."""
+_LETTERS = {
+    "ca": "àçéèíïóòúü",
+    "cs": "áčďéěíňóřšťúůýž",
+    "da": "æøåé",
+    "de": "äöüß",
+    "es": "áéíñóúü",
+    "fi": "äöåšž",
+    "fr": "àâæçéèêëîïôœùûüÿ",
+    "hu": "áéíóöőúüű",
+    "it": "àèéìíîòóùú",
+    "nb": "æøåéóòô",
+    "nl": "áäéëíïóöúü",
+    "no": "æøåéóòô",
+    "pl": "ąćęłńóśźż",
+    "pt": "áàâãçéêíóôõú",
+    "ro": "ăâîșț",
+    "sv": "åäöéà",
+    "tr": "çğıöşü",
+}
+"""Letters of languages in Latin script besides A to Z: a model has learned words with them, even
+if its vocabulary splits them into bytes.
+
+Source: Unicode CLDR 46, `characters/exemplarCharacters`."""
+_USUAL_PIECES = 5
+"""Least number of longer entries of the vocabulary with a letter that its languages use."""
+_JOINERS = frozenset("\u200d\ufe0e\u20e3")
+_EMOJI = "\ufe0f"
+"""Selects the form as an emoji of the character before it."""
+_EMOJI_FORM = re.compile(r"[^1]?\ufe0f")
+_TAGS_OF_FLAGS = frozenset(map(chr, range(0xE0020, 0xE0080)))
+_LACKS = re.compile(r"[^\x00-\x7f]")
+_UNWRITTEN = re.compile(
+    r"(?<![aN1L])[aN1]*L[aN1L]*(?:['-][aN1L]+)*(?: [aN1]*L[aN1L]*(?:['-][aN1L]+)*)*"  # words
+    r"|(?<![aN1.,])(?:1+[.,]){0,4}(?:1+|a{1,3})?N+(?:(?:a{1,3}|1+)N+)*"  # 10², m²
+    r"(?:a{1,2}(?![a1]))?"  # H₂O
+    r"|(?<![aN1.,])(?:1+[.,]){0,4}1+S+(?:a(?![a1]))?"  # 20℃
+    r"|(?<![a1])S+a(?![a1])"  # °C
+    r"|(?P<sign>[NS]+(?: [NS]+)*)"
+)
+"""Literals in the kinds of a text's characters: `L`, `N` and `S` are letters, numbers and signs
+that cannot be written, `a` and `1` other letters and digits."""
+
+
+class Literal(NamedTuple):
+    """A part of a text, from `begin` to `end`, that its translation must repeat unchanged."""
+
+    begin: int
+    end: int
+    is_sign: bool = False
+    """Whether it stands for no word, as an emoji."""
+    is_usual: bool = False
+    """Whether a model usually repeats it, so that it is read as it is at first."""
+    target: str | None = None
+    """Its text in the translation; None: the same."""
+
+    @property
+    def span(self) -> Span:
+        """Begin and end."""
+        return self.begin, self.end
+
+
+def tag_spans(text: str) -> list[Span]:
+    """Returns the spans of tags, which may be `<b>` or `<0>`."""
+    return [found.span() for found in _TAG.finditer(text)] if "<" in text else []
+
+
+def known_literals(text: str) -> list[Literal]:
+    """Returns the literals of a known form, in order."""
+    if not _HINT.search(text):
+        return []
+    return [
+        Literal(*one.span(), one.lastgroup == "sign", one.lastgroup == "code")
+        for one in _KNOWN.finditer(text)
+    ]
+
+
+class Literals:
+    """Finds the literals of texts."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Store the vocabularies of both sides."""
+        self._sides = (tokenizer, tokenizer.target)
+        self._vocabulary = tokenizer.vocabulary
+        self._kinds: dict[str, str] = {}
+        """Kind of each character outside of ASCII that was seen: one of `LNSa1`, or itself."""
+
+    def of(
+        self, text: str, language: str, known: bool = True, keep: Iterable[Literal] = ()
+    ) -> list[Literal]:
+        """Returns the literals of a text, in order, without overlaps.
+
+        Literals next to each other, or with only a space between them, are one.
+
+        Args:
+            text: a text.
+            language: its language code.
+            known: whether to find those of a known form.
+            keep: further literals.
+        """
+        found = list(keep)
+        if known:
+            found += known_literals(text)
+        if not text.isascii():
+            found += self._unwritten(text, _LETTERS.get(language, ""))
+        return _merged(text, sorted(found, key=_place)) if found else found
+
+    def _unwritten(self, text: str, letters: str) -> Iterator[Literal]:
+        """Yields the parts that the vocabulary cannot write, except for words with some letters."""
+        if letters:
+            text = text.translate(_as_letters(letters))
+        kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text)))
+        if not any(kind in kinds for kind in "LNS"):
+            return
+        for one in _UNWRITTEN.finditer(kinds):
+            yield Literal(*one.span(), one.lastgroup == "sign")
+
+    def _kind(self, character: str) -> str:
+        if character.isascii():
+            if character.isalpha():
+                return "a"
+            return "1" if character.isdigit() else character
+        kind = self._kinds.get(character)
+        if kind is None:
+            kind = self._kinds[character] = self._kind_of(character)
+        return kind
+
+    def _is_usual(self, letter: str) -> bool:
+        """Whether words of the model's languages have a letter, which then may lack its capital."""
+        pieces = (piece for piece in self._vocabulary if letter in piece and len(piece) > 2)
+        return len(list(itertools.islice(pieces, _USUAL_PIECES))) == _USUAL_PIECES
+
+    def _kind_of(self, character: str) -> str:
+        category = unicodedata.category(character)
+        is_sign = category in {"So", "Sm", "Sk"} and character not in _FREE_SIGNS
+        if character == _EMOJI:
+            return character
+        if is_sign or character in _JOINERS or category == "Cs" or character in _TAGS_OF_FLAGS:
+            return "S"
+        if category[0] == "Z" or category in ("Cc", "Cf"):
+            return " " if category == "Zs" else character
+        normal = unicodedata.normalize("NFKC", character)
+        if unicodedata.decomposition(character).startswith(("<super>", "<sub>")):
+            return "N"
+        if category[0] == "L" and normal != character and normal.isascii():
+            return "a"  # ligatures and the like are letters to translate
+        is_written = all(side.can_write(character) for side in self._sides)
+        if category[0] in "LM":
+            return "a" if is_written or self._is_usual(character.lower()) else "L"
+        if category[0] == "N":
+            return "1" if is_written else "N"
+        return character if is_written or (category[0] == "P" and normal != character) else "S"
+
+
+@lru_cache
+def _as_letters(letters: str) -> Mapping[int, str]:
+    return dict.fromkeys(map(ord, letters + letters.upper().replace("SS", "")), "a")
+
+
+def _place(one: Literal) -> tuple[int, int, bool]:
+    return one.begin, -one.end, one.target is None
+
+
+def _signs(found: re.Match[str]) -> str:
+    return "S" * len(found[0])
+
+
+def _merged(text: str, found: Sequence[Literal]) -> list[Literal]:
+    """Literals without overlaps; those that only a space separates are joined."""
+    merged: list[Literal] = []
+    for one in found:
+        last = merged[-1] if merged else None
+        if last is None or text[last.end : one.begin].strip(" ") or one.begin > last.end + 1:
+            merged.append(one)
+            continue
+        if one.target or last.target:
+            if one.begin >= last.end:
+                merged.append(one)
+            continue
+        merged[-1] = Literal(
+            last.begin,
+            max(last.end, one.end),
+            last.is_sign and one.is_sign,
+            last.is_usual and one.is_usual,
+        )
+    return merged
+
+
+def without(text: str, spans: Iterable[Span]) -> str:
+    """Returns a text with a space in place of each span."""
+    parts: list[str] = []
+    at = 0
+    for begin, end in spans:
+        parts += (text[at:begin], " ")
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def outside(text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """Yields the spans between the given ones, also empty ones."""
+    ends = [0, *(end for _, end in spans)]
+    begins = [*(begin for begin, _ in spans), len(text)]
+    yield from zip(ends, begins, strict=True)

@@ -1,0 +1,62 @@
+"""Finds the syntax of ICU messages, whose branches are texts to translate.
+
+In `You have {count, plural, one {# message} other {# messages}}.` the branches are `# message` and
+`# messages`. Simple arguments such as `{count}` and `{d, date, long}` are literals.
+
+Source: https://unicode-org.github.io/icu/userguide/format_parse/messages/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dragoman.kernel.cutting import Span
+
+_BEGIN = re.compile(
+    r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|selectordinal|select)\s*+,(?:\s*+offset\s*+:\s*+\d++)?"
+)
+_SELECTOR = re.compile(r"\s*+(?:=\d++|[\w-]++)\s*+\{")
+_END = re.compile(r"\s*+\}")
+_BRACE = re.compile(r"[{}]")
+_DEEPEST = 8
+"""Messages within branches are read to this depth, which bounds the time."""
+
+
+def syntax_spans(text: str) -> list[Span]:
+    """Returns the spans of a text that are the syntax of messages, in order."""
+    if "{" not in text or _BEGIN.search(text) is None:
+        return []
+    return list(_syntax(text, 0, len(text), _DEEPEST))
+
+
+def _syntax(text: str, begin: int, end: int, depth: int) -> Iterator[Span]:
+    at = begin
+    while depth and (found := _BEGIN.search(text, at, end)) is not None:
+        at = found.end()
+        if (branches := _branches(text, at, end)) is None:
+            continue
+        syntax = found.start()
+        for branch, branch_end in branches[:-1]:
+            yield syntax, branch
+            yield from _syntax(text, branch, branch_end, depth - 1)
+            syntax = branch_end
+        at = branches[-1][1]
+        yield syntax, at
+
+
+def _branches(text: str, at: int, end: int) -> Sequence[Span] | None:
+    """The spans of a message's branches, and that of its end; None: it is not one."""
+    found: list[Span] = []
+    while (selector := _SELECTOR.match(text, at, end)) is not None:
+        depth = 1
+        for brace in _BRACE.finditer(text, selector.end(), end):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                break
+        else:
+            return None
+        found.append((selector.end(), brace.start()))
+        at = brace.end()
+    closing = _END.match(text, at, end)
+    return [*found, closing.span()] if found and closing else None

@@ -1,0 +1,249 @@
+# ruff: noqa: RUF001  the spaces and apostrophes of several languages
+"""Compares the numbers of a text and of its translation, by value.
+
+Languages write them differently: 1,000.5 is 1.000,5 in German and 1 000,5 in French, and 2:30 p.m.
+is 14:30. A number that can be read in several ways has several values; two numbers are equal if
+they have one in common. So few errors are overlooked, and hardly a right translation is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from dragoman.kernel.cutting import Span
+
+_SPACES = "[ \u00a0\u202f\u2009'’]"
+_NUMBER = re.compile(rf"\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/]\d+)*")
+_SPACE = re.compile(_SPACES)
+_SEPARATOR = re.compile(r"[.,:/]")
+_CLOCK = re.compile(r"(?<!\d)(\d{1,2})\s?h\s?(\d{2})(?!\d)")
+_HALF_DAY = re.compile(r"\s?(?:[ap]\.? ?m\b|(?:Uhr|heures)\b|h\b)", re.IGNORECASE)
+_DECADE = re.compile(r"['’]?(?:s|er)\b")
+_CERTAINLY_ALONE = frozenset(".,;:!?)%")
+_SEEN = 8
+"""Characters after a number that are examined."""
+_NAMES = {
+    "de": "(ein(?:e[mnrs]?|s)?|erste[mnrs]?)|(zwei|zweite[mnrs]?)|(drei|dritte[mnrs]?)"
+    "|(vier|vierte[mnrs]?)|(fünf|fünfte[mnrs]?)|(sechs|sechste[mnrs]?)|(sieben|sieb(?:en)?te[mnrs]?)"
+    "|(acht|achte[mnrs]?)|(neun|neunte[mnrs]?)|(zehn|zehnte[mnrs]?)|(elf|elfte[mnrs]?)"
+    "|(zwölf|zwölfte[mnrs]?)",
+    "en": "(one|first)|(two|second)|(three|third)|(four|fourth)|(five|fifth)|(six|sixth)"
+    "|(seven|seventh)|(eight|eighth)|(nine|ninth)|(ten|tenth)|(eleven|eleventh)|(twelve|twelfth)",
+    "es": "(un[oa]?)|(dos)|(tres)|(cuatro)|(cinco)|(seis)|(siete)|(ocho)|(nueve)|(diez)|(once)"
+    "|(doce)",
+    "fr": "(une?|premi[eè]re?s?)|(deux|deuxième|seconde?)|(trois|troisième)|(quatre|quatrième)"
+    "|(cinq|cinquième)|(six|sixième)|(sept|septième)|(huit|huitième)|(neuf|neuvième)|(dix|dixième)"
+    "|(onze|onzième)|(douze|douzième)",
+    "it": "(un[oa]?)|(due)|(tre)|(quattro)|(cinque)|(sei)|(sette)|(otto)|(nove)|(dieci)|(undici)"
+    "|(dodici)",
+    "nl": "(een|één|eerste)|(twee|tweede)|(drie|derde)|(vier|vierde)|(vijf|vijfde)|(zes|zesde)"
+    "|(zeven|zevende)|(acht|achtste)|(negen|negende)|(tien|tiende)|(elf|elfde)"
+    "|(twaalf|twaalfde)",
+    "pt": "(uma?)|(dois|duas)|(três)|(quatro)|(cinco)|(seis)|(sete)|(oito)|(nove)|(dez)|(onze)"
+    "|(doze)",
+}
+"""The numbers up to twelve as words; each is a group."""
+_WORDS = {
+    language: re.compile(rf"\b(?:{names})\b", re.IGNORECASE) for language, names in _NAMES.items()
+}
+_MOST_PARTS = 64
+"""Of more numbers, parts of dates are not looked for."""
+_POINT_AND_GROUP = {"en": (".", ",")} | {
+    language: (",", group)
+    for languages, group in (
+        ("da de el es id it nl pt ro sl sr tr", "."),
+        ("bg cs et fi fr hr hu lt lv nb no pl ru sk sv uk", "\u00a0"),
+    )
+    for language in languages.split()
+}
+"""Decimal point and separator of thousands by language.
+
+Source: Unicode CLDR 46, `numbers/symbols`."""
+
+Value = int | Decimal | tuple[int, ...]
+
+
+class Number(NamedTuple):
+    """A number in a text: where it is, and what it may mean."""
+
+    begin: int
+    end: int
+    text: str
+    values: frozenset[Value]
+
+
+class Difference(NamedTuple):
+    """Numbers of a text that its translation lacks, and those that only the translation has."""
+
+    missing: list[Number]
+    additional: list[Number]
+
+
+def numbers_of(text: str) -> list[Number]:
+    """Returns the numbers that are written in digits."""
+    if not any(map(str.isdigit, text)):
+        return []
+    same_length = _CLOCK.sub(lambda one: f"{one[1]}:{one[2]}".ljust(len(one[0])), text)
+    return list(map(partial(_number, same_length), _NUMBER.finditer(same_length)))
+
+
+def _number(text: str, found: re.Match[str]) -> Number:
+    end = found.end()
+    is_half_day = is_decade = False
+    if text[end : end + 1] not in _CERTAINLY_ALONE:
+        behind = text[end : end + _SEEN]
+        is_half_day = _HALF_DAY.match(behind) is not None
+        is_decade = _DECADE.match(behind) is not None
+    return Number(*found.span(), found[0], _values(found[0], is_half_day, is_decade))
+
+
+def difference(source: str, target: str, language: str) -> Difference:
+    """Compare the numbers of a text with those of its translation.
+
+    Args:
+        source: a text.
+        target: its translation.
+        language: language of the translation, in which numbers up to twelve may be words.
+    """
+    found = numbers_of(target)
+    by_value: dict[Value, list[int]] = {}
+    for index in reversed(range(len(found))):
+        for value in found[index].values:
+            by_value.setdefault(value, []).append(index)
+    missing: list[Number] = []
+    used: set[int] = set()
+    for number in numbers_of(source):
+        for value in number.values:
+            places = by_value.get(value, [])
+            while places and places[-1] in used:
+                places.pop()
+            if places:
+                used.add(places.pop())
+                break
+        else:
+            missing.append(number)
+    remaining = [one for index, one in enumerate(found) if index not in used]
+    if missing and (words := _WORDS.get(language)):
+        missing = list(_not_in_words(missing, target, words))
+    if missing and len(remaining) <= _MOST_PARTS:
+        missing = [one for one in missing if not _took_parts(one, remaining)]
+    return Difference(missing, remaining)
+
+
+def localized(number: str, source: str, target: str) -> str:
+    """Returns a number of one language in the spelling of another, if it has just one meaning."""
+    point, group = _POINT_AND_GROUP.get(source, ("", ""))
+    if source == target or target not in _POINT_AND_GROUP:
+        return number
+    whole, *fraction = number.split(point)
+    if len(fraction) > 1 or (fraction and not fraction[0].isdigit()):
+        return number
+    groups = _SPACE.sub("\u00a0", whole).split(group)
+    is_grouped = len(groups) > 1 and all(len(one) == 3 for one in groups[1:])
+    if not all(map(str.isdigit, groups)) or (len(groups) > 1 and not is_grouped):
+        return number
+    if not is_grouped and not fraction:
+        return number
+    new_point, new_group = _POINT_AND_GROUP[target]
+    return new_group.join(groups) + (new_point + fraction[0] if fraction else "")
+
+
+def regrouped(
+    source: str, target: str, source_language: str, target_language: str
+) -> Iterator[tuple[int, int, str]]:
+    """Yields what to change in a translation so that large numbers have its language's spelling.
+
+    `26,750` is another number in German. Only spellings of the source are changed.
+
+    Args:
+        source: a text.
+        target: its translation.
+        source_language: language of the text.
+        target_language: language of the translation.
+    """
+    _, group = _POINT_AND_GROUP.get(source_language, ("", ""))
+    large = {
+        one.text for one in numbers_of(source) if group and group in _SPACE.sub("\u00a0", one.text)
+    }
+    if not large:
+        return
+    for number in numbers_of(target):
+        if number.text in large:
+            written = localized(number.text, source_language, target_language)
+            if written != number.text:
+                yield number.begin, number.end, written
+
+
+def _took_parts(number: Number, remaining: list[Number]) -> bool:
+    """Whether the parts of a date or the like are numbers of their own, which are then removed."""
+    for value in number.values:
+        if not isinstance(value, tuple):
+            continue
+        parts = [next((one for one in remaining if part in one.values), None) for part in value]
+        if None not in parts and len({*map(id, parts)}) == len(parts):
+            remaining[:] = [one for one in remaining if one not in parts]
+            return True
+    return False
+
+
+def _not_in_words(
+    missing: Sequence[Number], target: str, words: re.Pattern[str]
+) -> Iterator[Number]:
+    remaining: Counter[Value] = Counter(
+        Decimal(found.lastindex or 0) for found in words.finditer(target)
+    )
+    for number in missing:
+        value = next((one for one in number.values if remaining.get(one, 0) > 0), None)
+        if value is None:
+            yield number
+        else:
+            remaining[value] -= 1
+
+
+@lru_cache(maxsize=4096)
+def _values(number: str, is_half_day: bool, is_decade: bool) -> frozenset[Value]:
+    """What a number may mean, also by the word behind it: `p.m.` and the like, or a decade's."""
+    parts = _SEPARATOR.split(_SPACE.sub("", number))
+    separators = {*_SEPARATOR.findall(number)}
+    digits = tuple(map(int, parts))
+    found: set[Value] = set()
+    is_short = max(map(len, parts)) <= 2
+    is_one_kind = len(separators) == 1
+    if separators & {*":/"} or (is_one_kind and (len(parts) > 2 or is_short)):
+        found.add(digits)
+    if is_one_kind and separators <= {*".,"} and _are_groups(parts):
+        found.add(int("".join(parts)))
+    if separators <= {*".,"} and separators:
+        is_grouped = len(separators) == 2 and number.count(number[-len(parts[-1]) - 1]) == 1
+        if len(parts) == 2 or (is_grouped and _are_groups(parts[:-1])):
+            found.add(Decimal(f"{''.join(parts[:-1])}.{parts[-1]}").normalize())
+    if not separators:
+        found.add(digits[0])
+        if is_decade:
+            found.add(digits[0] % 100)
+    if is_half_day and len(parts) <= 2:
+        hours, *minutes = digits
+        minute = minutes[0] if minutes else 0
+        for hour in (hours, (hours + 12) % 24):
+            found |= {(hour, minute)} | ({hour} if not minute else set())
+    return frozenset(found or {digits})
+
+
+def _are_groups(parts: Sequence[str]) -> bool:
+    first, *others = parts
+    return len(first) <= 3 and all(len(one) == 3 for one in others)
+
+
+def masked(text: str, spans: Sequence[Span]) -> str:
+    """Returns a text of the same length with spaces in place of spans."""
+    parts: list[str] = []
+    at = 0
+    for begin, end in spans:
+        parts += (text[at:begin], " " * (end - begin))
+        at = end
+    return "".join((*parts, text[at:]))

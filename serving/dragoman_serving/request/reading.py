@@ -1,0 +1,195 @@
+"""How the model reads a sentence with literals: with a stand-in for each.
+
+A stand-in is short, has tokens in the vocabulary, and models repeat it: `X1` for a placeholder, `*`
+for an emoji. In the translation, the literal replaces it. So the model cannot change, exchange or
+translate a literal, whichever characters it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+from dragoman.kernel.cutting import Span
+from dragoman.kernel.text import Tokenizer
+from dragoman_serving.request.literals import Literal, outside
+from dragoman_serving.request.restored import Occurrence, Restored
+
+_FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}")
+_SIGNS = "*#~^"
+_FEWEST_FORMS = 3
+_FEWEST_LETTERS = 3
+
+
+class StandIns:
+    """The stand-ins that both vocabularies of a model can write."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Choose the forms."""
+        sides = (tokenizer, tokenizer.target)
+
+        def is_written(text: str) -> bool:
+            return all(side.can_write(text) and side.encode(text) for side in sides)
+
+        self._forms = [one for one in _FORMS if is_written(" ".join(map(one.format, range(1, 10))))]
+        self._signs = [one for one in _SIGNS if is_written(one)]
+        self._words: list[str] = []
+        if len(self._forms) < _FEWEST_FORMS:
+            pieces = (one.removeprefix("▁") for one in tokenizer.vocabulary if one[:1] == "▁")
+            self._words = [
+                one
+                for one in pieces
+                if len(one) >= _FEWEST_LETTERS and one.isalpha() and is_written(one)
+            ]
+
+    def forms(self, line: str) -> list[Callable[[int], str]]:
+        """Returns functions from a number to a stand-in that is not in a sentence."""
+        used = {*re.findall(r"[A-Z#](?=\d)", line), *re.findall(r"\[", line)}
+        found: list[Callable[[int], str]] = [
+            one.format for one in self._forms if one[0] not in used
+        ]
+        if words := [one for one in self._words if one not in line]:
+            found += (
+                partial(_nth, words[first:] + words[:first]) for first in (0, len(words) // 2)
+            )
+        return found
+
+    def sign(self, line: str) -> str | None:
+        """Returns the stand-in of signs, if there is one that is not in a sentence."""
+        return next((one for one in self._signs if one not in line), None)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A sentence as the model reads it.
+
+    Attributes:
+        text: the sentence with stand-ins.
+        spans: spans of the stand-ins in `text`.
+        raw: the literals, in order.
+        targets: what replaces them in the translation, usually the same.
+    """
+
+    text: str
+    spans: tuple[Span, ...] = ()
+    raw: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Store the stand-ins."""
+        found = tuple(self.text[begin:end] for begin, end in self.spans)
+        object.__setattr__(self, "stand_ins", found)
+
+    @classmethod
+    def of(
+        cls, line: str, literals: Sequence[Literal], stand_ins: StandIns, attempt: int = 0
+    ) -> Self:
+        """Read a sentence.
+
+        Args:
+            line: the sentence.
+            literals: its literals.
+            stand_ins: the stand-ins of the model; without any, the literals are read as they are.
+            attempt: number of the search. Further ones use other stand-ins, also for literals that
+                a model usually repeats.
+        """
+        if attempt == 0:
+            literals = [one for one in literals if not one.is_usual]
+        if not literals or not (forms := stand_ins.forms(line)):
+            return cls(line)
+        form = forms[attempt % len(forms)]
+        sign = stand_ins.sign(line)
+        parts: list[str] = []
+        spans: list[Span] = []
+        raw = [line[one.begin : one.end] for one in literals]
+        targets = tuple(one.target or text for one, text in zip(literals, raw, strict=True))
+        numbers: dict[str, int] = {}
+        length = 0
+        between = outside(line, [one.span for one in literals])
+        for one, text, (begin, end) in zip(literals, raw, between, strict=False):
+            stand_in = form(numbers.setdefault(text, len(numbers) + 1))
+            if one.is_sign and sign and attempt == 0:
+                stand_in = sign
+            parts += (line[begin:end], stand_in)
+            length += end - begin
+            spans.append((length, length + len(stand_in)))
+            length += len(stand_in)
+        return cls("".join((*parts, line[literals[-1].end :])), tuple(spans), tuple(raw), targets)
+
+    @property
+    def line(self) -> str:
+        """The sentence with its literals."""
+        parts = [self.text[begin:end] for begin, end in outside(self.text, self.spans)]
+        return "".join(map("".join, zip(parts, (*self.raw, ""), strict=True)))
+
+    def index(self, index: int) -> int:
+        """Maps an index of `text` to `line`; within a stand-in, to the literal's begin or end."""
+        shift = 0
+        for (begin, end), raw in zip(self.spans, self.raw, strict=True):
+            if index <= begin:
+                break
+            if index < end:
+                return begin + shift
+            shift += len(raw) - (end - begin)
+        return index + shift
+
+    def with_text(self, text: str) -> Self:
+        """Returns a copy for a text of the same length, in another case."""
+        return type(self)(text, self.spans, self.raw, self.targets)
+
+    def put_into(self, text: str) -> str:
+        """Returns the beginning of a translation with stand-ins for the literals that it has."""
+        for target, stand_in in sorted(
+            zip(self.targets, self.stand_ins, strict=True), key=lambda one: -len(one[0])
+        ):
+            text = text.replace(target, stand_in)
+        return text
+
+    def masked(self, written: str) -> str:
+        """Returns a translation of the same length without the stand-ins."""
+        for one in set(self.stand_ins):
+            written = _pattern(one).sub(lambda found: " " * len(found[0]), written)
+        return written
+
+    def is_in(self, written: str) -> bool:
+        """Whether a translation has each stand-in as often as the sentence."""
+        return all(
+            len(_pattern(one).findall(written)) == self.stand_ins.count(one)
+            for one in set(self.stand_ins)
+        )
+
+    def restored(self, written: str) -> Restored:
+        """Returns a translation with the literals in place of the stand-ins that it has."""
+        found: list[Occurrence] = []
+        remaining = {one: _pattern(one).finditer(written) for one in set(self.stand_ins)}
+        for stand_in, span, target in zip(self.stand_ins, self.spans, self.targets, strict=True):
+            if (match := next(remaining[stand_in], None)) is not None:
+                found.append(Occurrence(*match.span(), span, target))
+        return Restored(written, self.text, found, self.spans)
+
+    def replaced(self, written: str, other: Self) -> str:
+        """Returns a translation of another reading with the stand-ins of this one.
+
+        Literals that have no stand-in here are written as they are.
+        """
+        own = dict(zip(self.targets, self.stand_ins, strict=True))
+        found = other.restored(written)
+        parts: list[str] = []
+        at = 0
+        for begin, end, target in found.placed:
+            parts += (found.text[at:begin], own.get(target, target))
+            at = end
+        return "".join((*parts, found.text[at:]))
+
+
+def _nth(words: Sequence[str], number: int) -> str:
+    return words[number % len(words)]
+
+
+def _pattern(stand_in: str) -> re.Pattern[str]:
+    end = r"(?!\d)" if stand_in[-1].isdigit() else ""
+    return re.compile(re.escape(stand_in) + end)

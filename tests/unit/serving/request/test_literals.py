@@ -1,0 +1,106 @@
+"""Literals: parts of a text that its translation must repeat unchanged."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from dragoman_serving.request.literals import Literal, Literals, known_literals, tag_spans
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.kernel.text import Tokenizer
+from tests.conftest import REPOSITORY
+
+BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
+
+
+@pytest.fixture(scope="module")
+def literals() -> Literals:
+    return Literals(Tokenizer(BUNDLE / "tokenizer.model"))
+
+
+def known(text: str) -> list[str]:
+    return [text[one.begin : one.end] for one in known_literals(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Hi {name}, {0} {} {{ a.b }} ${C}", ["{name}", "{0}", "{}", "{{ a.b }}", "${C}"]),
+        ("%s %1$s %(count)d %.2f %@ 9% sure", ["%s", "%1$s", "%(count)d", "%.2f", "%@"]),
+        ("<%= name %> {% if x %} $name %NAME%", ["<%= name %>", "{% if x %}", "$name", "%NAME%"]),
+        ("See https://a.de/x?y=1&z=(2), or www.b.org.", ["https://a.de/x?y=1&z=(2", "www.b.org"]),
+        ("at example.org/a, not at e.g. or z.B.", ["example.org/a"]),
+        ("mail tom.x+y@example.co.uk.", ["tom.x+y@example.co.uk"]),
+        ("R&amp;D &#38; &#x26; AT&T; a & b; &;", ["&amp;", "&#38;", "&#x26;", "&T;"]),
+        ("ask @anna, #no1 and :heart:, #1", ["@anna", "#no1", ":heart:"]),
+        ("You have :count of :user. Note: this", [":count", ":user"]),
+        ("from 00:1A:2B:3C:4D:5E to 10.0.0.1:80", ["00:1A:2B:3C:4D:5E", "10.0.0.1:80"]),
+        ("::1 2001:db8::1 is 1 address", ["2001:db8::1"]),
+        ("DE89 3704 0044 0532 0130 00 is mine", ["DE89 3704 0044 0532 0130 00"]),
+        ("call +1 (555) 010-9999 now", ["+1 (555) 010-9999"]),
+        ("on 2024-01-31 and 3.10.1990, 1,234.50", ["2024-01-31", "3.10.1990"]),
+        ("v2 and 1.2.3-beta, 1.2", ["v2", "1.2.3-beta"]),
+        ("open a/b.txt or README.md, C:\\a\\b", ["a/b.txt", "README.md", "C:\\a\\b"]),
+        ("in /usr/lib/x and/or there", ["/usr/lib/x"]),
+        ("00:00:01,000 --> 00:00:04,000", ["00:00:01,000", "00:00:04,000"]),
+        ("run `ls -l` :-) now <3", ["`ls -l`", ":-)", "<3"]),
+        ("A-2024-00017, COVID-19, B12 and 3D", ["A-2024-00017", "COVID-19", "B12"]),
+        ("It is 10:30. No: 5 of 6 are 7% (8).", []),
+    ],
+)
+def test_literals_of_all_known_forms_are_found(text: str, found: list[str]) -> None:
+    assert known(text) == found
+
+
+def test_tags_may_have_numbers() -> None:
+    text = "<b>bold</b> <br/> a < b > c <0>d</0> <1/>"
+    found = [text[begin:end] for begin, end in tag_spans(text)]
+    assert found == ["<b>", "</b>", "<br/>", "<0>", "</0>", "<1/>"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "signs"),
+    [
+        ("I love you ❤️ 👍🏽!", [], ["❤️ 👍🏽"]),
+        ("👨‍👩‍👧 and 🇩🇪, 1️⃣", ["1️⃣"], ["👨‍👩‍👧", "🇩🇪"]),
+        ("♪ la la ♪", [], ["♪", "♪"]),
+        ("soon ‼️ ⁉️ or 🏴󠁧󠁢󠁥󠁮󠁧󠁿!", [], ["‼️ ⁉️", "🏴󠁧󠁢󠁥󠁮󠁧󠁿"]),
+        ("a ≤ b ≠ c, ★★★☆☆", [], ["≤", "≠", "★★★☆☆"]),
+        ("Mr. Łukasz Żółć met Şahin.", ["Łukasz Żółć", "Şahin"], []),
+        ("山田太郎 said мир.", ["山田太郎", "мир"], []),
+        ("10² m², 2¼, 2¹⁰, CO₂ and H₂O", ["10² m²", "2¼", "2¹⁰", "CO₂", "H₂O"], []),
+        ("the price¹ is 20 °C", ["°C"], ["¹"]),
+        ("Âge, Été and Übung", [], []),
+        ("Acme™ is ﬁne", [], ["™"]),
+    ],
+)
+def test_what_the_vocabulary_cannot_write_is_found(
+    literals: Literals, text: str, words: list[str], signs: list[str]
+) -> None:
+    found = literals.of(text, "en")
+    assert [text[one.begin : one.end] for one in found if not one.is_sign] == words
+    assert [text[one.begin : one.end] for one in found if one.is_sign] == signs
+
+
+def test_words_with_letters_of_their_language_are_no_literals(literals: Literals) -> None:
+    text = "Noël en Israël à Kraków"
+    for language, words in (("fr", ["Kraków"]), ("en", ["Noël", "Israël", "Kraków"])):
+        found = literals.of(text, language)
+        assert [text[one.begin : one.end] for one in found] == words
+
+
+def test_kept_spans_are_literals_and_join_their_neighbours(literals: Literals) -> None:
+    text = "The green house {a} {b} is big"
+    found = literals.of(text, "en", keep=[Literal(4, 15)])
+    assert [text[one.begin : one.end] for one in found] == ["green house {a} {b}"]
+    alone = literals.of(text, "en", known=False, keep=[Literal(4, 9)])
+    assert [text[one.begin : one.end] for one in alone] == ["green"]
+
+
+@given(st.text() | st.text("ab {}%<>/:.1½❤️ć你"))
+def test_literals_are_in_order_and_apart(literals: Literals, text: str) -> None:
+    found = literals.of(text, "en")
+    assert all(0 <= one.begin < one.end <= len(text) for one in found)
+    assert all(a.end <= b.begin for a, b in pairwise(found))

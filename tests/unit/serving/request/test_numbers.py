@@ -1,0 +1,95 @@
+"""Numbers of a text and of its translation, compared by value."""
+
+from __future__ import annotations
+
+import pytest
+from dragoman_serving.request.numbers import difference, localized, numbers_of, regrouped
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "language"),
+    [
+        ("10 people", "zehn Leute", "de"),
+        ("the 3rd", "den dritten", "de"),
+        ("1,000.5", "1.000,5", "de"),
+        ("1,000.5", "1 000,5", "fr"),
+        ("2,200,112", "2.200.112", "de"),
+        ("at 2:30 p.m.", "um 14:30 Uhr", "de"),
+        ("7 p.m.", "19 Uhr", "de"),
+        ("14 h 30", "14:30", "en"),
+        ("14.30 Uhr", "2:30 p.m.", "en"),
+        ("the 1990s", "die 90er Jahre", "de"),
+        ("won 1:0", "a gagné 1-0", "fr"),
+        ("on 10/3/1990", "am 10.3.1990", "de"),
+        ("page 007", "Seite 7", "de"),
+    ],
+)
+def test_languages_write_the_same_numbers(source: str, target: str, language: str) -> None:
+    assert difference(source, target, language) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "missing"),
+    [
+        ("2 pills every 8 hours", "28 Stunden", ["2", "8"]),
+        ("3,5 rooms", "35 Zimmer", ["3,5"]),
+        ("2,200,112", "2.200,112", ["2,200,112"]),
+        ("244890 people", "2444890 Menschen", ["244890"]),
+        ("2 and 2", "2", ["2"]),
+        ("5 and 5", "fünf und 6", ["5"]),
+        ("at 2:30", "um 14:30", ["2:30"]),
+        ("0800 555 111", "0800 551 11", ["555 111"]),
+    ],
+)
+def test_changed_and_lost_numbers_are_missing(source: str, target: str, missing: list[str]) -> None:
+    assert [one.text for one in difference(source, target, "de").missing] == missing
+
+
+def test_the_place_and_the_additional_numbers_are_known() -> None:
+    found = difference("It has 3.5 rooms", "Es hat 35 Zimmer", "de")
+    assert [(one.begin, one.end) for one in found.missing] == [(7, 10)]
+    assert [one.text for one in found.additional] == ["35"]
+
+
+@pytest.mark.parametrize(
+    ("number", "source", "target", "written"),
+    [
+        ("1.5", "en", "de", "1,5"),
+        ("2,200,112", "en", "fr", "2\u00a0200\u00a0112"),
+        ("1,234", "en", "de", "1.234"),
+        ("1.234", "de", "en", "1,234"),
+        ("1 000,5", "fr", "de", "1.000,5"),
+        ("14:30", "en", "de", "14:30"),
+        ("3.10.1990", "de", "en", "3.10.1990"),
+        ("2010", "en", "de", "2010"),
+        ("1.5", "en", "xx", "1.5"),
+    ],
+)
+def test_numbers_get_the_spelling_of_the_target(
+    number: str, source: str, target: str, written: str
+) -> None:
+    assert localized(number, source, target) == written
+
+
+def test_large_numbers_are_not_left_in_the_spelling_of_the_source() -> None:
+    source = "In 2010 26,750 of 1,200,000.5 at 3.5 or 12,5"
+    changes = list(regrouped(source, "2010: 26,750; 1,200,000.5; 3.5; 26,75", "en", "de"))
+    assert changes == [(6, 12, "26.750"), (14, 25, "1.200.000,5")]
+    assert list(regrouped("1.250 m", "1.250 m", "de", "fr")) == [(0, 5, "1\u00a0250")]
+    assert not list(regrouped(source, source, "en", "en"))
+
+
+@given(st.integers(0, 10**9), st.sampled_from(["de", "fr", "en"]))
+def test_a_number_in_another_spelling_is_equal(number: int, language: str) -> None:
+    source = f"{number:,}.25"
+    written = localized(source, "en", language)
+    assert difference(source, written, language).missing == []
+
+
+@given(st.text("0123456789.,:/h pm's er"))
+def test_a_text_has_its_own_numbers(text: str) -> None:
+    assert difference(text, text, "en") == ([], [])
+    for one in numbers_of(text):
+        assert text[one.begin].isdigit()

@@ -1,0 +1,104 @@
+"""How the model reads a sentence with literals."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from dragoman_serving.request.literals import Literal, known_literals
+from dragoman_serving.request.reading import Reading, StandIns
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.kernel.text import Tokenizer
+from tests.conftest import REPOSITORY
+
+BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
+STAND_INS = StandIns(Tokenizer(BUNDLE / "tokenizer.model"))
+
+
+def read(line: str, attempt: int = 0) -> Reading:
+    return Reading.of(line, known_literals(line), STAND_INS, attempt)
+
+
+def test_each_literal_has_a_stand_in_and_equal_ones_the_same() -> None:
+    reading = read("{a} and {b} are {a} :-) :-(")
+    assert reading.text == "X1 and X2 are X1 * *"
+    assert reading.line == "{a} and {b} are {a} :-) :-("
+    again = read(reading.line, 1)
+    assert len(set(again.stand_ins)) == 4
+    assert not set(again.stand_ins) & {"X1", "X2", "*"}
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("X1 has {a}", "X1 has [1]"),
+        ("X1 is [{a}]", "X1 is [#1]"),
+        ("2 * 3 :-)", "2 * 3 #"),
+        ("COVID-19 is here", "COVID-19 is here"),
+    ],
+)
+def test_stand_ins_are_not_in_the_sentence(line: str, text: str) -> None:
+    assert read(line).text == text
+
+
+def test_codes_that_models_repeat_have_stand_ins_in_further_searches() -> None:
+    assert "COVID" not in read("COVID-19 is here", 1).text
+
+
+def test_a_translation_must_have_each_stand_in_as_often() -> None:
+    reading = read("{a}, {b}, {a}")
+    assert reading.is_in("X2 X1 X1")
+    for written in ("X2 X1", "X2 X1 X1 X1", "X12 X1 X1 X1", "X1 X1", ""):
+        assert not reading.is_in(written)
+
+
+def test_indices_are_those_of_the_line() -> None:
+    reading = read("See {name} now")
+    assert [reading.index(at) for at in (0, 4, 6, 7)] == [0, 4, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("written", "line", "wanted"),
+    [
+        ("X2 und X1 .", "{a} and {b} .", "{b} und {a} ."),
+        ("Rot ( X1 ) und „ X2 “", 'Red ({n}) and "{x}"', "Rot ({n}) und „{x} “"),
+        ("Salut X1 !", "Hello {name}!", "Salut {name} !"),
+        ("Bitte X1 warten.", "Wait, {name}, please.", "Bitte {name} warten."),
+        ("X1 -mal X2", "{n}-fold {m}", "{n}-mal {m}"),
+        ("Katzen* da", "cats :-) there", "Katzen :-) da"),
+    ],
+)
+def test_white_space_beside_the_same_neighbour_equals_the_sources(
+    written: str, line: str, wanted: str
+) -> None:
+    assert read(line).restored(written).text == wanted
+
+
+_WORDS = st.sampled_from(("Tom", "has", "öl", "(", "-", '"'))
+_PARTS = st.tuples(_WORDS | st.sampled_from(("{a}", "${x}", "%s", ":-)")), st.sampled_from(" "))
+
+
+@settings(max_examples=300)
+@given(st.lists(_PARTS, min_size=1, max_size=8))
+def test_the_same_words_have_the_same_white_space(parts: list[tuple[str, str]]) -> None:
+    line = "".join(word + gap for word, gap in parts).strip()
+    reading = read(line)
+    assert reading.line == line
+    found = reading.restored(reading.text)
+    assert found.text == line
+    assert [line[begin:end] for begin, end, _ in found.placed] == list(reading.raw)
+    indices = [found.index(at) for at in range(len(reading.text) + 1)]
+    assert all(a <= b for a, b in pairwise(indices))
+
+
+def test_a_translation_of_another_reading_becomes_one_of_the_own() -> None:
+    own, other = read("COVID-19 in {a} :-)"), read("COVID-19 in {a} :-)", 1)
+    one, two, three = other.stand_ins
+    assert own.replaced(f"{three} In {two} ist {one}.", other) == "* In X1 ist COVID-19."
+
+
+def test_a_literal_at_the_end_of_a_number_stays_apart_from_digits() -> None:
+    reading = Reading.of("20€ today", [Literal(2, 3, is_sign=True)], STAND_INS)
+    assert reading.restored("heute 20*").text == "heute 20€"

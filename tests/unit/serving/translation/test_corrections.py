@@ -1,0 +1,153 @@
+"""What a text has to keep is in its translation: literals, numbers, terms."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from dragoman_serving.request.reading import Reading
+from dragoman_serving.translation.corrections import Corrections
+from dragoman_serving.translation.translation import Translation
+from dragoman_serving.translation.translator import Translator
+
+
+def translated(shipped: Translator, text: str, **options: Any) -> Translation:
+    languages = {"source_language": "en", "target_language": "de", "beam_width": 4}
+    return shipped.translate([text], {**languages, **options})[0]
+
+
+@pytest.mark.parametrize("beam_width", [1, 4])
+@pytest.mark.parametrize(
+    ("text", "literals"),
+    [
+        ("{user} invited you to {team}.", ["{user}", "{team}"]),
+        ("%1$s sent %2$s to %3$s.", ["%1$s", "%2$s", "%3$s"]),
+        ("See https://old.example.org, now https://new.example.org.", ["//old", "//new"]),
+        ("Mail anna@example.org or tom@example.org.", ["anna@example.org", "tom@example.org"]),
+        ("Good morning ☀️ my friend 👍🏽!", ["☀️", "👍🏽"]),
+        ("The word 你好 means hello, мир means peace.", ["你好", "мир"]),
+        ("Add 2¼ cups to 10² bowls.", ["2¼", "10²"]),
+        ("Order A-2024-00017 is ready.", ["A-2024-00017"]),
+        ("I love cats :heart: and dogs :smile:", [" :heart:", " :smile:"]),
+    ],
+)
+def test_literals_are_in_the_translation_once_and_in_order(
+    shipped: Translator, text: str, literals: list[str], beam_width: int
+) -> None:
+    found = translated(shipped, text, beam_width=beam_width)
+    assert found.warnings == ()
+    assert found.text != text
+    places = [found.text.find(one) for one in literals]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert all(found.text.count(one) == 1 for one in literals)
+
+
+def test_alternatives_and_streams_have_literals_too(shipped: Translator) -> None:
+    text = "Hello {name}, good morning ☀️."
+    best = translated(shipped, text, num_return_sequences=3)
+    for one in (best, *best.others):
+        assert "{name}" in one.text
+        assert "☀️" in one.text
+    assert "{name}" in translated(shipped, text, prefix="Hallo {name}").text
+    stream = shipped.stream(text, {"source_language": "en", "target_language": "de"}, lambda: None)
+    assert "{name}" in stream.future.result()[0].text
+
+
+def test_literals_survive_a_model_that_loses_every_stand_in(
+    shipped: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reading, "is_in", lambda *_: False)
+    found = translated(shipped, "Hello {a}, your order {b} is ready.").text
+    assert Counter(found)["{"] == 2
+    assert found.index("{a}") < found.index("{b}")
+    assert "Hallo" in found
+
+
+@pytest.mark.parametrize(
+    "text", ["{count, plural, one {# cat} other {# cats}}", "You have {n, select, other {a cat}}."]
+)
+def test_only_the_branches_of_messages_are_translated(shipped: Translator, text: str) -> None:
+    found = translated(shipped, text).text
+    assert "cat" not in found
+    assert found.count("{") == text.count("{")
+    assert "other {" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("This is about 1.1% more than it spends now.", ["1.1", "1,1"]),
+        ("Perhaps they are from 4.5 billion years ago.", ["4.5", "4,5"]),
+        ("There were 244890 people in the town.", ["244890"]),
+        ("It costs 26,750 dollars.", ["26.750"]),
+    ],
+)
+def test_numbers_are_equal(shipped: Translator, text: str, numbers: list[str]) -> None:
+    found = translated(shipped, text)
+    assert any(one in found.text for one in numbers)
+    assert found.warnings == ()
+
+
+def test_a_number_that_cannot_be_kept_has_a_warning(
+    shipped: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "This is about 1.1% more than it spends now."
+    monkeypatch.setattr(Corrections, "_searched", lambda *_: None)
+    assert translated(shipped, text).warnings == ("numbers",)
+    assert translated(shipped, text, keep_placeholders=False).warnings == ()
+
+
+@pytest.mark.parametrize("aligns", [True, False])
+@pytest.mark.parametrize(
+    ("text", "glossary", "found", "not_found"),
+    [
+        ("The house is big.", {"house": "Bude"}, ["Bude"], "Haus"),
+        ("House", {"house": "Bude"}, ["Bude"], "House"),
+        (
+            "The house https://a.org/house is big.",
+            {"house": "Bude"},
+            ["Bude", "a.org/house"],
+            "Haus",
+        ),
+        ("Red is my colour.", {"red": "karmesin"}, ["Karmesin"], "Rot"),
+        (
+            "The client and the provider meet the client.",
+            {"client": "Auftraggeber", "provider": "Auftragnehmer"},
+            ["Auftraggeber", "Auftragnehmer", "Auftraggeber"],
+            "Anbieter",
+        ),
+        ("Acme sells tea.", {"Acme": "Acme™"}, ["Acme™"], "TM"),
+    ],
+)
+def test_terms_stand_in_place_of_the_usual_words(
+    shipped: Translator,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    glossary: dict[str, str],
+    found: list[str],
+    not_found: str,
+    aligns: bool,
+) -> None:
+    """Also without alignment heads."""
+    real = Corrections.__init__
+
+    def without_heads(self: Corrections, *arguments: Any) -> None:
+        real(self, *arguments)
+        self._aligns = aligns
+
+    monkeypatch.setattr(Corrections, "__init__", without_heads)
+    said = translated(shipped, text, glossary=json.dumps(glossary)).text
+    at = 0
+    for term in found:
+        at = said.index(term, at) + len(term)
+    assert not_found not in said
+
+
+def test_every_alternative_has_the_terms(shipped: Translator) -> None:
+    best = translated(
+        shipped, "The house is big.", glossary='{"house": "Bude"}', num_return_sequences=3
+    )
+    assert all("Bude" in one.text for one in (best, *best.others))
