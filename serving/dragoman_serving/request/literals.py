@@ -261,12 +261,12 @@ def _merged(text: str, found: Sequence[Literal]) -> list[Literal]:
 
 
 def without(text: str, spans: Iterable[Span]) -> str:
-    """Returns a text with a space in place of each span."""
+    """Returns a text with a space in place of each span; these are in order, and may overlap."""
     parts: list[str] = []
     at = 0
     for begin, end in spans:
         parts += (text[at:begin], " ")
-        at = end
+        at = max(at, end)
     return "".join((*parts, text[at:]))
 
 

@@ -84,11 +84,15 @@ Piece = SourceSentence | LineBreaks | str
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text split into pieces, with its language, if detected, and its codes, if any."""
+    """A text split into pieces, with its language, if detected, and its codes, if any.
+
+    `is_unread`: it has words, but none that the model can read.
+    """
 
     pieces: Sequence[Piece]
     detected: Detected | None = None
     marked: MarkedText | None = None
+    is_unread: bool = False
 
     @cached_property
     def sentences(self) -> list[SourceSentence]:

@@ -18,7 +18,7 @@ from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.models.directions import Direction, Directions
 from dragoman_serving.request.casing import Capitals, Casing
 from dragoman_serving.request.emphasis import may_have_capitals
-from dragoman_serving.request.literals import Literal, Literals, tag_spans
+from dragoman_serving.request.literals import Literal, Literals, known_literals, tag_spans
 from dragoman_serving.request.markups import check_markup
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.request.reading import Reading, StandIns
@@ -147,7 +147,11 @@ class SourceTexts:
             read = reader.read(line_breaks.line, next(all_marked, None))
             pieces.append(self._sentence(index, read, (source, target), plan))
             pieces += [line_breaks, kept] if splits or line_breaks.breaks else [kept]
-        return SourceText(pieces, detected, marked)
+        is_unread = False
+        if not any(line_breaks.line for line_breaks, _ in parts):
+            known = [*known_literals(text), *(Literal(*span) for span in tag_spans(text))]
+            is_unread = has_words(text, sorted([*known, *(Literal(*span) for span in keep)]))
+        return SourceText(pieces, detected, marked, is_unread)
 
     def _sentence(
         self, index: int, read: _Read, languages: tuple[str, str], plan: SearchPlan

@@ -80,7 +80,12 @@ class Composer:
         self, text: SourceText, found: Sequence[Hypothesis], plan: SearchPlan
     ) -> Translation:
         if not text.sentences:
-            same = replace(_EMPTY, text=join(text.pieces, ()), detected=text.detected)
+            same = replace(
+                _EMPTY,
+                text=join(text.pieces, ()),
+                detected=text.detected,
+                warnings=(UNTRANSLATED,) if text.is_unread else (),
+            )
             return replace(same, others=(same,) * (plan.hypotheses - 1))
         if plan.most_sentence_tokens is None:
             return self._translation(text, found[0], plan.alpha)

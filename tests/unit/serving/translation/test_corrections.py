@@ -45,6 +45,22 @@ def test_literals_are_in_the_translation_once_and_in_order(
     assert all(found.text.count(one) == 1 for one in literals)
 
 
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        ("Это русский текст.", ("untranslated",)),
+        ("{name} https://a.org/b 😀", ()),
+        ("<b>{name}</b>", ()),
+        ("10 000", ()),
+    ],
+)
+def test_a_text_without_words_that_the_model_reads_stays(
+    shipped: Translator, text: str, warnings: tuple[str, ...]
+) -> None:
+    found = translated(shipped, text)
+    assert (found.text, found.warnings) == (text, warnings)
+
+
 def test_alternatives_and_streams_have_literals_too(shipped: Translator) -> None:
     text = "Hello {name}, good morning ☀️."
     best = translated(shipped, text, num_return_sequences=3)
