@@ -72,7 +72,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "tags": without_tags,
     "literals": known_literals,
     "spans of tags": tag_spans,
-    "numbers": lambda text: difference(text, text[::-1], "en"),
+    "numbers": lambda text: difference(text, text[::-1], ("en", "de")),
     "terms": lambda text: _INDEX.occurring(text, 12),
     "marks": take_marks,
     "format": lambda text: format_of("a.txt", text.encode()),

@@ -46,7 +46,9 @@ class Glossary:
         for start in TERM_START.finditer(folded):
             if start.start() >= end and (term := self._term_at(folded, start.start())):
                 end = start.start() + len(term)
-                found.append(Term(places[start.start()], places[end], self._targets[term], term))
+                begin = places[start.start()]
+                if begin < places[end]:  # else a part of a character, as in ½
+                    found.append(Term(begin, places[end], self._targets[term], term))
         return found
 
     def _term_at(self, text: str, begin: int) -> str | None:

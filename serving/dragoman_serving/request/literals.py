@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -101,6 +102,7 @@ _USUAL_PIECES = 5
 _JOINERS = frozenset("\u200d\ufe0e\u20e3")
 _EMOJI = "\ufe0f"
 """Selects the form as an emoji of the character before it."""
+_DECOMPOSED = re.compile(r"[^\W\d_][\u0300-\u036f]+")
 _EMOJI_FORM = re.compile(r"[^1]?\ufe0f")
 _TAGS_OF_FLAGS = frozenset(map(chr, range(0xE0020, 0xE0080)))
 _LACKS = re.compile(r"[^\x00-\x7f]")
@@ -155,7 +157,8 @@ class Literals:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Store the vocabularies of both sides."""
         self._sides = (tokenizer, tokenizer.target)
-        self._vocabulary = tokenizer.vocabulary
+        pieces = (set(piece) for piece in tokenizer.vocabulary if len(piece) > 2)
+        self._pieces_with = Counter(itertools.chain.from_iterable(pieces))
         self._kinds: dict[str, str] = {}
         """Kind of each character outside of ASCII that was seen: one of `LNSa1`, or itself."""
 
@@ -181,6 +184,7 @@ class Literals:
 
     def _unwritten(self, text: str, letters: str) -> Iterator[Literal]:
         """Yields the parts that the vocabulary cannot write, except for words with some letters."""
+        text = _DECOMPOSED.sub(_composed, text)
         if letters:
             text = text.translate(_as_letters(letters))
         kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text)))
@@ -201,8 +205,7 @@ class Literals:
 
     def _is_usual(self, letter: str) -> bool:
         """Whether words of the model's languages have a letter, which then may lack its capital."""
-        pieces = (piece for piece in self._vocabulary if letter in piece and len(piece) > 2)
-        return len(list(itertools.islice(pieces, _USUAL_PIECES))) == _USUAL_PIECES
+        return self._pieces_with[letter] >= _USUAL_PIECES
 
     def _kind_of(self, character: str) -> str:
         category = unicodedata.category(character)
@@ -224,6 +227,12 @@ class Literals:
         if category[0] == "N":
             return "1" if is_written else "N"
         return character if is_written or (category[0] == "P" and normal != character) else "S"
+
+
+def _composed(found: re.Match[str]) -> str:
+    """A letter with its accents as one character, as often as there are characters."""
+    letter = unicodedata.normalize("NFC", found[0])
+    return letter * len(found[0]) if len(letter) == 1 else found[0]
 
 
 @lru_cache

@@ -15,8 +15,6 @@ from decimal import Decimal
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from dragoman.kernel.cutting import Span
-
 _SPACES = "[ \u00a0\u202f\u2009'’]"
 _NUMBER = re.compile(rf"\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/]\d+)*")
 _SPACE = re.compile(_SPACES)
@@ -102,13 +100,13 @@ def _number(text: str, found: re.Match[str]) -> Number:
     return Number(*found.span(), found[0], _values(found[0], is_half_day, is_decade))
 
 
-def difference(source: str, target: str, language: str) -> Difference:
+def difference(source: str, target: str, languages: tuple[str, str]) -> Difference:
     """Compare the numbers of a text with those of its translation.
 
     Args:
         source: a text.
         target: its translation.
-        language: language of the translation, in which numbers up to twelve may be words.
+        languages: of the text and of the translation, in which numbers up to twelve may be words.
     """
     found = numbers_of(target)
     by_value: dict[Value, list[int]] = {}
@@ -128,8 +126,10 @@ def difference(source: str, target: str, language: str) -> Difference:
         else:
             missing.append(number)
     remaining = [one for index, one in enumerate(found) if index not in used]
-    if missing and (words := _WORDS.get(language)):
+    if missing and (words := _WORDS.get(languages[1])):
         missing = list(_not_in_words(missing, target, words))
+    if remaining and (words := _WORDS.get(languages[0])):
+        remaining = list(_not_in_words(remaining, source, words))
     if missing and len(remaining) <= _MOST_PARTS:
         missing = [one for one in missing if not _took_parts(one, remaining)]
     return Difference(missing, remaining)
@@ -137,9 +137,9 @@ def difference(source: str, target: str, language: str) -> Difference:
 
 def localized(number: str, source: str, target: str) -> str:
     """Returns a number of one language in the spelling of another, if it has just one meaning."""
-    point, group = _POINT_AND_GROUP.get(source, ("", ""))
-    if source == target or target not in _POINT_AND_GROUP:
+    if source == target or not {source, target} <= _POINT_AND_GROUP.keys():
         return number
+    point, group = _POINT_AND_GROUP[source]
     whole, *fraction = number.split(point)
     if len(fraction) > 1 or (fraction and not fraction[0].isdigit()):
         return number
@@ -191,13 +191,9 @@ def _took_parts(number: Number, remaining: list[Number]) -> bool:
     return False
 
 
-def _not_in_words(
-    missing: Sequence[Number], target: str, words: re.Pattern[str]
-) -> Iterator[Number]:
-    remaining: Counter[Value] = Counter(
-        Decimal(found.lastindex or 0) for found in words.finditer(target)
-    )
-    for number in missing:
+def _not_in_words(numbers: Sequence[Number], text: str, words: re.Pattern[str]) -> Iterator[Number]:
+    remaining: Counter[Value] = Counter(found.lastindex or 0 for found in words.finditer(text))
+    for number in numbers:
         value = next((one for one in number.values if remaining.get(one, 0) > 0), None)
         if value is None:
             yield number
@@ -237,13 +233,3 @@ def _values(number: str, is_half_day: bool, is_decade: bool) -> frozenset[Value]
 def _are_groups(parts: Sequence[str]) -> bool:
     first, *others = parts
     return len(first) <= 3 and all(len(one) == 3 for one in others)
-
-
-def masked(text: str, spans: Sequence[Span]) -> str:
-    """Returns a text of the same length with spaces in place of spans."""
-    parts: list[str] = []
-    at = 0
-    for begin, end in spans:
-        parts += (text[at:begin], " " * (end - begin))
-        at = end
-    return "".join((*parts, text[at:]))

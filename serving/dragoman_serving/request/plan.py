@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from reprlib import repr as brief
 from typing import Any, cast
@@ -26,7 +26,7 @@ from dragoman_serving.engine.constraints import Constraints, Sampling
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.checks import check_options
-from dragoman_serving.request.glossary import Glossary
+from dragoman_serving.request.glossary import Glossary, Term
 from dragoman_serving.request.lengths import Lengths
 from dragoman_serving.request.markups import read_markups
 from dragoman_serving.request.reading import Reading
@@ -143,6 +143,10 @@ class SearchPlan(ScoringPlan):
                 f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
             )
         return most, self._search(prefix, self._least(src_ids, most))
+
+    def beside(self, index: int, terms: Iterable[Term]) -> str:
+        """Returns what a translation may have besides its text's: prefix and terms."""
+        return " ".join((*self.prefixes[index : index + 1], *(one.target for one in terms)))
 
     def of_part(self, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
         """As `of_sentence`, for the part between two literals."""

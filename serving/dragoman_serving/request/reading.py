@@ -7,10 +7,13 @@ translate a literal, whichever characters it has.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Self
 
 from dragoman.kernel.cutting import Span
@@ -86,7 +89,12 @@ class Reading:
 
     @classmethod
     def of(
-        cls, line: str, literals: Sequence[Literal], stand_ins: StandIns, attempt: int = 0
+        cls,
+        line: str,
+        literals: Sequence[Literal],
+        stand_ins: StandIns,
+        attempt: int = 0,
+        beside: str = "",
     ) -> Self:
         """Read a sentence.
 
@@ -96,17 +104,21 @@ class Reading:
             stand_ins: the stand-ins of the model; without any, the literals are read as they are.
             attempt: number of the search. Further ones use other stand-ins, also for literals that
                 a model usually repeats.
+            beside: further text that the translation may have, which no stand-in must be in.
         """
         if attempt == 0:
             literals = [one for one in literals if not one.is_usual]
-        if not literals or not (forms := stand_ins.forms(line)):
+        raw = [line[one.begin : one.end] for one in literals]
+        targets = tuple(one.target or text for one, text in zip(literals, raw, strict=True))
+        said = " ".join((line, beside, *targets))
+        if not literals or not (forms := stand_ins.forms(said)):
             return cls(line)
         form = forms[attempt % len(forms)]
         sign = stand_ins.sign(line)
+        if any(one.is_sign and text in beside for one, text in zip(literals, raw, strict=True)):
+            sign = None  # the signs of a prefix may have another order
         parts: list[str] = []
         spans: list[Span] = []
-        raw = [line[one.begin : one.end] for one in literals]
-        targets = tuple(one.target or text for one, text in zip(literals, raw, strict=True))
         numbers: dict[str, int] = {}
         length = 0
         between = outside(line, [one.span for one in literals])
@@ -127,15 +139,20 @@ class Reading:
         return "".join(map("".join, zip(parts, (*self.raw, ""), strict=True)))
 
     def index(self, index: int) -> int:
-        """Maps an index of `text` to `line`; within a stand-in, to the literal's begin or end."""
-        shift = 0
-        for (begin, end), raw in zip(self.spans, self.raw, strict=True):
-            if index <= begin:
-                break
-            if index < end:
-                return begin + shift
-            shift += len(raw) - (end - begin)
-        return index + shift
+        """Maps an index of `text` to `line`; within a stand-in, to the literal's begin."""
+        before = bisect_left(self.spans, index, key=lambda span: span[0])
+        if before and index < self.spans[before - 1][1]:
+            before -= 1
+            index = self.spans[before][0]
+        return index + self._shifts[before]
+
+    @cached_property
+    def _shifts(self) -> list[int]:
+        """What an index moves by after each number of stand-ins."""
+        grown = (
+            len(raw) - (end - begin) for (begin, end), raw in zip(self.spans, self.raw, strict=True)
+        )
+        return list(itertools.accumulate(grown, initial=0))
 
     def with_text(self, text: str) -> Self:
         """Returns a copy for a text of the same length, in another case."""
@@ -143,11 +160,14 @@ class Reading:
 
     def put_into(self, text: str) -> str:
         """Returns the beginning of a translation with stand-ins for the literals that it has."""
-        for target, stand_in in sorted(
-            zip(self.targets, self.stand_ins, strict=True), key=lambda one: -len(one[0])
-        ):
-            text = text.replace(target, stand_in)
-        return text
+        own = dict(zip(self.targets, self.stand_ins, strict=True))
+        at = 0
+        parts: list[str] = []
+        while own and (found := min(map(text.find, own, itertools.repeat(at)), key=_as_found)) >= 0:
+            target = max((one for one in own if text.startswith(one, found)), key=len)
+            parts += (text[at:found], own[target])
+            at = found + len(target)
+        return "".join((*parts, text[at:]))
 
     def masked(self, written: str) -> str:
         """Returns a translation of the same length without the stand-ins."""
@@ -155,19 +175,32 @@ class Reading:
             written = _pattern(one).sub(lambda found: " " * len(found[0]), written)
         return written
 
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """How often the sentence has each stand-in."""
+        return Counter(self.stand_ins)
+
+    @staticmethod
+    def count(stand_in: str, written: str) -> int:
+        """Returns how often a translation has a stand-in."""
+        return len(_pattern(stand_in).findall(written))
+
     def is_in(self, written: str) -> bool:
         """Whether a translation has each stand-in as often as the sentence."""
-        return all(
-            len(_pattern(one).findall(written)) == self.stand_ins.count(one)
-            for one in set(self.stand_ins)
-        )
+        return all(self.count(one, written) == count for one, count in self.counts.items())
 
     def restored(self, written: str) -> Restored:
-        """Returns a translation with the literals in place of the stand-ins that it has."""
+        """Returns a translation with the literals in place of the stand-ins.
+
+        One that it has too often is replaced by the last of its literals.
+        """
         found: list[Occurrence] = []
-        remaining = {one: _pattern(one).finditer(written) for one in set(self.stand_ins)}
+        of_stand_in: dict[str, list[tuple[Span, str]]] = {}
         for stand_in, span, target in zip(self.stand_ins, self.spans, self.targets, strict=True):
-            if (match := next(remaining[stand_in], None)) is not None:
+            of_stand_in.setdefault(stand_in, []).append((span, target))
+        for stand_in, literals in of_stand_in.items():
+            for number, match in enumerate(_pattern(stand_in).finditer(written)):
+                span, target = literals[min(number, len(literals) - 1)]
                 found.append(Occurrence(*match.span(), span, target))
         return Restored(written, self.text, found, self.spans)
 
@@ -186,10 +219,14 @@ class Reading:
         return "".join((*parts, found.text[at:]))
 
 
+def _as_found(index: int) -> tuple[bool, int]:
+    return index < 0, index
+
+
 def _nth(words: Sequence[str], number: int) -> str:
     return words[number % len(words)]
 
 
 def _pattern(stand_in: str) -> re.Pattern[str]:
     end = r"(?!\d)" if stand_in[-1].isdigit() else ""
-    return re.compile(re.escape(stand_in) + end)
+    return re.compile(re.escape(stand_in) + end, re.IGNORECASE)  # a translation may be in capitals

@@ -16,10 +16,10 @@ import contextlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +45,8 @@ NUMBERS, PLACEHOLDERS, SIGNS = "numbers", "placeholders", "signs"
 """Names of losses in answers."""
 _MOST_READINGS = 2
 """Further searches with other stand-ins."""
+_MOST_PARTS = 256
+"""Different parts between the literals of a sentence that are translated separately."""
 _MOST_ROUNDS = 4
 """Further searches for numbers."""
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
@@ -72,7 +74,9 @@ def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
         yield NUMBERS
     if "\ufffd" in text:
         yield SIGNS
-    line = sentence.reading.line
+    if _surplus(sentence.reading, written):
+        yield PLACEHOLDERS
+    line = sentence.original
     wanted = Counter(
         (one.target or line[one.begin : one.end], one.is_sign) for one in sentence.literals
     )
@@ -81,19 +85,34 @@ def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
             yield SIGNS if is_sign else PLACEHOLDERS
 
 
+def _surplus(reading: Reading, written: str) -> bool:
+    """Whether a translation has a stand-in too often."""
+    return any(reading.count(one, written) > count for one, count in reading.counts.items())
+
+
+def _lost_codes(sentence: SourceSentence, written: str) -> int:
+    """How many literals a translation lacks of those that the model reads as they are."""
+    line, written = sentence.original, written.casefold()
+    wanted = Counter(
+        line[one.begin : one.end].casefold() for one in sentence.literals if one.is_usual
+    )
+    return sum(max(0, count - written.count(one)) for one, count in wanted.items())
+
+
 def _wrong_numbers(sentence: SourceSentence, written: str) -> tuple[list[Number], list[Number]]:
     """Numbers of a sentence that its translation lacks, and that it has too often."""
     if not sentence.has_numbers:
         return [], []
     reading = sentence.reading
     source = reading.masked(reading.text)
-    missing, additional = difference(source, reading.masked(written), sentence.languages[1])
+    missing, additional = difference(source, reading.masked(written), sentence.languages)
     too_often = {value for one in additional for value in one.values}
     return missing, [one for one in numbers_of(source) if one.values & too_often]
 
 
 def _missing_terms(sentence: SourceSentence, written: str) -> list[Term]:
-    """Terms of a sentence that its translation has less often than the sentence, as often."""
+    """Terms of a sentence that its translation lacks: one for each occurrence, the last ones."""
+    written = sentence.reading.masked(written)
     remaining = Counter(term.target for term in sentence.terms)
     for target in remaining:
         remaining[target] -= len(_occurrences(target, written))
@@ -185,11 +204,7 @@ class Corrections:
         self, sentence: SourceSentence, found: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         written = self._tokenizer.target.decode(found.ids)
-        line = sentence.reading.line
-        usual = Counter(line[one.begin : one.end] for one in sentence.literals if one.is_usual)
-        if not sentence.reading.is_in(written) or any(
-            written.count(one) < count for one, count in usual.items()
-        ):
+        if not sentence.reading.is_in(written) or _lost_codes(sentence, written):
             return self._reread(sentence, found, sentence.literals)
         return self._mend(sentence, found, _MOST_ROUNDS)
 
@@ -209,10 +224,12 @@ class Corrections:
         def force(aligned: _Aligned) -> Hypothesis | Future[Hypothesis]:
             reading = sentence.reading
             additional = difference(
-                reading.masked(reading.text), reading.masked(written), sentence.languages[1]
+                reading.masked(reading.text), reading.masked(written), sentence.languages
             ).additional
             changes = [_of_number(aligned, one, additional, sentence.languages) for one in missing]
-            again = self._forced(sentence, written, min(changes))
+            first = min(changes)
+            begin = max(first.begin, self._end_of_prefix(sentence))
+            again = self._forced(sentence, written, first._replace(begin=begin))
             if (searching := self._searched(again, found)) is None:
                 return self._read_numbers(sentence, found, missing)
             return when_all_done([searching], lambda searched: go_on(searched[0]))
@@ -252,7 +269,10 @@ class Corrections:
         except DragomanError:
             return found
 
-        def join(scored: list[Scored]) -> Hypothesis | Future[Hypothesis]:
+        def join(done: list[Scored | None]) -> Hypothesis | Future[Hypothesis]:
+            scored = [one for one in done if one is not None]
+            if len(scored) < len(pairs):
+                return found
             target, attention = tokenizer.target, scored[0].attention
             if attention is not None:
                 weights = attention[:, tokenizer.tags : -1]
@@ -264,7 +284,7 @@ class Corrections:
             pieces = target.decoded_pieces(found.ids)
             return use(_Aligned(target.decode(found.ids), pieces, weights, source))
 
-        return result_or(when_all_done(scoring, join), found)
+        return when_all_done([result_or(one, None) for one in scoring], join)
 
     def _forced(self, sentence: SourceSentence, written: str, change: _Change) -> Sentence | None:
         """The search for a translation that has a number; None if it would be too long."""
@@ -272,30 +292,28 @@ class Corrections:
         prefix = self._tokenizer.target.encode(written[: change.begin] + change.text)
         if len(prefix) + 1 >= sentence.max_tokens:
             return None
-        search = self._plan.with_beginning(sentence.options, tuple(prefix), self._digits)
-        return replace(sentence, options=search)
+        digits = _forbidding_digits(self._tokenizer.target.vocabulary)
+        return replace(
+            sentence, options=self._plan.with_beginning(sentence.options, tuple(prefix), digits)
+        )
 
-    @cached_property
-    def _digits(self) -> npt.NDArray[np.float32]:
-        """[V], -inf for tokens that continue a number."""
-        vocabulary = self._tokenizer.target.vocabulary
-        forbidden = [_NUMBER_GOES_ON.match(piece) is not None for piece in vocabulary]
-        return np.where(forbidden, -np.inf, 0.0).astype(np.float32)
+    def _end_of_prefix(self, sentence: SourceSentence) -> int:
+        """The length of a translation's prefix, which the request gives."""
+        constraints = sentence.options.constraints
+        return len(self._tokenizer.target.decode(constraints.prefix)) if constraints else 0
 
     def _read_numbers(
         self, sentence: SourceSentence, found: Hypothesis, missing: Sequence[Number]
     ) -> Hypothesis | Future[Hypothesis]:
         """Reads numbers as literals."""
         place = sentence.reading.index
-        missing = list(dict.fromkeys(missing))
-        literals = [
-            Literal(
-                *(place(one.begin), place(one.end)),
-                target=localized(one.text, *sentence.languages),
-            )
-            for one in missing
-        ]
-        literals = sorted([*sentence.literals, *literals], key=lambda one: one.span)
+        literals = list(sentence.literals)
+        for one in dict.fromkeys(missing):
+            begin, end = place(one.begin), place(one.end)
+            if not any(other.begin < end and begin < other.end for other in sentence.literals):
+                target = localized(one.text, *sentence.languages)
+                literals.append(Literal(begin, end, target=target))
+        literals.sort(key=lambda one: one.span)
         return self._reread(sentence, found, literals, numbers=True)
 
     # Terms
@@ -332,8 +350,7 @@ class Corrections:
             return found
         lacking = {one.target for one in missing}
         terms = [one for one in sentence.terms if one.target in lacking]
-        prefix = sentence.options.constraints.prefix if sentence.options.constraints else ()
-        begin = len(target.decode(prefix))
+        begin = self._end_of_prefix(sentence)
         return self._aligned(
             sentence,
             found,
@@ -379,15 +396,16 @@ class Corrections:
     ) -> Hypothesis | Future[Hypothesis]:
         """Searches for a sentence that is read with other stand-ins, also for numbers."""
         own = sentence.reading
-        other = Reading.of(own.line, literals, self._stand_ins, attempt)
-        src_ids = tuple(self._tokenizer.encode_source(other.text, sentence.languages[1]))
-        most, search = self._plan.of_sentence(sentence.index, other, src_ids)
-        again = self._searched(
-            replace(sentence, reading=other, src_ids=src_ids, max_tokens=most, options=search),
-            found,
-        )
-        if again is None:
-            return found
+        beside = self._plan.beside(sentence.index, sentence.terms)
+        other = Reading.of(own.line, literals, self._stand_ins, attempt, beside)
+
+        def give_up() -> Hypothesis | Future[Hypothesis]:
+            if attempt < _MOST_READINGS:
+                return self._reread(sentence, found, literals, attempt + 1, numbers)
+            is_prefixed = bool(self._end_of_prefix(sentence))
+            if is_prefixed or own.is_in(self._tokenizer.target.decode(found.ids)):
+                return self._finished(sentence, found)
+            return self._split(sentence, found)
 
         def check(searched: list[Hypothesis]) -> Hypothesis | Future[Hypothesis]:
             (one,) = searched
@@ -395,26 +413,34 @@ class Corrections:
             if one is not found and other.is_in(written):
                 better = self._as_read(own, other, one)
                 if self._lacks(sentence, better) < self._lacks(sentence, found):
-                    return (
-                        self._with_terms(sentence, better)
-                        if numbers
-                        else self._mend(sentence, better, _MOST_ROUNDS)
-                    )
-            if attempt < _MOST_READINGS:
-                return self._reread(sentence, found, literals, attempt + 1, numbers)
-            if own.is_in(self._tokenizer.target.decode(found.ids)):
-                return self._finished(sentence, found)
-            return self._split(sentence, found)
+                    if numbers:
+                        return self._finished(sentence, better)
+                    return self._mend(sentence, better, _MOST_ROUNDS)
+            return give_up()
 
-        return when_all_done([again], check)
+        again = self._searched(self._read_as(sentence, other), found)
+        return give_up() if again is None else when_all_done([again], check)
+
+    def _read_as(self, sentence: SourceSentence, other: Reading) -> Sentence | None:
+        """A sentence with another reading; None if it is the same or too long."""
+        src_ids = tuple(self._tokenizer.encode_source(other.text, sentence.languages[1]))
+        is_long = len(src_ids) > self._plan.lengths.limits.max_source_tokens
+        if other.text == sentence.reading.text or is_long:
+            return None
+        try:
+            most, search = self._plan.of_sentence(sentence.index, other, src_ids)
+        except DragomanError:  # the prefix is too long now
+            return None
+        return replace(sentence, reading=other, src_ids=src_ids, max_tokens=most, options=search)
 
     def _lacks(self, sentence: SourceSentence, found: Hypothesis) -> int:
         """How much of a sentence a translation lacks."""
         written = self._tokenizer.target.decode(found.ids)
-        reading, line = sentence.reading, sentence.reading.line
-        usual = (line[one.begin : one.end] for one in sentence.literals if one.is_usual)
-        stand_ins = Counter((*reading.stand_ins, *usual))
-        lost = sum(max(0, count - written.count(one)) for one, count in stand_ins.items())
+        reading = sentence.reading
+        lost = sum(
+            max(0, count - reading.count(one, written)) for one, count in reading.counts.items()
+        )
+        lost += _lost_codes(sentence, written)
         return lost + sum(map(len, _wrong_numbers(sentence, written)))
 
     def _as_read(self, own: Reading, other: Reading, found: Hypothesis) -> Hypothesis:
@@ -432,13 +458,15 @@ class Corrections:
         begins = [*(begin for begin, _ in reading.spans), len(reading.text)]
         between = [reading.text[begin:end] for begin, end in zip(ends, begins, strict=True)]
         tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
+        texts = list(dict.fromkeys(text for text in between if any(map(str.isalpha, text))))
+        if len(texts) > _MOST_PARTS:
+            return self._finished(sentence, found)
         parts: list[Sentence] = []
-        for text in between:
-            if any(map(str.isalpha, text)):
-                src_ids = (*tag, *self._tokenizer.encode(text), end)
-                most, search = self._plan.of_part(src_ids)
-                most = min(most, sentence.max_tokens)
-                parts.append(replace(sentence, src_ids=src_ids, max_tokens=most, options=search))
+        for text in texts:
+            src_ids = (*tag, *self._tokenizer.encode(text), end)
+            most, search = self._plan.of_part(src_ids)
+            most = min(most, sentence.max_tokens)
+            parts.append(replace(sentence, src_ids=src_ids, max_tokens=most, options=search))
         try:
             searching = self._submit(parts)
         except DragomanError:
@@ -447,28 +475,29 @@ class Corrections:
         def join(translated: list[Hypothesis]) -> Hypothesis:
             lengths = self._plan.lengths
             most = (lengths.max_tokens or lengths.limits.max_target_tokens) - 1
-            ids = self._joined(reading, between, [one.ids for one in translated])
+            of_text = {text: one.ids for text, one in zip(texts, translated, strict=True)}
+            ids = self._joined(reading, between, of_text)
             is_whole = all(one.complete for one in translated) and len(ids) <= most
             if len(ids) > most:  # the literals stay, the parts become shorter
-                others = len(self._joined(reading, between, [()] * len(translated)))
-                share = max(0, most - others) // max(1, len(translated))
-                ids = self._joined(reading, between, [one.ids[:share] for one in translated])
+                others = len(self._joined(reading, between, dict.fromkeys(texts, ())))
+                share = max(0, most - others) // len(between)
+                of_text = {text: one[:share] for text, one in of_text.items()}
+                ids = self._joined(reading, between, of_text)
             log_prob = sum(one.log_prob or 0.0 for one in translated)
             uncut = Hypothesis(tuple(ids), log_prob, complete=True)
             score = uncut.score(self._plan.alpha)
-            return replace(uncut, ids=uncut.ids[:most], complete=is_whole, rescored=score)
+            one = replace(uncut, ids=uncut.ids[:most], complete=is_whole, rescored=score)
+            return replace(one, others=(one,) * len(found.others))
 
         return when_all_done(searching, join)
 
     def _joined(
-        self, reading: Reading, between: Sequence[str], translated: Sequence[Sequence[int]]
+        self, reading: Reading, between: Sequence[str], translated: Mapping[str, Sequence[int]]
     ) -> list[int]:
         """The ids of a translation, from those of the parts between the stand-ins with words."""
-        target, remaining = self._tokenizer.target, iter(translated)
+        target = self._tokenizer.target
         written = [
-            self._spaced(text, target.decode(next(remaining)))
-            if any(map(str.isalpha, text))
-            else text
+            self._spaced(text, target.decode(translated[text])) if text in translated else text
             for text in between
         ]
         pairs = itertools.zip_longest(written, reading.stand_ins, fillvalue="")
@@ -488,6 +517,13 @@ class Corrections:
         return None
 
 
+@lru_cache(maxsize=4)
+def _forbidding_digits(vocabulary: tuple[str, ...]) -> npt.NDArray[np.float32]:
+    """[V], -inf for tokens that continue a number."""
+    forbidden = [_NUMBER_GOES_ON.match(piece) is not None for piece in vocabulary]
+    return np.where(forbidden, -np.inf, 0.0).astype(np.float32)
+
+
 def _pair(sentence: SourceSentence, found: Hypothesis, attention: bool = False) -> Pair:
     return Pair(
         *(sentence.src_ids, found.ids, found.complete, attention),
@@ -502,7 +538,7 @@ def _of_number(
     """Where to write a number: in place of the additional one that attends to it, or of a word."""
     weights = aligned.on(number.begin, number.end)
     strongest = float(weights.max(initial=0.0))
-    place = aligned.pieces[int(weights.argmax())].end - 1 if weights.size else 0
+    place = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0
     linked = [
         (float(weights[aligned.within(one.begin, one.end)].max(initial=0.0)), one.begin)
         for one in additional

@@ -11,7 +11,7 @@ from dragoman_options.markup import Markup, Span
 from dragoman.kernel.cutting import SubwordTokenizer, Uncuttable
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Manifest
-from dragoman.kernel.sentences import LineBreaks
+from dragoman.kernel.sentences import BREAKS_TO_SPACES, LineBreaks
 from dragoman.kernel.tags import has_tags
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
@@ -133,7 +133,9 @@ class SourceTexts:
             return SourceText([text] if text.strip() else [], detected, stays)
         with_tags = plan.keeps_tags and markup is None and has_tags(text)
         keep = markup.keep if markup else ()
-        reader = _Reader(self, plan, source, with_tags, [text[slice(*span)] for span in keep])
+        reader = _Reader(
+            self, plan, index, source, with_tags, [text[slice(*span)] for span in keep]
+        )
         literals = reader.literals(text, keep)
         parts = self._parts(index, text, source, plan, reader, literals, markup)
         marked = None if markup is None else _marked(text, markup, parts)
@@ -178,6 +180,10 @@ class SourceTexts:
             marked=read.marked,
             tags=read.tags,
             original=read.original,
+            has_ellipsis=read.marked is None
+            and not plan.assessed
+            and "…" in read.original
+            and "..." not in read.original,
             capitals=read.capitals,
             terms=tuple(plan.glossary.of(read.reading.text)) if plan.glossary else (),
             languages=languages,
@@ -263,13 +269,14 @@ class _Reader:
         self,
         texts: SourceTexts,
         plan: SearchPlan,
+        index: int,
         language: str,
         has_tags: bool,
         kept: Sequence[str],
     ) -> None:
         """Store how to read the sentences of a text."""
         self._texts, self._plan, self.has_tags = texts, plan, has_tags
-        self._language, self._kept = language, {*kept} - {""}
+        self._index, self._language, self._kept = index, language, {*kept} - {""}
         self._tokenizer = texts.tokenizer
 
     def literals(self, text: str, keep: Sequence[Span], tags: bool = True) -> list[Literal]:
@@ -289,15 +296,19 @@ class _Reader:
                 if not (is_split and _BREAK.match(text, *span))
             )
         if self._plan.glossary is not None:
-            sides = self._tokenizer, self._tokenizer.target
             further += (
                 Literal(one.begin, one.end, target=one.target)
                 for one in self._plan.glossary.of(text)
-                if not (
-                    sides[0].can_write(text[one.begin : one.end]) and sides[1].can_write(one.target)
-                )
+                if not self._can_use(text[one.begin : one.end], one.target)
             )
         return self._texts.known.of(text, self._language, self._plan.keeps_placeholders, further)
+
+    def _can_use(self, source: str, target: str) -> bool:
+        """Whether the model can read and write a term, which is in one line."""
+        if source.translate(BREAKS_TO_SPACES) != source:
+            return True  # two lines are no term
+        tokenizer = self._tokenizer
+        return tokenizer.can_write(" ".join(source.split())) and tokenizer.target.can_write(target)
 
     def read(self, line: str, marked: MarkedSentence | None = None) -> _Read:
         """Returns a sentence as it is read."""
@@ -306,7 +317,9 @@ class _Reader:
         if tags is not None:
             line, marked = tags.text, tags.marked
         literals = self.literals(line, keep, tags is None)
-        reading = Reading.of(line, literals, self._texts.stand_ins)
+        terms = self._plan.glossary.of(line) if self._plan.glossary else ()
+        beside = self._plan.beside(self._index, terms)
+        reading = Reading.of(line, literals, self._texts.stand_ins, beside=beside)
         cased = self._texts.casing.of(reading.text, self._language, reading.spans)
         return _Read(
             reading.with_text(cased.text), literals, tags, marked, cased.capitals, original=line

@@ -199,9 +199,7 @@ def written(
         return sentence.original if is_whole else ""
     if sentence.literals or sentence.capitals:
         text = sentence.restored(text).text
-    if "…" in sentence.original and "..." not in sentence.original and sentence.marked is None:
-        text = text.replace("...", "…")  # vocabularies have only the three dots
-    return text
+    return text.replace("...", "…") if sentence.has_ellipsis else text
 
 
 def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:

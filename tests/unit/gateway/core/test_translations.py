@@ -366,8 +366,8 @@ def test_the_terms_of_glossaries_that_occur_are_sent() -> None:
         assert asked_of(server).options["glossary"]["tea"] in "CD"
         with pytest.raises(InvalidInput, match="has no dictionary from de into en"):
             await ask(of, "Tee", glossary_ids=ids, source_language="de", target_language="en")
-        with pytest.raises(InvalidInput, match="beam_width"):
-            await ask(of, "no term", glossary_ids=ids, beam_width=1)
+        with pytest.raises(InvalidInput, match="glossary: not with"):
+            await ask(of, "no term", glossary_ids=ids, temperature=1.0)
         with pytest.raises(NotFound):
             await of.translate_admitted(
                 Caller("k", "k"), ["tea"], {**TO_GERMAN, "glossary_ids": ids}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections import Counter
 from typing import Any
 
 import pytest
+from dragoman_serving.request.literals import Literal
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.corrections import Corrections
 from dragoman_serving.translation.translation import Translation
@@ -80,6 +82,36 @@ def test_literals_survive_a_model_that_loses_every_stand_in(
     assert Counter(found)["{"] == 2
     assert found.index("{a}") < found.index("{b}")
     assert "Hallo" in found
+    best = translated(shipped, "Hello {a}, is {b} ready?", num_return_sequences=3)
+    assert len(best.others) == 2
+
+
+def test_letters_with_separate_accents_are_letters(shipped: Translator) -> None:
+    text = "Die schönen Häuser müssen größer werden."
+    found = [
+        translated(shipped, one, source_language="de", target_language="en").text
+        for one in (text, unicodedata.normalize("NFD", text))
+    ]
+    assert found[0] == found[1]
+
+
+def test_no_stand_in_is_a_term_or_in_the_prefix(shipped: Translator) -> None:
+    text = "I saw the dog and {name}."
+    found = translated(shipped, text, glossary='{"dog": "X1"}').text
+    assert "X1" in found
+    assert "{name}" in found
+    prefix = "Ich mag 😃"
+    assert translated(shipped, "I like 😀 and 😃.", prefix=prefix).text.startswith(prefix)
+
+
+def test_codes_in_a_sentence_in_capitals_are_no_losses(shipped: Translator) -> None:
+    assert translated(shipped, "COVID-19 IS A VERY BAD DISEASE.").warnings == ()
+
+
+def test_a_stand_in_that_is_repeated_is_a_literal_each_time(shipped: Translator) -> None:
+    reading = Reading.of("See {a}", [Literal(4, 7)], shipped._texts.stand_ins)
+    (stand_in,) = reading.stand_ins
+    assert reading.restored(f"{stand_in} und {stand_in}").text == "{a} und {a}"
 
 
 @pytest.mark.parametrize(
