@@ -196,6 +196,16 @@ def test_uncertain_words_are_marked(page: Page) -> None:
     assert not value(page, "getElementById('legend').hidden")
 
 
+def test_warnings_are_named(page: Page) -> None:
+    choose(page, "source", "en")
+    enter(page, "I am hungry.")
+    assert value(page, "getElementById('warnings').hidden")
+    page.evaluate("document.getElementById('source').select()")
+    page.insert("Это русский текст.")
+    page.wait_for("!document.getElementById('warnings').hidden")
+    assert value(page, "getElementById('warnings').textContent").endswith("untranslated words")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [

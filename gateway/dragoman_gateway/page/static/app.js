@@ -180,6 +180,7 @@ async function translate() {
       detected = { language: found.detected_language, probability: found.detected_probability, of: "" };
       languagesChanged();
     }
+    panes.showWarnings(found.warnings ?? []);
     wentWell();
     isDone = true;
     showActions();

@@ -41,11 +41,22 @@ function fit() {
 
 export function clearTranslation() {
   showPlain("");
+  showWarnings([]);
+}
+
+// Names what the translation may lack, and marks its numbers if these may be wrong.
+export function showWarnings(found) {
+  const note = byId("warnings");
+  note.hidden = !found.length;
+  note.textContent = found.length ? say("check", { what: found.map((one) => say(`warning_${one}`)).join(", ") }) : "";
+  const marksNumbers = found.includes("numbers");
+  for (const { place } of words) place.classList.toggle("warned", marksNumbers && /\d/.test(place.textContent));
 }
 
 // Marks the shown translation as outdated.
 export function markOld() {
   target.classList.add("old");
+  showWarnings([]);
   setDetails([]);
 }
 

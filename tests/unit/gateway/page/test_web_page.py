@@ -176,7 +176,7 @@ def test_every_text_is_used_and_every_used_text_exists() -> None:
     built = {
         *(f"job_{state}" for state in ("queued", "translating", "done", "failed", "cancelled")),
         *(f"theme_{theme}" for theme in ("auto", "light", "dark")),
-        *(key for key in known if key.startswith("error_")),
+        *(key for key in known if key.startswith(("error_", "warning_"))),
     }
     others = {key for key in known - used - said - built if f'"{key}"' not in code}
     assert not others

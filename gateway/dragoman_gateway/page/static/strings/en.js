@@ -9,6 +9,7 @@ export const ENGLISH = {
   "cancel": "Cancel",
   "characters": "{number} characters",
   "characters_of": "{number} of {most} characters",
+  "check": "Please check: {what}",
   "clear": "Clear the text",
   "close": "Close",
   "code": "As a request",
@@ -106,5 +107,12 @@ export const ENGLISH = {
   "translation": "Translation",
   "translation_help": "Arrow keys move between words and show their source words; Enter shows alternatives.",
   "translator": "Translator",
+  "warning_long": "length",
+  "warning_numbers": "numbers",
+  "warning_placeholders": "placeholders",
+  "warning_repetition": "repetitions",
+  "warning_short": "length",
+  "warning_signs": "signs",
+  "warning_untranslated": "untranslated words",
   "word_from": "from {from}"
 };
