@@ -63,7 +63,10 @@ _POINT_AND_GROUP = {"en": (".", ",")} | {
 
 Source: Unicode CLDR 46, `numbers/symbols`."""
 
-Value = int | Decimal | tuple[int, ...]
+_MOST_CHARACTERS = 64
+"""A longer number, which Python may refuse to convert, only equals itself."""
+
+Value = int | Decimal | tuple[int, ...] | str
 
 
 class Number(NamedTuple):
@@ -92,6 +95,8 @@ def numbers_of(text: str) -> list[Number]:
 
 def _number(text: str, found: re.Match[str]) -> Number:
     end = found.end()
+    if end - found.start() > _MOST_CHARACTERS:
+        return Number(*found.span(), found[0], frozenset({found[0]}))
     is_half_day = is_decade = False
     if text[end : end + 1] not in _CERTAINLY_ALONE:
         behind = text[end : end + _SEEN]

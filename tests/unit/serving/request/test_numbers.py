@@ -53,6 +53,12 @@ def test_the_place_and_the_additional_numbers_are_known() -> None:
     assert [one.text for one in found.additional] == ["35"]
 
 
+def test_numbers_too_long_to_convert_equal_themselves() -> None:
+    long = "1" * 5000
+    assert difference(long, long, ("en", "de")) == ([], [])
+    assert [one.text for one in difference(long, long[1:], ("en", "de")).missing] == [long]
+
+
 def test_numbers_of_the_translation_may_be_words_of_the_text() -> None:
     assert difference("3 and three", "3 und 3", ("en", "de")) == ([], [])
 
