@@ -472,7 +472,7 @@ class Corrections:
         except DragomanError:
             return found
 
-        def join(translated: list[Hypothesis]) -> Hypothesis:
+        def join(translated: list[Hypothesis]) -> Hypothesis | Future[Hypothesis]:
             lengths = self._plan.lengths
             most = (lengths.max_tokens or lengths.limits.max_target_tokens) - 1
             of_text = {text: one.ids for text, one in zip(texts, translated, strict=True)}
@@ -487,7 +487,7 @@ class Corrections:
             uncut = Hypothesis(tuple(ids), log_prob, complete=True)
             score = uncut.score(self._plan.alpha)
             one = replace(uncut, ids=uncut.ids[:most], complete=is_whole, rescored=score)
-            return replace(one, others=(one,) * len(found.others))
+            return self._finished(sentence, replace(one, others=(one,) * len(found.others)))
 
         return when_all_done(searching, join)
 
@@ -586,8 +586,15 @@ def _of_term(
 ) -> _Change:
     weights = aligned.on(term.begin, term.end)
     attention = [float(weights[aligned.within(*one.span())].max(initial=0.0)) for one in words]
-    if not attention:
-        return _Change(len(aligned.text), len(aligned.text), term.target)
+    nearest = int(np.argmax(attention)) if words else 0
+    if not _has_digits(term.source):  # a number is no word for it
+        attention = [
+            0.0 if _has_digits(word[0]) else one for word, one in zip(words, attention, strict=True)
+        ]
+    if not any(attention):
+        at = words[nearest].end() if words else len(aligned.text)
+        gap = " " if aligned.text[:at].strip() else ""
+        return _Change(at, at, gap + term.target)
     first = last = int(np.argmax(attention))
     least = _LINKED * attention[first]
     for _ in range(len(_WORD.findall(term.source))):
@@ -599,3 +606,7 @@ def _of_term(
     if first == 0 and aligned.text[begin].isupper() and can_write(text.capitalize()):
         text = text[:1].upper() + text[1:]
     return _Change(begin, end, text)
+
+
+def _has_digits(text: str) -> bool:
+    return any(map(str.isdigit, text))
