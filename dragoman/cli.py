@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import io
 import logging
 import os
 import sys
@@ -66,6 +67,8 @@ def main(words: Sequence[str] | None = None) -> int:
     # Only this command's flags are declared: other commands may need packages that are missing.
     command = next((word for word in words if not word.startswith("-")), "")
     arguments = argparse.Namespace()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale says
     try:
         if command and command not in COMMANDS:
             raise UsageError(_unknown_command(command))

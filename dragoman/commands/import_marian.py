@@ -47,14 +47,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Import, and print the checkpoint's folder."""
     from dragoman_training.marian.hub import Hub, is_hub_name
     from dragoman_training.marian.importing import import_marian, own_files
+    from dragoman_training.marian.settings import refuse_own_format
 
     from dragoman.kernel import replacement
 
     check_folder("--out", arguments.out)
     replacement.check_folder(arguments.out, arguments.force, own_files)
     languages = given_languages(arguments)
-    if Path(arguments.model).is_dir():
-        import_marian(Path(arguments.model), arguments.out, languages, force=arguments.force)
+    path = Path(arguments.model)
+    refuse_own_format(path)
+    if path.is_dir():
+        import_marian(path, arguments.out, languages, force=arguments.force)
     elif is_hub_name(arguments.model):
         hub = Hub.of_environment(arguments.revision, arguments.endpoint, arguments.offline)
         with tempfile.TemporaryDirectory() as folder:

@@ -373,9 +373,10 @@ def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:
 
     for number, text in enumerate(texts, start=1):
         try:
-            text.encode()
-            yield Line(text, form.read(text))
-        except UnicodeEncodeError as error:
+            # In an ASCII locale, Python keeps the other bytes of arguments as surrogates.
+            readable = text.encode("utf-8", "surrogateescape").decode("utf-8")
+            yield Line(readable, form.read(readable))
+        except UnicodeError as error:
             raise UsageError(f"text {number} is not valid UTF-8") from error
         except ValueError as error:
             raise UsageError(f"text {number}: {error}") from error

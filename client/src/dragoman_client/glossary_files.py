@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -20,6 +21,8 @@ _ENDINGS: Mapping[str, GlossaryForm] = {
     ".tab": "tsv",
     ".json": "json",
 }
+_LINE_BREAK = re.compile(r"\r\n|[\r\n]")
+"""Not those of `str.splitlines`: a term may contain U+2028 and the like."""
 _SIDES = 2
 _WITH_LANGUAGES = 4
 """Columns of DeepL's CSV; the last two are the languages."""
@@ -113,7 +116,7 @@ def _form_of(text: str) -> GlossaryForm:
 
 
 def _tsv_rows(text: str) -> Iterator[tuple[int, str, str]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_LINE_BREAK.split(text), start=1):
         if line.strip():
             columns = line.split("\t")
             if len(columns) != _SIDES:
@@ -157,4 +160,4 @@ def _json_rows(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _in_a_cell(term: str) -> str:
-    return " ".join(term.replace("\t", " ").splitlines())
+    return _LINE_BREAK.sub(" ", term.replace("\t", " "))

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from dragoman_training.marian.hub import MAIN, is_hub_name
-from dragoman_training.marian.settings import CONFIG, read_object
+from dragoman_training.marian.settings import (
+    CONFIG,
+    read_object,
+    refuse_own_format,
+    refuse_pointers,
+)
 from dragoman_training.run import checkpoint_folder
 
 from dragoman.kernel.errors import UsageError
@@ -66,6 +71,7 @@ def find_sources(word: str) -> list[ModelSource]:
     path = Path(word)
     if path.is_dir():
         return _in_folder(path)
+    refuse_own_format(path)
     if found := _of_hub(word):
         return [found]
     raise UsageError(
@@ -107,6 +113,7 @@ def _of_hub(word: str) -> ModelSource | None:
 
 
 def _in_folder(path: Path) -> list[ModelSource]:
+    refuse_pointers(path)
     if (path / FILE_NAME).is_file():
         return [ModelSource("bundle", str(path), path)]
     if (path / checkpoint_folder.TOKENIZER).is_file():
@@ -115,6 +122,7 @@ def _in_folder(path: Path) -> list[ModelSource]:
         return [ModelSource("marian", str(path), path)]
     bundles = sorted(found.parent for found in path.glob(f"*/{FILE_NAME}"))
     if not bundles:
+        refuse_own_format(path)
         raise UsageError(
             f"{path}: is not a bundle, a checkpoint, a Marian model or a folder of bundles"
         )

@@ -17,7 +17,8 @@ def suppressed_words(words: Iterable[str], pieces: tuple[str, ...]) -> Suppresse
 
     A token that would complete a word is forbidden, whichever tokens spell the rest of the word. A
     longer word that begins with a suppressed one is forbidden too if a subword token ends with the
-    suppressed word; other subword tokens can still spell it.
+    suppressed word; other subword tokens can still spell it. Punctuation is forbidden inside words
+    too: what begins with another character than a letter or digit.
 
     Args:
         words: in the translation's spelling, case-sensitive.
@@ -27,6 +28,8 @@ def suppressed_words(words: Iterable[str], pieces: tuple[str, ...]) -> Suppresse
     completing: dict[str, list[int]] = {}
     endings = _by_ending(pieces)
     for word in (word.replace(" ", _SPACE) for word in words):
+        if not word[0].isalnum():
+            always += [token for token, piece in enumerate(pieces) if word in piece]
         for token in endings.get(word, ()):
             before = pieces[token][: -len(word)]
             if before and not before[-1].isalnum():

@@ -22,7 +22,14 @@ from dragoman_training.marian.pieces import (
     read_list,
     write_sentencepiece,
 )
-from dragoman_training.marian.settings import CONFIG, MarianSettings, content_of, read_object
+from dragoman_training.marian.settings import (
+    CONFIG,
+    MarianSettings,
+    content_of,
+    read_object,
+    refuse_own_format,
+    refuse_pointers,
+)
 from dragoman_training.marian.stored_tensors import PICKLE, SAFETENSORS
 from dragoman_training.marian.weights import convert
 from dragoman_training.run import checkpoint_folder
@@ -64,6 +71,8 @@ def import_marian(
     """
     check_folder(out, force, own_files)
     name = name or source.resolve().name
+    refuse_pointers(source)
+    refuse_own_format(source)
     theirs = MarianSettings.read(source / CONFIG)
     words = read_object(source / TOKENIZER_CONFIG) if (source / TOKENIZER_CONFIG).exists() else {}
     lists = _Lists.read(source, theirs, words)

@@ -14,6 +14,8 @@ from dragoman_training.marian.settings import content_of
 
 _NAME = re.compile(r"opus-mt-(?:tc-(?:big|base|bible-big)-)?(\w+)-(\w+)$")
 _LANGUAGE = re.compile(r"[A-Za-z][\w-]*")
+_CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-](?:[A-Za-z]{4}|[A-Za-z]{2}|\d{3}))*|[A-Z][A-Z_]+")
+"""A code such as `de`, `pt-BR` or `cmn_Hans`, or a group of languages, such as `ROMANCE`."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def find_languages(
     wanted = replace(wanted, targets=_distinct(wanted.targets))
     named = _NAME.search(name)
     source, target = (
-        short_code(content_of(words.get(key)) or (named.group(group) if named else ""))
+        short_code(_code(content_of(words.get(key))) or (named.group(group) if named else ""))
         for group, key in ((1, "source_lang"), (2, "target_lang"))
     )
     sources = tuple(dict.fromkeys(wanted.sources)) or ((source,) if source else ())
@@ -72,6 +74,16 @@ def find_languages(
             f"{name}: source and target are both {sources[0]!r}: name them with --source, --target"
         )
     return sources, tags, targets
+
+
+def _code(stated: str) -> str:
+    """The language that a configuration states; empty if it states none.
+
+    The conversion script of `transformers` writes the folder's name without its last part, such as
+    `opus-mt-en`, as the source language, and the last part as the target language.
+    """
+    last = stated if _CODE.fullmatch(stated) else stated.rpartition("-")[2]
+    return last if _CODE.fullmatch(last) else ""
 
 
 def _distinct(targets: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, str | None], ...]:

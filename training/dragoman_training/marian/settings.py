@@ -5,6 +5,7 @@ Source: https://huggingface.co/docs/transformers/model_doc/marian
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from dragoman.kernel.settings import read_json
 from dragoman_training.network.architecture import ModelConfig
 
 CONFIG = "config.json"
+_POINTER = b"version https://git-lfs.github.com/spec/"
 
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
@@ -158,6 +160,32 @@ def content_of(token: Any) -> str:
     if isinstance(token, Mapping):
         token = token.get("content")
     return token if isinstance(token, str) else ""
+
+
+def refuse_pointers(folder: Path) -> None:
+    """Refuse a folder in which Git LFS has not yet replaced its pointers.
+
+    Raises:
+        UsageError: it has such a file.
+    """
+    for path in filter(Path.is_file, folder.iterdir()):
+        with contextlib.suppress(OSError), path.open("rb") as file:  # whoever reads it reports it
+            if file.read(len(_POINTER)) == _POINTER:
+                raise UsageError(f"{path}: is a Git LFS pointer: run git lfs pull in its folder")
+
+
+def refuse_own_format(path: Path) -> None:
+    """Refuse a file in Marian's own format, or a folder with only that.
+
+    Raises:
+        UsageError: it is in that format.
+    """
+    files = path.glob("*.npz") if not (path / CONFIG).exists() else ()
+    if any(files) or (path.suffix == ".npz" and path.is_file()):
+        raise UsageError(
+            f"{path}: is in Marian's own format: convert it to that of transformers first, with "
+            "its convert_marian_to_pytorch.py"
+        )
 
 
 def read_object(path: Path) -> dict[str, Any]:

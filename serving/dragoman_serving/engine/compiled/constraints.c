@@ -82,16 +82,18 @@ static void forbid_ngrams(const Searches *searches, int64_t size, int64_t length
             forbid(scores, searches->panels, history[i + size - 1]);
 }
 
-/* Whether the text of the tokens ends with the expected characters, not in the middle of a word. */
+/* Whether the text of the tokens ends with the expected characters; if they begin with a letter or
+ * digit, not in the middle of a word. */
 static int ends_with(const Suppressed *suppressed, const int32_t *ids, int64_t length,
                      const int32_t *expected, int64_t count)
 {
+    const int32_t not_after = count ? expected[0] & 1 : 1;
     for (int64_t i = length - 1; i >= 0; i--) {
         const int32_t *const begin = suppressed->text + suppressed->text_begins[ids[i]];
         const int32_t *at = suppressed->text + suppressed->text_begins[ids[i] + 1];
         while (at-- > begin) {
             if (count == 0)
-                return !(*at & 1);
+                return !(*at & not_after);
             if (*at != expected[--count])
                 return 0;
         }

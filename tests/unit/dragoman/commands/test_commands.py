@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import re
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -391,6 +393,19 @@ def test_the_help_lists_every_command_by_group(capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert all(f"\n  {name} " in printed for name in COMMANDS)
     assert all(f"\n{title}, such as: dragoman " in printed for title in GROUPS)
+
+
+def test_the_output_is_utf_8_in_every_locale(
+    tmp_path: Path, random_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pairs").write_text("Good morning.\tGrüß Gott", encoding="utf-8")
+    written = io.BytesIO()
+    with io.TextIOWrapper(written, encoding="ascii") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        words = ["score", str(random_bundle), "--tsv", str(tmp_path / "pairs"), "--json"]
+        assert main(words) == 0
+        stdout.flush()
+        assert json.loads(written.getvalue().decode("utf-8"))["target"] == "Grüß Gott"
 
 
 def test_an_output_that_is_switched_off_is_not_printed(

@@ -82,6 +82,10 @@ def remove(name: str) -> Change:
     return lambda folder: (folder / name).unlink()
 
 
+def in_own_format(folder: Path) -> None:
+    (folder / "config.json").rename(folder / "model.npz")
+
+
 @dataclass(frozen=True)
 class Code:
     """Creates a file when it is unpickled."""
@@ -136,6 +140,7 @@ BIAS = "final_logits_bias"
 LAYER = "model.encoder.layers.0.fc1.weight"
 CODE_RAN = "code-ran"
 DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
 NOT_LOADED = "pytorch_model.bin: contains more than tensors, possibly code, and is not loaded"
 
 
@@ -163,6 +168,9 @@ DAMAGED_PICKLES = (
         (write("source.spm", b"no pieces"), "source.spm: not a SentencePiece model"),
         (write("source.spm", b""), "source.spm: not a SentencePiece model"),
         (write("model.safetensors", b"no tensors"), "model.safetensors: cannot be read"),
+        (write("model.safetensors", POINTER), "model.safetensors: is a Git LFS pointer: run git"),
+        (write("config.json", POINTER), "config.json: is a Git LFS pointer: run git lfs pull"),
+        (in_own_format, "is in Marian's own format: convert it to that of transformers first"),
         (settings(model_type="bart"), "model_type is 'bart', not 'marian'"),
         (settings(normalize_before=True), "normalize_before is set, which is not supported"),
         (settings(activation_function="tanh"), "activation_function is 'tanh'; known: relu"),
@@ -328,6 +336,22 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
         ("opus-mt-en-de", {}, Languages(), {}, ("en", {}, "de")),
         ("opus-mt-tc-big-gmq-en", {}, Languages(), {}, ("gmq", {}, "en")),
         ("any", {"source_lang": "eng", "target_lang": "deu"}, Languages(), {}, ("en", {}, "de")),
+        *(
+            ("any", {"source_lang": stated, "target_lang": "de"}, Languages(), {}, (src, {}, "de"))
+            for stated, src in (
+                ("opus-mt-en", "en"),
+                ("opus-mt-tc-big-eng", "en"),
+                ("marian-pt_BR", "pt_BR"),
+                ("opus-mt-ROMANCE", "ROMANCE"),
+            )
+        ),
+        (
+            "opus-mt-en-de",
+            {"source_lang": "our model", "target_lang": "my_model"},
+            Languages(),
+            {},
+            ("en", {}, "de"),
+        ),
         ("any", {}, Languages(("en",), (("de", None),)), {}, ("en", {}, "de")),
         ("any", {}, Languages(("en",), (("de", None), ("de", None))), {}, ("en", {}, "de")),
         (

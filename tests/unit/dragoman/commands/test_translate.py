@@ -69,6 +69,8 @@ def test_each_argument_gives_one_line(run: Run, transport: FakeTransport) -> Non
         "--keep-placeholders",
     )
     assert lines == ["<GRÜSSE>", "<TWO LINES>", ""]
+    # As Python reads arguments in an ASCII locale.
+    assert run("Gr\udcc3\udcbc\udcc3\udc9fe", "--target-language", "de") == lines[:1]
     assert transport.requests[0].inputs == {
         "text_input": ["Grüße", "two\nlines", " "],
         "source_language": ["en"],

@@ -220,6 +220,9 @@ def test_a_bundle_is_used_without_conversion(random_bundle: Path, tmp_path: Path
         ("nowhere", "nowhere: no such folder, and a hub's names have the form owner/model,"),
         ("a/b/c", "no such folder"),
         ("empty", "empty: is not a bundle, a checkpoint, a Marian model or a folder of bundles"),
+        ("marian", "marian: is in Marian's own format: convert it to that of transformers first"),
+        ("marian/model.npz", "model.npz: is in Marian's own format"),
+        ("pointer", "pointer/config.json: is a Git LFS pointer: run git lfs pull in its folder"),
     ],
 )
 def test_an_unknown_model_is_reported(
@@ -227,6 +230,10 @@ def test_an_unknown_model_is_reported(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "marian").mkdir()
+    (tmp_path / "marian" / "model.npz").write_bytes(b"PK")
+    (tmp_path / "pointer").mkdir()
+    (tmp_path / "pointer" / "config.json").write_text("version https://git-lfs.github.com/spec/v1")
     with pytest.raises(UsageError, match=message):
         find_sources(word)
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from dragoman.kernel.terms import folded, folded_text
 from tests.timing import fastest_s
 
-PIECES = ("", "▁ab", "▁a", "b", "c", "▁", "a", "bc", "▁(", "▁ab▁c", "▁b")
+PIECES = ("", "▁ab", "▁a", "b", "c", "▁", "a", "bc", "▁(", "▁ab▁c", "▁b", "?", "a?!", "!")
 
 
 @pytest.mark.parametrize(
@@ -83,24 +83,29 @@ def test_many_terms_with_one_prefix_take_little_longer_than_few() -> None:
     assert fastest_s(lambda: many.of(text)) < 10 * fastest_s(lambda: few.of(text))
 
 
-def whole_word(text: str, word: str) -> bool:
-    before = text[: len(text) - len(word)]
-    return text.endswith(word) and not before[-1:].isalnum()
+def completes(text: str, piece: str, word: str) -> bool:
+    """Whether a piece completes a word: at its end, or punctuation anywhere in it."""
+    if not word[0].isalnum() and word in piece:
+        return True
+    before = (text + piece)[: -len(word)]
+    return (text + piece).endswith(word) and not (word[0].isalnum() and before[-1:].isalnum())
 
 
 @settings(max_examples=50)
 @given(
     st.lists(st.integers(1, len(PIECES) - 1), max_size=4).map(tuple),
-    st.lists(st.sampled_from(["ab", "abc", "b", "ab c", "a"]), min_size=1, max_size=3),
+    st.lists(
+        st.sampled_from(["ab", "abc", "b", "ab c", "a", "?", "?!", "!b"]), min_size=1, max_size=3
+    ),
 )
 def test_a_token_that_would_complete_a_word_is_forbidden(
     prefix: tuple[int, ...], words: list[str]
 ) -> None:
     constraints = Constraints(prefix=prefix, suppressed=suppressed_words(words, PIECES))
-    text = "".join(PIECES[i] for i in prefix)
+    text = "".join(PIECES[i] for i in prefix).replace("▁", " ")
     for token, piece in enumerate(PIECES):
-        written = (text + piece).replace("▁", " ")
-        forbidden = bool(piece) and any(whole_word(written, word) for word in words)
+        written = piece.replace("▁", " ")
+        forbidden = bool(piece) and any(completes(text, written, word) for word in words)
         assert (token_after(constraints, token) != token) == forbidden
 
 
