@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -123,7 +124,20 @@ def test_the_demonstration_runs_for_a_model_of_other_directions(
         timeout=WAIT_S,
     )
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    assert done.stdout.count("Ich hätte gern eine Tasse Kaffee.") == 4  # into en and into fr
+    # Into en and into fr. A translation without letters is the text itself, with more space.
+    assert done.stdout.count("\n  Ich hätte gern eine Tasse Kaffee.\n") == 4
+
+
+def test_every_port_can_listen_on_ipv6(tmp_path: Path) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with running(tmp_path, "--address", "::1") as server:
+        assert server.http.startswith("http://[::1]:")
+        assert server.translates()
+        with Translator(server.grpc) as client:
+            assert client.translate("I'm hungry.").text == "Ich habe Hunger."
 
 
 def test_texts_are_not_logged(tmp_path: Path) -> None:

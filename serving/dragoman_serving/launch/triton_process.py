@@ -206,14 +206,17 @@ def _command(
     ports: Ports,
     installation: Installation,
 ) -> list[str]:
+    address = options.address
+    # libevhtp, which serves HTTP and metrics, and gRPC write an IPv6 address in their own ways.
+    of_http, of_grpc = (f"ipv6:{address}", f"[{address}]") if ":" in address else (address, address)
     command = [
         str(installation.binary),
         f"--backend-directory={installation.backends}",
         "--model-control-mode=explicit",
         *(f"--load-model={name}" for name in repository.models),
-        f"--http-address={options.address}",
-        f"--grpc-address={options.address}",
-        f"--metrics-address={options.address}",
+        f"--http-address={of_http}",
+        f"--grpc-address={of_grpc}",
+        f"--metrics-address={of_http}",
         f"--http-port={ports.http}",
         f"--grpc-port={ports.grpc}",
         f"--metrics-port={ports.metrics}",
