@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import logging
 import platform
 import shutil
 from collections.abc import Iterator
@@ -47,6 +48,11 @@ from dragoman_export.graphs.transformer_graphs import Graph, all_graphs, attenti
 Storage = Literal["fp32", "fp16", "int8"]
 _LARGEST_CODE, _SMALLEST_SCALE = np.float32(127), np.float32(1e-30)
 """As in the engine's compiled code."""
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+_HALVED = ("embedding.weight", "src_embedding.weight")
+"""Tables that the engine holds in fp16."""
+
+_log = logging.getLogger(__name__)
 
 
 def export_bundle(
@@ -63,8 +69,9 @@ def export_bundle(
     Args:
         source: folder of a checkpoint.
         bundle: folder to create; it appears complete or not at all.
-        storage: precision of the weights on disk. The graphs compute in fp32 in any case. In int8,
-            matrices have one scale per row, and products in the engine's own int8 stay the same.
+        storage: precision of the weights on disk. The graphs compute in fp32 in any case. In fp16,
+            tensors with numbers beyond its range, 65504, stay in fp32. In int8, matrices
+            have one scale per row, and products in the engine's own int8 stay the same.
         limits: of requests; None for the checkpoint's.
         length_penalty: default of requests; None for the limits'.
         max_sentence_tokens: default for sentences of a longer text; None for the limits'.
@@ -74,8 +81,8 @@ def export_bundle(
         The bundle's manifest.
 
     Raises:
-        UsageError: `bundle` exists and may not be replaced, the checkpoint cannot be read, or a
-            default is out of range.
+        UsageError: `bundle` exists and may not be replaced, the checkpoint cannot be read, a
+            default is out of range, or an embedding has numbers beyond the range of fp16.
     """
     if bundle.exists() and bundle.samefile(source):
         raise UsageError(f"{bundle} is both input and output: name another folder")
@@ -123,9 +130,19 @@ def export_bundle(
 
 
 def _stored(weights: Arrays, storage: Storage) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """The weights as they are stored, by name."""
+    """The weights as they are stored, by name.
+
+    Raises:
+        UsageError: the engine, which holds embeddings in fp16, cannot hold one of them.
+    """
     for name, array in weights.items():
-        if storage != "int8":
+        largest = np.abs(array).max(initial=0.0)
+        if largest > _LARGEST_HALF and name in _HALVED:
+            raise UsageError(f"{name}: has {largest:g}, and fp16 holds at most {_LARGEST_HALF:g}")
+        if storage == "fp16" and largest > _LARGEST_HALF:
+            _log.warning("%s is stored in fp32: it has %g, too large for fp16", name, largest)
+            yield name, array.astype(np.float32)
+        elif storage != "int8":
             yield name, array.astype(np.float32 if storage == "fp32" else np.float16)
         elif array.ndim < 2:
             yield name, array.astype(np.float32)

@@ -59,6 +59,36 @@ def test_bundles_generate_the_same_tokens_as_pytorch(
     assert {"tokens: greedy", "tokens: beam 4", "score: values", "reorder: values"} <= checks
 
 
+def with_number(checkpoint: Path, name: str) -> None:
+    path = checkpoint / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    weights[name].view(-1)[0] = 1e5
+    safetensors.torch.save_file(weights, path)
+
+
+def test_tensors_that_fp16_cannot_hold_stay_in_fp32(
+    random_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    checkpoint, bundle = random_checkpoint("post"), tmp_path / "bundle"
+    name = "encoder_layers.0.feed_forward.inner.bias"
+    with_number(checkpoint, name)
+    export_bundle(checkpoint, bundle, "fp16")
+    weights = safetensors.torch.load_file(bundle / "model.safetensors")
+    assert [one for one in weights if weights[one].dtype == torch.float32] == [name]
+    assert weights[name][0] == 1e5
+    assert failures(bundle) == []
+
+
+def test_embeddings_that_the_engine_cannot_hold_are_refused(
+    random_checkpoint: MakeCheckpoint, tmp_path: Path
+) -> None:
+    checkpoint = random_checkpoint("post")
+    with_number(checkpoint, "embedding.weight")
+    with pytest.raises(UsageError, match=r"embedding\.weight: has 100000, and fp16 holds at most"):
+        export_bundle(checkpoint, tmp_path / "bundle")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_features_of_imported_models_are_exported_too(elaborate_bundle: Path) -> None:
     assert failures(elaborate_bundle) == []
 
