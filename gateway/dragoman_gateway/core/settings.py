@@ -7,17 +7,29 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.kernel.errors import UsageError
 from dragoman.kernel.tracing import DEFAULT_RATE
 from dragoman_gateway.core.caller import Limits
 
+GIVE_A_FOLDER = (
+    "give a folder that only this user can write: --gateway-folder of dragoman serve, --folder of "
+    "dragoman gateway, or DRAGOMAN_GATEWAY_FOLDER"
+)
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
 
 def default_folder() -> Path:
-    """Returns the default folder of the gateway's state."""
+    """Returns the default folder of the gateway's state.
+
+    Raises:
+        UsageError: the user has no home folder.
+    """
     if given := os.environ.get("DRAGOMAN_GATEWAY_FOLDER"):
         return Path(given)
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError as error:
+        raise UsageError(f"this user has no home folder: set HOME, or {GIVE_A_FOLDER}") from error
     return Path(state) / "dragoman"
 
 

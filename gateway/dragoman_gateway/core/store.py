@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from dragoman.kernel.errors import UsageError
 from dragoman_gateway.core.errors import Unavailable
+from dragoman_gateway.core.settings import GIVE_A_FOLDER
 
 _T = TypeVar("_T")
 
@@ -232,9 +233,7 @@ def _prepare(path: Path, must_exist: bool) -> None:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True)
         if folder.stat().st_mode & stat.S_IWOTH:
-            raise UsageError(
-                f"{folder}: every user can write there: give a folder that only this user can write"
-            )
+            raise UsageError(f"{folder}: every user can write there: {GIVE_A_FOLDER}")
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
         try:
             if os.fstat(descriptor).st_mode & 0o077:
@@ -242,9 +241,8 @@ def _prepare(path: Path, must_exist: bool) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be written: {error.strerror}: give a folder that this user can write"
-        ) from error
+        message = f"{path}: cannot be written: {error.strerror}: {GIVE_A_FOLDER}"
+        raise UsageError(message) from error
 
 
 def _opened(path: Path | None) -> sqlite3.Connection:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dragoman_options.table import INFO
 
-from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.launch.backends import find_installation, lay_out_backends
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.launch.ports import Ports, choose_ports
@@ -71,7 +71,11 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         self.engine: EngineProcess | None = None
         self._process: TritonProcess | None = None
         with contextlib.ExitStack() as undo:
-            scratch = Path(undo.enter_context(tempfile.TemporaryDirectory()))
+            try:
+                scratch = Path(undo.enter_context(tempfile.TemporaryDirectory()))
+            except OSError as error:
+                reason = "no folder for temporary files can be written"
+                raise UsageError(f"{reason}: set TMPDIR to one that can") from error
             named = self._repository.backends
             backends = lay_out_backends(self._installation, named, scratch)
             self._installation = replace(self._installation, backends=backends)

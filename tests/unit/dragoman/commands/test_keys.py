@@ -176,6 +176,19 @@ def test_the_default_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert main(["keys", "list"]) == 2
 
 
+@pytest.mark.parametrize("words", [["keys", "list"], ["gateway"], ["serve"]])
+def test_a_user_without_a_home_is_told_to_name_a_folder(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("DRAGOMAN_GATEWAY_FOLDER", "XDG_STATE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 987654321)
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "this user has no home folder: set HOME, or give a folder" in line
+    assert "DRAGOMAN_GATEWAY_FOLDER" in line
+
+
 @pytest.mark.parametrize("words", [["gateway", "--limits-url"], ["serve", "--gateway-limits-url"]])
 @pytest.mark.parametrize(
     "url",

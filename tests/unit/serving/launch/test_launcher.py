@@ -5,6 +5,7 @@ import re
 import resource
 import shutil
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ def test_a_damaged_or_escaping_bundle_is_refused(tmp_path: Path, repository: Pat
     manifest["files"]["../../config.pbtxt"] = "0"
     (bundle / FILE_NAME).write_text(json.dumps(manifest))
     assert "leaves the bundle's folder" in refusal(ServeOptions(copy))
+
+
+def test_a_machine_without_a_temporary_folder_is_told_to_set_one(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+    assert "set TMPDIR to one that can" in refusal(ServeOptions(repository))
 
 
 def test_a_port_in_use_is_named(repository: Path) -> None:
