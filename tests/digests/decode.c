@@ -203,7 +203,6 @@ int main(int count, char **words)
             const int64_t length = sources[read];
             if (numbers)
                 constraints[joined] = (Constraints){.enough = 1,
-                                                    .wanted = 1,
                                                     .scored = 1,
                                                     .repetition_penalty = 1.0,
                                                     .numbers = numbers + index * CAPACITY,
