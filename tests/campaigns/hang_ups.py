@@ -65,7 +65,7 @@ def run(plan: Plan) -> Outcome:
         server.settle(_SETTLE_S)
         outcome.after, outcome.crashes = server.usage(), server.crashes
         left = _in_flight(port)
-    outcome.figures["tracebacks"] = server.log.count("Traceback")
+        outcome.figures["tracebacks"] = server.log.count("Traceback")
     outcome.bounds.append(Bound("tracebacks in the log", outcome.figures["tracebacks"], 0))
     outcome.bounds.append(Bound("requests that go on without a client", left, 0))
     return outcome

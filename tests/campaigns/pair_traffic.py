@@ -56,7 +56,7 @@ class Question:
     text: str
 
     def options(self, max_tokens: int) -> dict[str, Any]:
-        """Options of the request."""
+        """Options of the request, without further searches: they may fail as a model is removed."""
         source, target = self.direction
         return {
             "source_language": source,
@@ -64,6 +64,7 @@ class Question:
             "beam_width": self.beam_width,
             "max_tokens": max_tokens,
             "repair": False,
+            "keep_placeholders": False,
         }
 
 
