@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     replacement.check_folder(arguments.out, arguments.force, own_files)
     languages = given_languages(arguments)
     path = Path(arguments.model)
-    refuse_own_format(path)
+    if path.is_file():
+        refuse_own_format(path)
     if path.is_dir():
         import_marian(path, arguments.out, languages, force=arguments.force)
     elif is_hub_name(arguments.model):

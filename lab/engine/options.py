@@ -39,7 +39,7 @@ _BEAM: tuple[Mapping[str, Any], ...] = (
     *({"early_stopping": False}, {"repetition_penalty": 1.2}, {"no_repeat_ngram_size": 3}),
     {"suppress": ["Haus", "Tom"]},
     {"glossary": json.dumps({"tom": "Thomas", "mary": "Maria"})},
-    *({"keep_placeholders": True}, {"coverage_penalty": 0.2}, {"return_token_scores": True}),
+    *({"keep_placeholders": False}, {"coverage_penalty": 0.2}, {"return_token_scores": True}),
     {"return_alignments": "hard"},
     {"prefix": "Ich", "num_return_sequences": 4, "return_alternatives": True},
     *({"split_sentences": False}, {"repair": False}),

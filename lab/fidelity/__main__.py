@@ -119,7 +119,7 @@ def assignment(text: str) -> tuple[str, Any]:
 assignment.__name__ = "name=value"  # argparse uses it in its message
 
 
-def rows_of(part: str, bench: Bench, corpora: Path | None, limit: int | None) -> Iterator[Row]:
+def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
     """The rows of a part in all directions."""
     by_kind: dict[str, Row] = {}
     for src, tgt in DIRECTIONS:
@@ -134,10 +134,10 @@ def rows_of(part: str, bench: Bench, corpora: Path | None, limit: int | None) ->
                 shown = name.partition("/")[2].partition(".")[0]
                 yield bench.numbers(shown, read_set(corpora, name, src, tgt), src, tgt)
         elif part == "glossary":
-            of_words = terms.invented(corpora, src, tgt, limit or 500)
+            of_words = terms.invented(corpora, src, tgt, bench.limit or 500)
             yield bench.glossary("invented words", *of_words, src, tgt)
             pairs = [pair for name in SETS for pair in read_set(corpora, name, src, tgt)]
-            of_terms = terms.terminology(corpora, src, tgt, pairs, limit or 500)
+            of_terms = terms.terminology(corpora, src, tgt, pairs, bench.limit or 500)
             yield bench.glossary("terminology", *of_terms, src, tgt)
         else:
             pairs = [pair for name in LABELS for pair in read_set(corpora, name, src, tgt)]
@@ -168,14 +168,17 @@ def print_table(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
 _TITLES = ("what", "direction", "number", "right", "beside")
 _COST = ("texts", "direction", "number", "sent/s without", "with", "speed")
-_OPTIONS: dict[str, Any] = {"type": assignment, "action": "append", "default": []}
+_OPTIONS: dict[str, Any] = {"type": assignment, "action": "append"}
+_UNPROTECTED = {"keep_placeholders": False}
 
 
 @program(
     option("--data-dir", type=Path, help="folder of the corpora; --short needs none"),
     option("--bundle", default=str(SHIPPED), help=f"or a server's URL (default: {SHIPPED})"),
     option("--options", **_OPTIONS, help="NAME=VALUE, of all requests"),
-    option("--without", **_OPTIONS, help="NAME=VALUE, of the requests to compare the cost with"),
+    option(
+        "--without", **_OPTIONS, help="instead, for the cost (default: keep_placeholders=false)"
+    ),
     option("--parts", nargs="+", choices=PARTS, default=PARTS),
     option("--limit", type=positive, help="number of texts in each row (default: all)"),
     option("--short", action="store_true", help="a few hundred made-up sentences"),
@@ -192,16 +195,16 @@ def main(arguments: argparse.Namespace) -> Results:
         raise UsageError("--data-dir: the folder of the corpora is required without --short")
     rows, cases, costs = list[Row](), list[dict[str, Any]](), list[list[str]]()
     with open_model(arguments.bundle) as translate:
-        bench = Bench(translate, dict(arguments.options), limit)
+        bench = Bench(translate, dict(arguments.options or ()), limit)
         for part in parts:
             if part == "cases":
                 cases += print_cases(bench, arguments.cases)
             elif part == "cost":
-                without = Bench(translate, dict(arguments.without), limit)
+                without = Bench(translate, dict(arguments.without or _UNPROTECTED), limit)
                 costs += cost({"without": without, "with": bench}, corpora, arguments.rounds)
                 print_table((*_COST, "BLEU without", "with"), costs)
             else:
-                found = list(rows_of(part, bench, corpora, limit))
+                found = list(rows_of(part, bench, corpora))
                 for row in found:
                     for example in row.wrong[: arguments.show]:
                         print(f"{row.what} {row.direction}: {example}")

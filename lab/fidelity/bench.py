@@ -9,7 +9,7 @@ from typing import Any
 
 from dragoman_client.document_translation import Reader, read_text
 from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.xml_profiles import GENERIC
+from dragoman_client.markup.xml_profiles import TEXT
 from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_options.table import OPTIONS
 from dragoman_training.run.evaluation import measure
@@ -56,7 +56,7 @@ class Bench:
 
     def __init__(self, translate: Translate, options: Mapping[str, Any], limit: int | None) -> None:
         """Set what all parts use."""
-        self._translate, self._options, self._limit = translate, options, limit
+        self._translate, self._options, self.limit = translate, options, limit
 
     def translated(self, texts: Sequence[str], src: str, tgt: str, **more: Any) -> list[str]:
         """Translations, with further options."""
@@ -65,7 +65,7 @@ class Bench:
 
     def some(self, items: Sequence[Any]) -> Sequence[Any]:
         """As many items as the limit says, evenly spread."""
-        number = min(self._limit or len(items), len(items))
+        number = min(self.limit or len(items), len(items))
         return [items[index * len(items) // number] for index in range(number)]
 
     def numbers(self, name: str, pairs: Pairs, src: str, tgt: str) -> Row:
@@ -99,7 +99,7 @@ class Bench:
 
     def placeholders(self, src: str, tgt: str, by_kind: dict[str, Row]) -> Iterator[Row]:
         """Placeholders: each once, and in the source's order; adds to the rows by kind."""
-        cases = placeholders.sentences(src, min(500, self._limit or 500))
+        cases = placeholders.sentences(src, min(500, self.limit or 500))
         once, order = (
             Row(f"placeholders: {what}", f"{src}-{tgt}", 0, 0) for what in ("once", "order")
         )
@@ -162,7 +162,7 @@ class Bench:
         if case.markup == "html":
             reader: Reader = HtmlReader(encoding="utf-8")
         else:
-            profile = GENERIC.with_tags(ignore=["x"])
+            profile = TEXT.with_tags(ignore=["x"])
             reader = XmlReader(profile, encoding="utf-8", is_fragment=True)
         excerpt = read_text(case.text, reader)
         options = {k: v for k, v in options.items() if k not in OPTIONS["markup"].not_with}

@@ -80,9 +80,7 @@ class Case:
                 and text not in translation
             ):
                 yield f"no {text}"
-        signs = {
-            one for one in self.text if unicodedata.category(one) in ("So", "Sk", "Sm", "Sc", "No")
-        }
+        signs = {one for one in self.text if unicodedata.category(one) in _SIGNS}
         lost = {one for one in signs - set("<>") if translation.count(one) != self.text.count(one)}
         if lost:
             yield f"signs {' '.join(sorted(lost))}"

@@ -94,13 +94,12 @@ class Bench:
         self._clean = dict(zip(examples, found, strict=True))
         yield from map(self._result, cases(examples))
 
-    def _translate(self, texts: Sequence[str], keep: bool = False) -> tuple[list[str], int]:
+    def _translate(self, texts: Sequence[str]) -> tuple[list[str], int]:
         """Translations, and how many of them have repetitions."""
         options = OptionArguments(
             source_language=self._src,
             target_language=self._tgt,
             beam_width=self._beam_width,
-            keep_placeholders=keep,
         )
         found = [
             one
@@ -110,11 +109,10 @@ class Bench:
         return [one.text for one in found], sum(REPETITION in one.warnings for one in found)
 
     def _result(self, case: Case) -> Result:
-        has_placeholders = case.name == placeholder.__name__
-        found, looping = self._translate(case.texts, has_placeholders)
+        found, looping = self._translate(case.texts)
         exact = sum(text == one for text, one in zip(case.texts, found, strict=True))
         references = list(case.references)
-        if has_placeholders:  # a constraint keeps these, so only the text around them is compared
+        if case.name == placeholder.__name__:  # they are kept, so the text around them is compared
             found, references = _around(found), _around(references)
         clean = [" ".join(self._clean[one] for one in group) for group in case.groups]
         right = [" ".join(one.tgt for one in group) for group in case.groups]

@@ -35,7 +35,7 @@ CASES: dict[str, OptionArguments] = {
     "sampled": {**_GREEDY, "temperature": 0.8, "seed": 7},
     "top-k": {**_GREEDY, "top_k": 10, "top_p": 0.9, "seed": 3, "return_scores": True},
     "prefix": {**_BEAM, "prefix": "Die", "num_return_sequences": 2, "return_alternatives": True},
-    "glossary": {**_BEAM, "glossary": {"the": "dem", "time": "Frist"}, "keep_placeholders": True},
+    "glossary": {**_BEAM, "glossary": {"the": "dem", "time": "Frist"}},
     "rules": {
         **_BEAM,
         "suppress": ["und", "die"],

@@ -10,9 +10,7 @@ from typing import Final
 from dragoman_client.binary_files import check_not_binary
 from dragoman_client.document_translation import ENDINGS
 
-TEXT_ENDINGS: Final = (".txt",)
-"""Extensions of files with running text."""
-DOCUMENT_ENDINGS: Final = (*TEXT_ENDINGS, *ENDINGS)
+DOCUMENT_ENDINGS: Final = (".txt", *ENDINGS)
 """Extensions of all files that can be translated as documents."""
 _NAMES = {
     ".ass": "SubStation Alpha subtitles",
@@ -62,7 +60,7 @@ def check_running_text(name: str, begin: bytes) -> None:
         raise ValueError(f"{name} is not text: it has bytes of 0")
     ending = PurePath(name).suffix.lower()
     kind = other_format(name, begin)
-    if kind is None and ending not in ("", *TEXT_ENDINGS):
+    if kind is None and ending not in ("", ".txt"):
         kind = f"a file of the unknown format {ending[:20]!r}"
     if kind is not None:
         raise ValueError(f"{name} is {kind}, and may be damaged as running text")
@@ -76,5 +74,5 @@ def other_format(name: str, begin: bytes) -> str | None:
         begin: first bytes of the file.
     """
     begin = begin.removeprefix(codecs.BOM_UTF8)
-    found = next((one for one, pattern in _BEGINS if pattern.match(begin)), None)
-    return _NAMES.get(found or PurePath(name).suffix.lower())
+    ending = next((ending for ending, pattern in _BEGINS if pattern.match(begin)), None)
+    return _NAMES.get(ending or PurePath(name).suffix.lower())

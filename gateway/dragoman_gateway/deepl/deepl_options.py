@@ -82,8 +82,7 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
     if (model_type := fields.text("model_type")) is not None:
         if model_type not in _MODEL_TYPES:
             raise _unknown("model_type")
-        # Greedy search does not support glossaries.
-        used = _FAST if model_type == _FAST and not glossaries else _GOOD
+        used = _FAST if model_type == _FAST else _GOOD
         if used == _FAST:
             options["beam_width"] = 1
     fields.switch("preserve_formatting")  # the model keeps formatting either way

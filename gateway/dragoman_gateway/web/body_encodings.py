@@ -7,9 +7,12 @@ import json
 import zlib
 from collections.abc import Callable
 
+from dragoman_client.markup.encodings import codec_name
+
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
 
 UTF_8 = "utf-8"
+_PLAIN = ("", "identity")
 _GZIP = ("gzip", "x-gzip")
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _CHUNK_BYTES = 1 << 16
@@ -36,7 +39,7 @@ def check_not_encoded(content_encoding: str) -> None:
     Raises:
         WrongMediaType: it is.
     """
-    if content_encoding not in ("", "identity"):
+    if content_encoding not in _PLAIN:
         raise WrongMediaType(
             f"content encoding {content_encoding[:_MOST_SHOWN]!r} is not supported here: "
             "send the body without it"
@@ -56,7 +59,7 @@ def decompressed(body: bytes, content_encoding: str, hold: Callable[[int], None]
         WrongMediaType: the encoding is neither gzip nor identity.
         InvalidInput: the body is not complete gzip.
     """
-    if content_encoding in ("", "identity"):
+    if content_encoding in _PLAIN:
         return body
     if content_encoding not in _GZIP:
         raise WrongMediaType(
@@ -127,10 +130,7 @@ def encoding_of(charset: str, known: frozenset[str]) -> str:
     Raises:
         WrongMediaType: it is none of the known ones.
     """
-    try:
-        name = codecs.lookup(charset).name
-    except (LookupError, ValueError):
-        name = ""
+    name = codec_name(charset)
     if name not in known:
         raise WrongMediaType(f"charset {charset[:_MOST_SHOWN]!r} is not supported: send UTF-8")
     return name

@@ -16,7 +16,10 @@ from dragoman.kernel.terms import (
 
 
 class Term(NamedTuple):
-    """A source term in a text, from `begin` to `end`, and its given translation."""
+    """A source term in a text, from `begin` to `end`, and its given translation.
+
+    `source` is the term as the glossary's index has it: folded.
+    """
 
     begin: int
     end: int

@@ -60,13 +60,13 @@ _FORMS = (
 """Each pattern must take linear time on any text. A zero is both flag and digit, so both are
 possessive."""
 _SMILEYS = r"(?<!\S)(?:[:;=][-']?[()\[\]DPpOo|/\\]|<3|\^\^)(?!\w)"
-_CODES = (
+_IDENTIFIERS = (
     r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
     r"(?!\w)"
 )
 """Identifiers with digits, which a model usually repeats."""
 _KNOWN = re.compile(
-    rf"(?P<sign>{_SMILEYS}|\*{{2,3}}|~~)|" + "|".join(_FORMS) + f"|(?P<code>{_CODES})"
+    rf"(?P<sign>{_SMILEYS}|\*{{2,3}}|~~)|" + "|".join(_FORMS) + f"|(?P<identifier>{_IDENTIFIERS})"
 )
 _HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w")
 """What every literal of a known form has."""
@@ -146,7 +146,7 @@ def known_literals(text: str) -> list[Literal]:
     if not _HINT.search(text):
         return []
     return [
-        Literal(*one.span(), one.lastgroup == "sign", one.lastgroup == "code")
+        Literal(*one.span(), one.lastgroup == "sign", one.lastgroup == "identifier")
         for one in _KNOWN.finditer(text)
     ]
 

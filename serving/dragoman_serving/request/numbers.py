@@ -12,14 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 _SPACES = "[ \u00a0\u202f\u2009'’]"
-_NUMBER = re.compile(rf"\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/]\d+)*")
+_NUMBER = re.compile(
+    r"(?<!\d)\d{1,2}\s?h\s?\d{2}(?!\d)"  # French times
+    rf"|\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/]\d+)*"
+)
 _SPACE = re.compile(_SPACES)
 _SEPARATOR = re.compile(r"[.,:/]")
-_CLOCK = re.compile(r"(?<!\d)(\d{1,2})\s?h\s?(\d{2})(?!\d)")
+_HOURS = re.compile(r"\s?h\s?")
 _HALF_DAY = re.compile(r"\s?(?:[ap]\.? ?m\b|(?:Uhr|heures)\b|h\b)", re.IGNORECASE)
 _DECADE = re.compile(r"['’]?(?:s|er)\b")
 _CERTAINLY_ALONE = frozenset(".,;:!?)%")
@@ -70,7 +73,7 @@ Value = int | Decimal | tuple[int, ...] | str
 
 
 class Number(NamedTuple):
-    """A number in a text: where it is, and what it may mean."""
+    """A number in a text: its span, how it is written (`14 h 30` as `14:30`), and its values."""
 
     begin: int
     end: int
@@ -89,20 +92,20 @@ def numbers_of(text: str) -> list[Number]:
     """Returns the numbers that are written in digits."""
     if not any(map(str.isdigit, text)):
         return []
-    same_length = _CLOCK.sub(lambda one: f"{one[1]}:{one[2]}".ljust(len(one[0])), text)
-    return list(map(partial(_number, same_length), _NUMBER.finditer(same_length)))
+    return [_number(text, found) for found in _NUMBER.finditer(text)]
 
 
 def _number(text: str, found: re.Match[str]) -> Number:
     end = found.end()
     if end - found.start() > _MOST_CHARACTERS:
         return Number(*found.span(), found[0], frozenset({found[0]}))
+    written = _HOURS.sub(":", found[0])
     is_half_day = is_decade = False
     if text[end : end + 1] not in _CERTAINLY_ALONE:
         behind = text[end : end + _SEEN]
         is_half_day = _HALF_DAY.match(behind) is not None
         is_decade = _DECADE.match(behind) is not None
-    return Number(*found.span(), found[0], _values(found[0], is_half_day, is_decade))
+    return Number(*found.span(), written, _values(written, is_half_day, is_decade))
 
 
 def difference(source: str, target: str, languages: tuple[str, str]) -> Difference:
@@ -172,9 +175,9 @@ def regrouped(
         target_language: language of the translation.
     """
     _, group = _POINT_AND_GROUP.get(source_language, ("", ""))
-    large = {
-        one.text for one in numbers_of(source) if group and group in _SPACE.sub("\u00a0", one.text)
-    }
+    if not group or group not in _SPACE.sub("\u00a0", source):
+        return
+    large = {one.text for one in numbers_of(source) if group in _SPACE.sub("\u00a0", one.text)}
     if not large:
         return
     for number in numbers_of(target):

@@ -38,7 +38,7 @@ _OF_SEARCH = frozenset(("scores", "confidences"))
 _OF_SCORER = frozenset(("token_scores", "alignments", "attention"))
 """Outputs that follow from the scores of a search, and outputs that need each token's score."""
 _ALTERING = ("glossary", "repetition_penalty", "coverage_penalty")
-"""Options that change the scores of a search."""
+"""Options that change the scores of a search, or its translation afterwards."""
 _UNREPAIRED = frozenset(("repair", "coverage_penalty"))
 """Options that switch repair off. `repair` is among a request's options only if it is false,
 because true is the default."""
@@ -82,11 +82,11 @@ class SearchPlan(ScoringPlan):
     """Markup of each text; empty: no text has markup."""
     glossary: Glossary | None
     keeps_placeholders: bool
-    """Whether literals of a known form are repeated."""
+    """Whether literals of a known form are kept, and numbers are compared."""
     keeps_tags: bool
     """Whether tags in texts without markup are codes."""
-    follows_up: bool
-    """Whether a search may follow another one, so that a translation has all that it must have."""
+    corrects: bool
+    """Whether to search again for a translation that lacks a literal, a number or a term."""
     repairs: bool
     """Whether to search again for a faulty translation."""
     constraints: Constraints
@@ -152,22 +152,6 @@ class SearchPlan(ScoringPlan):
         """As `of_sentence`, for the part between two literals."""
         most = self.lengths.most(src_ids)
         return most, self._search((), self._least(src_ids, most))
-
-    @staticmethod
-    def with_beginning(
-        search: SearchOptions, prefix: tuple[int, ...], not_first: npt.NDArray[np.float32]
-    ) -> SearchOptions:
-        """Returns a search with a prefix.
-
-        Args:
-            search: the search of the sentence.
-            prefix: ids of the beginning of the translation.
-            not_first: see `Constraints`.
-        """
-        constraints = replace(
-            search.constraints or Constraints(), prefix=prefix, not_first=not_first
-        )
-        return replace(search, constraints=constraints)
 
     def _plain(self, least: int) -> SearchOptions:
         """Search options for sentences without a prefix, by their minimum length."""
@@ -246,7 +230,7 @@ def plan_request(
         glossary=_glossary(options),
         keeps_placeholders=options.get("keep_placeholders") is not False,
         keeps_tags=is_single and "coverage_penalty" not in options,
-        follows_up=not (sampled(options) or "return_alternatives" in options),
+        corrects=not (sampled(options) or "return_alternatives" in options),
         repairs=is_single and _UNREPAIRED.isdisjoint(options),
         constraints=_constraints(options, target),
         draws_seed=sampled(options) and options.get("seed") is None,
@@ -278,6 +262,20 @@ def plan_scoring(
         alpha=_alpha(options, limits),
         urgency=urgency,
     )
+
+
+def with_beginning(
+    search: SearchOptions, prefix: tuple[int, ...], not_first: npt.NDArray[np.float32]
+) -> SearchOptions:
+    """Returns a search with a prefix.
+
+    Args:
+        search: the search of the sentence.
+        prefix: ids of the beginning of the translation.
+        not_first: see `Constraints`.
+    """
+    constraints = replace(search.constraints or Constraints(), prefix=prefix, not_first=not_first)
+    return replace(search, constraints=constraints)
 
 
 def with_sample(search: SearchOptions, number: int) -> SearchOptions:

@@ -12,19 +12,20 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Self
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.request.literals import Literal, outside
-from dragoman_serving.request.restored import Occurrence, Restored
+from dragoman_serving.request.restored import Occurrence, Restored, edited
 
 _FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}")
 _SIGNS = "*#~^"
 _FEWEST_FORMS = 3
 _FEWEST_LETTERS = 3
+_MOST_WORDS = 512
 
 
 class StandIns:
@@ -41,12 +42,13 @@ class StandIns:
         self._signs = [one for one in _SIGNS if is_written(one)]
         self._words: list[str] = []
         if len(self._forms) < _FEWEST_FORMS:
-            pieces = (one.removeprefix("▁") for one in tokenizer.vocabulary if one[:1] == "▁")
-            self._words = [
-                one
-                for one in pieces
-                if len(one) >= _FEWEST_LETTERS and one.isalpha() and is_written(one)
-            ]
+            pieces = (piece[1:] for piece in tokenizer.vocabulary if piece[:1] == "▁")
+            words = (
+                word
+                for word in pieces
+                if len(word) >= _FEWEST_LETTERS and word.isalpha() and is_written(word)
+            )
+            self._words = list(itertools.islice(words, _MOST_WORDS))
 
     def forms(self, line: str) -> list[Callable[[int], str]]:
         """Returns functions from a number to a stand-in that is not in a sentence."""
@@ -54,7 +56,8 @@ class StandIns:
         found: list[Callable[[int], str]] = [
             one.format for one in self._forms if one[0] not in used
         ]
-        if words := [one for one in self._words if one not in line]:
+        text = line.casefold()
+        if words := [word for word in self._words if word.casefold() not in text]:
             found += (
                 partial(_nth, words[first:] + words[:first]) for first in (0, len(words) // 2)
             )
@@ -80,12 +83,11 @@ class Reading:
     spans: tuple[Span, ...] = ()
     raw: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
-    stand_ins: tuple[str, ...] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """Store the stand-ins."""
-        found = tuple(self.text[begin:end] for begin, end in self.spans)
-        object.__setattr__(self, "stand_ins", found)
+    @cached_property
+    def stand_ins(self) -> tuple[str, ...]:
+        """The stand-ins, in order."""
+        return tuple(self.text[begin:end] for begin, end in self.spans)
 
     @classmethod
     def of(
@@ -110,8 +112,8 @@ class Reading:
             literals = [one for one in literals if not one.is_usual]
         raw = [line[one.begin : one.end] for one in literals]
         targets = tuple(one.target or text for one, text in zip(literals, raw, strict=True))
-        said = " ".join((line, beside, *targets))
-        if not literals or not (forms := stand_ins.forms(said)):
+        all_text = " ".join((line, beside, *targets))
+        if not literals or not (forms := stand_ins.forms(all_text)):
             return cls(line)
         form = forms[attempt % len(forms)]
         sign = stand_ins.sign(line)
@@ -210,13 +212,11 @@ class Reading:
         Literals that have no stand-in here are written as they are.
         """
         own = dict(zip(self.targets, self.stand_ins, strict=True))
-        found = other.restored(written)
-        parts: list[str] = []
-        at = 0
-        for begin, end, target in found.placed:
-            parts += (found.text[at:begin], own.get(target, target))
-            at = end
-        return "".join((*parts, found.text[at:]))
+        restored = other.restored(written)
+        return edited(
+            restored.text,
+            [edit._replace(text=own.get(edit.text, edit.text)) for edit in restored.placed],
+        )
 
 
 def _as_found(index: int) -> tuple[bool, int]:
@@ -228,5 +228,9 @@ def _nth(words: Sequence[str], number: int) -> str:
 
 
 def _pattern(stand_in: str) -> re.Pattern[str]:
-    end = r"(?!\d)" if stand_in[-1].isdigit() else ""
-    return re.compile(re.escape(stand_in) + end, re.IGNORECASE)  # a translation may be in capitals
+    pattern = re.escape(stand_in)
+    if stand_in.isalpha():
+        pattern = rf"(?<!\w){pattern}(?!\w)"
+    elif stand_in[-1].isdigit():
+        pattern += r"(?!\d)"
+    return re.compile(pattern, re.IGNORECASE)  # a translation may be in capitals

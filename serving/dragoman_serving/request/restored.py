@@ -15,7 +15,7 @@ _SPACED_IN_FRENCH = frozenset("!?:;%»")
 """Some languages put a space before these marks, so the translation's spacing is kept."""
 
 
-class _Edit(NamedTuple):
+class Edit(NamedTuple):
     """A span of a text, and its replacement."""
 
     begin: int
@@ -24,7 +24,7 @@ class _Edit(NamedTuple):
 
 
 class Occurrence(NamedTuple):
-    """A place in a translation for a literal or a tag of the source.
+    """The position in a translation of a literal or a tag of the source.
 
     Attributes:
         begin: where it begins.
@@ -70,24 +70,24 @@ class Restored:
         Args:
             written: the translation.
             source: the source text.
-            found: the places in the translation.
+            found: their positions in the translation.
             spans: spans of all literals or tags of the source.
         """
         found = sorted(found)
-        edits = [_Edit(one.begin, one.end, one.raw) for one in found]
+        edits = [Edit(one.begin, one.end, one.raw) for one in found]
         self._edits = sorted([*edits, *_Spacing(written, source, found, spans).edits()])
-        self.text = _edited(written, self._edits)
+        self.text = edited(written, self._edits)
         self._found = found
 
     @property
-    def placed(self) -> list[_Edit]:
+    def placed(self) -> list[Edit]:
         """Spans in `text`, each with its literal or tag."""
         ends = {(one.begin, one.end) for one in self._found}
-        placed: list[_Edit] = []
+        placed: list[Edit] = []
         shift = 0
         for begin, end, text in self._edits:
             if (begin, end) in ends:
-                placed.append(_Edit(begin + shift, begin + shift + len(text), text))
+                placed.append(Edit(begin + shift, begin + shift + len(text), text))
             shift += len(text) - (end - begin)
         return placed
 
@@ -116,7 +116,7 @@ class _Spacing:
         self._source = _Surroundings(source, spans)
         self._written = _Surroundings(written, [(one.begin, one.end) for one in found])
 
-    def edits(self) -> Iterator[_Edit]:
+    def edits(self) -> Iterator[Edit]:
         """Yields the changes of white space, to add or remove some."""
         last_end = -1
         for one in self._found:
@@ -176,9 +176,9 @@ class _Surroundings:
         return _Side(self._text[end:index], _kind(text[:1], index in self._begins))
 
 
-def _changed(begin: int, gap: str, wanted: bool | None) -> Iterator[_Edit]:
+def _changed(begin: int, gap: str, wanted: bool | None) -> Iterator[Edit]:
     if wanted is not None and wanted != bool(gap):
-        yield _Edit(begin, begin + len(gap), " " if wanted else "")
+        yield Edit(begin, begin + len(gap), " " if wanted else "")
 
 
 def _is_inner(one: Occurrence, is_before: bool) -> bool:
@@ -200,7 +200,8 @@ def _kind(character: str, is_placeholder: bool) -> str:
     return _WORD if character.isalnum() else character
 
 
-def _edited(text: str, edits: Sequence[_Edit]) -> str:
+def edited(text: str, edits: Sequence[Edit]) -> str:
+    """Returns a text with spans replaced, which are in order and do not overlap."""
     parts, end = [], 0
     for edit in edits:
         parts += [text[end : edit.begin], edit.text]

@@ -15,17 +15,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.cutting import Span
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads
@@ -33,140 +30,27 @@ from dragoman.kernel.text import Piece, Tokenizer
 from dragoman_serving.engine.futures import result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.glossary import Term
-from dragoman_serving.request.literals import Literal
-from dragoman_serving.request.numbers import Number, difference, localized, numbers_of, regrouped
-from dragoman_serving.request.plan import SearchPlan
+from dragoman_serving.request.literals import Literal, outside
+from dragoman_serving.request.numbers import Number, localized, regrouped
+from dragoman_serving.request.plan import SearchPlan, with_beginning
 from dragoman_serving.request.reading import Reading, StandIns
+from dragoman_serving.request.restored import Edit, edited
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
+from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
+from dragoman_serving.translation.placement import Aligned, edit_of_number, edits_of_terms
 from dragoman_serving.translation.segments import SourceSentence
 
-NUMBERS, PLACEHOLDERS, SIGNS = "numbers", "placeholders", "signs"
-"""Names of losses in answers."""
 _MOST_READINGS = 2
 """Further searches with other stand-ins."""
 _MOST_PARTS = 256
 """Different parts between the literals of a sentence that are translated separately."""
 _MOST_ROUNDS = 4
 """Further searches for numbers."""
-_WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
 _NUMBER_GOES_ON = re.compile(r"[.,:/]?\d")
-_LINKED = 0.5
-"""A word belongs to a term if this share of the strongest attention lies on it."""
-_ADDITIONAL = 0.3
-"""The same share for a number that only the translation has."""
-_BEFORE_NUMBERS = frozenset('([„“"$€£/')
-"""Characters after which a number begins."""
 
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
 """Submits sentences to the engine."""
-
-
-def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
-    """Yields what a translation lacks.
-
-    Args:
-        sentence: the sentence.
-        written: its translation, with stand-ins.
-        text: its translation, with literals.
-    """
-    if any(_wrong_numbers(sentence, written)):
-        yield NUMBERS
-    if "\ufffd" in text:
-        yield SIGNS
-    if _surplus(sentence.reading, written):
-        yield PLACEHOLDERS
-    line = sentence.original
-    wanted = Counter(
-        (one.target or line[one.begin : one.end], one.is_sign) for one in sentence.literals
-    )
-    for (literal, is_sign), count in wanted.items():
-        if text.count(literal) < count:
-            yield SIGNS if is_sign else PLACEHOLDERS
-
-
-def _surplus(reading: Reading, written: str) -> bool:
-    """Whether a translation has a stand-in too often."""
-    return any(reading.count(one, written) > count for one, count in reading.counts.items())
-
-
-def _lost_codes(sentence: SourceSentence, written: str) -> int:
-    """How many literals a translation lacks of those that the model reads as they are."""
-    line, written = sentence.original, written.casefold()
-    wanted = Counter(
-        line[one.begin : one.end].casefold() for one in sentence.literals if one.is_usual
-    )
-    return sum(max(0, count - written.count(one)) for one, count in wanted.items())
-
-
-def _wrong_numbers(sentence: SourceSentence, written: str) -> tuple[list[Number], list[Number]]:
-    """Numbers of a sentence that its translation lacks, and that it has too often."""
-    if not sentence.has_numbers:
-        return [], []
-    reading = sentence.reading
-    source = reading.masked(reading.text)
-    missing, additional = difference(source, reading.masked(written), sentence.languages)
-    too_often = {value for one in additional for value in one.values}
-    return missing, [one for one in numbers_of(source) if one.values & too_often]
-
-
-def _missing_terms(sentence: SourceSentence, written: str) -> list[Term]:
-    """Terms of a sentence that its translation lacks: one for each occurrence, the last ones."""
-    written = sentence.reading.masked(written)
-    remaining = Counter(term.target for term in sentence.terms)
-    for target in remaining:
-        remaining[target] -= len(_occurrences(target, written))
-    missing = []
-    for term in reversed(sentence.terms):
-        if remaining[term.target] > 0:
-            remaining[term.target] -= 1
-            missing.append(term)
-    return missing
-
-
-def _occurrences(term: str, written: str) -> list[Span]:
-    """Where a translation has a term as whole words."""
-    pattern = re.compile(rf"(?<!\w){re.escape(term)}(?!\w)", re.IGNORECASE)
-    return [one.span() for one in pattern.finditer(written)]
-
-
-@dataclass(frozen=True)
-class _Aligned:
-    """A translation and its alignment.
-
-    Attributes:
-        text: the translation, with stand-ins.
-        pieces: its tokens.
-        weights: [T, S], attention of each token to each token of the sentence, or to parts of it.
-        source: the tokens or parts.
-    """
-
-    text: str
-    pieces: Sequence[Piece]
-    weights: npt.NDArray[np.float32]
-    source: Sequence[Piece]
-
-    def on(self, begin: int, end: int) -> npt.NDArray[np.float32]:
-        """Returns each token's attention [T] to a span of the sentence."""
-        columns = [
-            index
-            for index, one in enumerate(self.source)
-            if one.begin < end and max(one.end, one.begin + 1) > begin
-        ]
-        found: npt.NDArray[np.float32] = self.weights[:, columns].sum(axis=1)
-        return found
-
-    def within(self, begin: int, end: int) -> list[int]:
-        """Returns the indices of the tokens in a span of the translation."""
-        return [i for i, one in enumerate(self.pieces) if one.begin < end and one.end > begin]
-
-
-class _Change(NamedTuple):
-    """A span of a translation, and the number or the term that is to be there."""
-
-    begin: int
-    end: int
-    text: str
 
 
 class Corrections:
@@ -204,30 +88,28 @@ class Corrections:
         self, sentence: SourceSentence, found: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         written = self._tokenizer.target.decode(found.ids)
-        if not sentence.reading.is_in(written) or _lost_codes(sentence, written):
+        if not sentence.reading.is_in(written) or lost_identifiers(sentence, written):
             return self._reread(sentence, found, sentence.literals)
-        return self._mend(sentence, found, _MOST_ROUNDS)
+        return self._fix_numbers(sentence, found, _MOST_ROUNDS)
 
     # Numbers
 
-    def _mend(
+    def _fix_numbers(
         self, sentence: SourceSentence, found: Hypothesis, rounds: int
     ) -> Hypothesis | Future[Hypothesis]:
         """Searches again for the first number that a translation lacks."""
         written = self._tokenizer.target.decode(found.ids)
-        missing, repeated = _wrong_numbers(sentence, written)
+        missing, repeated, additional = wrong_numbers(sentence, written)
         if not missing and not repeated:
             return self._finished(sentence, found)
         if not missing or not rounds:
             return self._read_numbers(sentence, found, [*missing, *repeated])
 
-        def force(aligned: _Aligned) -> Hypothesis | Future[Hypothesis]:
-            reading = sentence.reading
-            additional = difference(
-                reading.masked(reading.text), reading.masked(written), sentence.languages
-            ).additional
-            changes = [_of_number(aligned, one, additional, sentence.languages) for one in missing]
-            first = min(changes)
+        def force(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
+            first = min(
+                edit_of_number(aligned, number, additional, sentence.languages)
+                for number in missing
+            )
             begin = max(first.begin, self._end_of_prefix(sentence))
             again = self._forced(sentence, written, first._replace(begin=begin))
             if (searching := self._searched(again, found)) is None:
@@ -236,9 +118,9 @@ class Corrections:
 
         def go_on(better: Hypothesis) -> Hypothesis | Future[Hypothesis]:
             again = self._tokenizer.target.decode(better.ids)
-            is_better = len(_wrong_numbers(sentence, again)[0]) < len(missing)
+            is_better = len(wrong_numbers(sentence, again).missing) < len(missing)
             if better.complete and is_better and sentence.reading.is_in(again):
-                return self._mend(sentence, better, rounds - 1)
+                return self._fix_numbers(sentence, better, rounds - 1)
             return self._read_numbers(sentence, found, missing)
 
         return self._aligned(sentence, found, missing, force)
@@ -248,7 +130,7 @@ class Corrections:
         sentence: SourceSentence,
         found: Hypothesis,
         parts: Sequence[Number | Term],
-        use: Callable[[_Aligned], Hypothesis | Future[Hypothesis]],
+        use: Callable[[Aligned], Hypothesis | Future[Hypothesis]],
     ) -> Hypothesis | Future[Hypothesis]:
         """Aligns a translation with parts of its sentence; it stays as it is if that fails.
 
@@ -282,20 +164,18 @@ class Corrections:
                 # Neighbours of the words lose more than they have of the attention.
                 weights = np.square(lost.clip(min=0.0))
             pieces = target.decoded_pieces(found.ids)
-            return use(_Aligned(target.decode(found.ids), pieces, weights, source))
+            return use(Aligned(target.decode(found.ids), pieces, weights, source))
 
         return when_all_done([result_or(one, None) for one in scoring], join)
 
-    def _forced(self, sentence: SourceSentence, written: str, change: _Change) -> Sentence | None:
+    def _forced(self, sentence: SourceSentence, written: str, change: Edit) -> Sentence | None:
         """The search for a translation that has a number; None if it would be too long."""
         # Together, since a number may continue a word.
         prefix = self._tokenizer.target.encode(written[: change.begin] + change.text)
         if len(prefix) + 1 >= sentence.max_tokens:
             return None
         digits = _forbidding_digits(self._tokenizer.target.vocabulary)
-        return replace(
-            sentence, options=self._plan.with_beginning(sentence.options, tuple(prefix), digits)
-        )
+        return replace(sentence, options=with_beginning(sentence.options, tuple(prefix), digits))
 
     def _end_of_prefix(self, sentence: SourceSentence) -> int:
         """The length of a translation's prefix, which the request gives."""
@@ -331,13 +211,13 @@ class Corrections:
         if sentence.has_numbers:
             written, reading = self._tokenizer.target.decode(found.ids), sentence.reading
             changes = [
-                _Change(*one)
+                Edit(*one)
                 for one in regrouped(
                     reading.masked(reading.text), reading.masked(written), *sentence.languages
                 )
             ]
             if changes:
-                found = self._rewritten(found, written, changes)
+                found = self._with_text(found, edited(written, changes))
         return self._with_terms(sentence, found)
 
     def _with_terms(
@@ -345,34 +225,28 @@ class Corrections:
     ) -> Hypothesis | Future[Hypothesis]:
         """Puts the terms that a translation lacks in place of its words for them."""
         target = self._tokenizer.target
-        missing = _missing_terms(sentence, target.decode(found.ids))
-        if not missing:
+        lacked = missing_terms(sentence, target.decode(found.ids))
+        if not lacked:
             return found
-        lacking = {one.target for one in missing}
-        terms = [one for one in sentence.terms if one.target in lacking]
+        targets = {term.target for term in lacked}
+        terms = [term for term in sentence.terms if term.target in targets]
         begin = self._end_of_prefix(sentence)
         return self._aligned(
             sentence,
             found,
             terms,
-            lambda aligned: self._rewritten(
+            lambda aligned: self._with_text(
                 found,
-                aligned.text,
-                _of_terms(aligned, sentence.reading, terms, begin, target.can_write),
+                edited(
+                    aligned.text,
+                    edits_of_terms(aligned, sentence.reading, terms, begin, target.can_write),
+                ),
             ),
         )
 
     @staticmethod
     def _future(begin: Callable[[], Hypothesis | Future[Hypothesis]]) -> Future[Hypothesis]:
         return when_all_done([], lambda _: begin())
-
-    def _rewritten(self, found: Hypothesis, written: str, changes: Sequence[_Change]) -> Hypothesis:
-        parts: list[str] = []
-        at = 0
-        for begin, end, text in changes:
-            parts += (written[at:begin], text)
-            at = end
-        return self._with_text(found, "".join((*parts, written[at:])))
 
     def _with_text(self, found: Hypothesis, written: str) -> Hypothesis:
         """A hypothesis with another text, of the same score."""
@@ -415,7 +289,7 @@ class Corrections:
                 if self._lacks(sentence, better) < self._lacks(sentence, found):
                     if numbers:
                         return self._finished(sentence, better)
-                    return self._mend(sentence, better, _MOST_ROUNDS)
+                    return self._fix_numbers(sentence, better, _MOST_ROUNDS)
             return give_up()
 
         again = self._searched(self._read_as(sentence, other), found)
@@ -440,8 +314,8 @@ class Corrections:
         lost = sum(
             max(0, count - reading.count(one, written)) for one, count in reading.counts.items()
         )
-        lost += _lost_codes(sentence, written)
-        return lost + sum(map(len, _wrong_numbers(sentence, written)))
+        lost += lost_identifiers(sentence, written)
+        return lost + wrong_numbers(sentence, written).total
 
     def _as_read(self, own: Reading, other: Reading, found: Hypothesis) -> Hypothesis:
         """A translation of another reading as one of the sentence's own."""
@@ -454,9 +328,7 @@ class Corrections:
     ) -> Hypothesis | Future[Hypothesis]:
         """Translates the parts between the stand-ins separately."""
         reading = sentence.reading
-        ends = [0, *(end for _, end in reading.spans)]
-        begins = [*(begin for begin, _ in reading.spans), len(reading.text)]
-        between = [reading.text[begin:end] for begin, end in zip(ends, begins, strict=True)]
+        between = [reading.text[begin:end] for begin, end in outside(reading.text, reading.spans)]
         tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
         texts = list(dict.fromkeys(text for text in between if any(map(str.isalpha, text))))
         if len(texts) > _MOST_PARTS:
@@ -530,83 +402,3 @@ def _pair(sentence: SourceSentence, found: Hypothesis, attention: bool = False) 
         *(sentence.priority, sentence.deadline_s),
         trace=sentence.trace,
     )
-
-
-def _of_number(
-    aligned: _Aligned, number: Number, additional: Sequence[Number], languages: tuple[str, str]
-) -> _Change:
-    """Where to write a number: in place of the additional one that attends to it, or of a word."""
-    weights = aligned.on(number.begin, number.end)
-    strongest = float(weights.max(initial=0.0))
-    place = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0
-    linked = [
-        (float(weights[aligned.within(one.begin, one.end)].max(initial=0.0)), one.begin)
-        for one in additional
-    ]
-    if linked and max(linked)[0] >= _ADDITIONAL * strongest:
-        place = max(linked)[1]
-    while (
-        place > 0
-        and not aligned.text[place - 1].isspace()
-        and aligned.text[place - 1] not in _BEFORE_NUMBERS
-    ):
-        place -= 1
-    return _Change(place, place, localized(number.text, *languages))
-
-
-def _of_terms(
-    aligned: _Aligned,
-    reading: Reading,
-    terms: Sequence[Term],
-    begin: int,
-    can_write: Callable[[str], bool],
-) -> list[_Change]:
-    """The changes for terms, after a prefix; those that replace the same words are joined."""
-    words = list(_WORD.finditer(reading.masked(aligned.text), begin))
-    changes: list[_Change] = []
-    for term in terms:
-        change = _of_term(aligned, term, words, can_write)
-        if _occurrences(term.target, aligned.text[change.begin : change.end]):
-            continue  # it is there already
-        changes.append(change)
-    joined: list[_Change] = []
-    for change in sorted(changes, key=lambda one: one[:2]):
-        if joined and change.begin < joined[-1].end:
-            last = joined.pop()
-            change = _Change(last.begin, max(last.end, change.end), f"{last.text} {change.text}")
-        joined.append(change)
-    return joined
-
-
-def _of_term(
-    aligned: _Aligned,
-    term: Term,
-    words: Sequence[re.Match[str]],
-    can_write: Callable[[str], bool],
-) -> _Change:
-    weights = aligned.on(term.begin, term.end)
-    attention = [float(weights[aligned.within(*one.span())].max(initial=0.0)) for one in words]
-    nearest = int(np.argmax(attention)) if words else 0
-    if not _has_digits(term.source):  # a number is no word for it
-        attention = [
-            0.0 if _has_digits(word[0]) else one for word, one in zip(words, attention, strict=True)
-        ]
-    if not any(attention):
-        at = words[nearest].end() if words else len(aligned.text)
-        gap = " " if aligned.text[:at].strip() else ""
-        return _Change(at, at, gap + term.target)
-    first = last = int(np.argmax(attention))
-    least = _LINKED * attention[first]
-    for _ in range(len(_WORD.findall(term.source))):
-        if first > 0 and attention[first - 1] >= least:
-            first -= 1
-        elif last + 1 < len(words) and attention[last + 1] >= least:
-            last += 1
-    begin, end, text = words[first].start(), words[last].end(), term.target
-    if first == 0 and aligned.text[begin].isupper() and can_write(text.capitalize()):
-        text = text[:1].upper() + text[1:]
-    return _Change(begin, end, text)
-
-
-def _has_digits(text: str) -> bool:
-    return any(map(str.isdigit, text))

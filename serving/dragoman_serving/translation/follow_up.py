@@ -89,7 +89,7 @@ class FollowUp:
         self, sentences: Sequence[SourceSentence], found: Sequence[Future[Hypothesis]]
     ) -> list[Future[Hypothesis]]:
         """Returns futures of the sentences' translations with all that they must have."""
-        if not self._plan.follows_up:
+        if not self._plan.corrects:
             return list(found)
         return list(map(self._corrections.follow, sentences, found))
 

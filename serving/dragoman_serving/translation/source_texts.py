@@ -18,6 +18,7 @@ from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.models.directions import Direction, Directions
 from dragoman_serving.request.casing import Capitals, Casing
 from dragoman_serving.request.emphasis import may_have_capitals
+from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.literals import Literal, Literals, known_literals, tag_spans
 from dragoman_serving.request.markups import check_markup
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
@@ -32,7 +33,6 @@ from dragoman_serving.translation.segments import (
     pieces_of_text,
 )
 
-_NOTHING = LineBreaks("")
 _BREAK = re.compile(r"<br\b", re.IGNORECASE)
 
 
@@ -78,8 +78,8 @@ class SourceTexts:
         """Store the model's limits and languages."""
         self._limits = manifest.limits
         self._directions = Directions(manifest.languages, manifest.all_directions)
-        self._tokenizer = self.tokenizer = tokenizer
-        self.casing, self.known = Casing(tokenizer), Literals(tokenizer)
+        self.tokenizer = tokenizer
+        self.casing, self.literals = Casing(tokenizer), Literals(tokenizer)
         self.stand_ins = StandIns(tokenizer)
         self.aligns = manifest.alignment is not None
 
@@ -136,7 +136,7 @@ class SourceTexts:
         reader = _Reader(
             self, plan, index, source, with_tags, [text[slice(*span)] for span in keep]
         )
-        literals = reader.literals(text, keep)
+        literals = reader.literals(text, keep, reader.terms(text))
         parts = self._parts(index, text, source, plan, reader, literals, markup)
         marked = None if markup is None else _marked(text, markup, parts)
         all_marked = iter(marked.sentences if marked else ())
@@ -163,8 +163,8 @@ class SourceTexts:
         Raises:
             InvalidRequest: it is too long.
         """
-        most, others = self._limits.max_source_tokens, self._tokenizer.tags + 1
-        src_ids = tuple(self._tokenizer.encode_source(read.reading.text, languages[1]))
+        most, others = self._limits.max_source_tokens, self.tokenizer.tags + 1
+        src_ids = tuple(self.tokenizer.encode_source(read.reading.text, languages[1]))
         if len(src_ids) > most:
             or_else = "" if "attention" in plan.outputs else ", or set split_sentences"
             raise InvalidRequest(
@@ -211,8 +211,8 @@ class SourceTexts:
                 if plan.assessed
                 else LineBreaks.of(text, keeps_spaces, [one.span for one in literals])
             )
-            return [(whole, "")] if has_words(text, literals) else [(_NOTHING, text)]
-        counter: SubwordTokenizer = self._tokenizer
+            return [(whole, "")] if has_words(text, literals) else [(LineBreaks(""), text)]
+        counter: SubwordTokenizer = self.tokenizer
         if literals or may_have_capitals(text):
             counter = reader
         try:
@@ -227,15 +227,15 @@ class SourceTexts:
             raise InvalidRequest(f"text {index}: {error}") from error
 
     def _given_pair(self, index: int, text: str, target: str, language: str) -> Candidate:
-        src_ids = self._tokenizer.encode_source(text, language)
-        tgt_ids = self._tokenizer.target.encode(target)
-        is_empty = {"text": len(src_ids) == self._tokenizer.tags + 1, "target": not tgt_ids}
+        src_ids = self.tokenizer.encode_source(text, language)
+        tgt_ids = self.tokenizer.target.encode(target)
+        is_empty = {"text": len(src_ids) == self.tokenizer.tags + 1, "target": not tgt_ids}
         if all(is_empty.values()):
             return Candidate("", "", ())
         for what, other in (("text", "target"), ("target", "text")):
             if is_empty[what]:
                 raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
-        others = self._tokenizer.tags + 1  # which users do not count
+        others = self.tokenizer.tags + 1  # which users do not count
         for what, tokens, most in (
             ("text", len(src_ids) - others, self._limits.max_source_tokens - others),
             ("target", len(tgt_ids), self._limits.max_target_tokens - 1),
@@ -279,12 +279,19 @@ class _Reader:
         self._index, self._language, self._kept = index, language, {*kept} - {""}
         self._tokenizer = texts.tokenizer
 
-    def literals(self, text: str, keep: Sequence[Span], tags: bool = True) -> list[Literal]:
+    def terms(self, text: str) -> list[Term]:
+        """Returns the glossary's terms in a text."""
+        return self._plan.glossary.of(text) if self._plan.glossary else []
+
+    def literals(
+        self, text: str, keep: Sequence[Span], terms: Sequence[Term], tags: bool = True
+    ) -> list[Literal]:
         """Returns the literals of a text: also kept spans, and terms that need a stand-in.
 
         Args:
             text: a text or a sentence.
             keep: spans to keep.
+            terms: the glossary's terms in it.
             tags: whether its tags are literals too.
         """
         further = [Literal(*span) for span in keep]
@@ -295,13 +302,12 @@ class _Reader:
                 for span in tag_spans(text)
                 if not (is_split and _BREAK.match(text, *span))
             )
-        if self._plan.glossary is not None:
-            further += (
-                Literal(one.begin, one.end, target=one.target)
-                for one in self._plan.glossary.of(text)
-                if not self._can_use(text[one.begin : one.end], one.target)
-            )
-        return self._texts.known.of(text, self._language, self._plan.keeps_placeholders, further)
+        further += (
+            Literal(term.begin, term.end, target=term.target)
+            for term in terms
+            if not self._can_use(text[term.begin : term.end], term.target)
+        )
+        return self._texts.literals.of(text, self._language, self._plan.keeps_placeholders, further)
 
     def _can_use(self, source: str, target: str) -> bool:
         """Whether the model can read and write a term, which is in one line."""
@@ -316,8 +322,8 @@ class _Reader:
         keep: Sequence[Span] = marked.markup.keep if marked else list(self._kept_in(line))
         if tags is not None:
             line, marked = tags.text, tags.marked
-        literals = self.literals(line, keep, tags is None)
-        terms = self._plan.glossary.of(line) if self._plan.glossary else ()
+        terms = self.terms(line)
+        literals = self.literals(line, keep, terms, tags is None)
         beside = self._plan.beside(self._index, terms)
         reading = Reading.of(line, literals, self._texts.stand_ins, beside=beside)
         cased = self._texts.casing.of(reading.text, self._language, reading.spans)

@@ -313,7 +313,10 @@ class XmlSegmenter:
                 if begin < found.start():
                     yield Words(piece.written[begin : found.start()])
                 yield Opaque(
-                    *((self._raw(found[1]),), "", ('"', is_first), "hidden", self._text[False])
+                    (self._raw(found[1]),),
+                    pair=('"', is_first),
+                    kind="hidden",
+                    spelling=self._text[False],
                 )
                 is_first, begin = not is_first, found.end()
             if begin < len(piece.written):

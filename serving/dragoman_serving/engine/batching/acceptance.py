@@ -92,8 +92,9 @@ class BoundedLine(Line[_Job]):
         """The refusal of a request that would be late, or None."""
         if not self:
             self._overloaded = False
-        if (left_s := arrival.left_s) is None:
+        if arrival.left_s is None:
             return None
+        left_s = max(0.0, arrival.left_s)
         own_s = pace.work_s * arrival.work + pace.token_s * arrival.longest
         # Few items are faster than measured if nothing else is running.
         is_busy = len(self) > 0 or arrival.items > self._at_once

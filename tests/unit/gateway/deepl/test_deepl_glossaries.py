@@ -90,12 +90,14 @@ def test_terms_of_glossaries_are_used(app: Application) -> None:
     assert app.requests[-1].inputs["glossary"] == ['{"tea": "Tee"}']
 
 
-def test_a_glossary_excludes_the_fast_model(app: Application) -> None:
+def test_a_glossary_can_be_used_with_the_fast_model(app: Application) -> None:
     glossary = single(app)["glossary_id"]
     (found,) = translate(
         app, text=["Red tea."], glossary_id=glossary, model_type="latency_optimized"
     )
-    assert found["model_type_used"] != FAST
+    assert found["model_type_used"] == FAST
+    assert app.requests[-1].inputs["beam_width"] == [1]
+    assert "glossary" in app.requests[-1].inputs
 
 
 def test_a_glossary_that_does_not_fit_is_refused(app: Application) -> None:

@@ -53,6 +53,12 @@ def test_the_place_and_the_additional_numbers_are_known() -> None:
     assert [one.text for one in found.additional] == ["35"]
 
 
+def test_a_number_with_spaces_has_the_whole_span() -> None:
+    text = "Le train part à 14 h 30 demain."
+    (number,) = numbers_of(text)
+    assert (text[number.begin : number.end], number.text) == ("14 h 30", "14:30")
+
+
 def test_numbers_too_long_to_convert_equal_themselves() -> None:
     long = "1" * 5000
     assert difference(long, long, ("en", "de")) == ([], [])

@@ -54,6 +54,10 @@ def test_a_translation_must_have_each_stand_in_as_often() -> None:
         assert not reading.is_in(written)
 
 
+def test_a_stand_in_that_is_a_word_is_no_part_of_another() -> None:
+    assert [Reading.count("art", text) for text in ("Der Start", "Art und art")] == [0, 2]
+
+
 def test_indices_are_those_of_the_line() -> None:
     reading = read("See {name} now")
     assert [reading.index(at) for at in (0, 4, 6, 7)] == [0, 4, 10, 11]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from dragoman_options.table import OPTIONS
 from dragoman_serving.request.literals import Literal
-from dragoman_serving.request.plan import SearchPlan, plan_request
+from dragoman_serving.request.plan import SearchPlan, plan_request, with_beginning
 from dragoman_serving.request.reading import Reading, StandIns
 
 from dragoman.kernel.errors import InvalidRequest
@@ -178,7 +178,7 @@ def test_a_given_beginning_changes_nothing_else(tokenizer: Tokenizer) -> None:
         0, READING, SOURCE
     )
     not_first = np.zeros(tokenizer.vocab_size, np.float32)
-    begun = SearchPlan.with_beginning(search, (100, 101), not_first)
+    begun = with_beginning(search, (100, 101), not_first)
     constraints = begun.constraints
     assert constraints is not None
     assert constraints.not_first is not_first

@@ -147,7 +147,7 @@ SHORT = Hypothesis((1, 2), None, True)
 
 
 def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
-    plan = cast(Any, SimpleNamespace(follows_up=True))
+    plan = cast(Any, SimpleNamespace(corrects=True))
     follow_up = FollowUp(plan, cast(Any, None), submit, *(cast(Any, None),) * 3, 64)
     again = follow_up.repair(SENTENCES, first)
     return first if again is None else again.result(timeout=0)

@@ -1,0 +1,111 @@
+"""Finds what a translation lacks: numbers, literals and terms of its sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dragoman.kernel.cutting import Span
+from dragoman_serving.request.glossary import Term
+from dragoman_serving.request.numbers import Number, difference, numbers_of
+from dragoman_serving.request.reading import Reading
+from dragoman_serving.translation.segments import SourceSentence
+
+NUMBERS, PLACEHOLDERS, SIGNS = "numbers", "placeholders", "signs"
+"""Names of losses in answers."""
+
+
+class WrongNumbers(NamedTuple):
+    """Numbers that differ between a sentence and its translation.
+
+    Attributes:
+        missing: those of the sentence that the translation lacks.
+        repeated: those of the sentence that the translation has too often.
+        additional: those of the translation that the sentence lacks.
+    """
+
+    missing: Sequence[Number] = ()
+    repeated: Sequence[Number] = ()
+    additional: Sequence[Number] = ()
+
+    @property
+    def total(self) -> int:
+        """How many numbers of the sentence are wrong."""
+        return len(self.missing) + len(self.repeated)
+
+
+def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
+    """Yields what a translation lacks.
+
+    Args:
+        sentence: the sentence.
+        written: its translation, with stand-ins.
+        text: its translation, with literals.
+    """
+    if wrong_numbers(sentence, written).total:
+        yield NUMBERS
+    if "\ufffd" in text:
+        yield SIGNS
+    if _surplus(sentence.reading, written):
+        yield PLACEHOLDERS
+    line = sentence.original
+    required = Counter(
+        (literal.target or line[literal.begin : literal.end], literal.is_sign)
+        for literal in sentence.literals
+    )
+    for (target, is_sign), count in required.items():
+        if text.count(target) < count:
+            yield SIGNS if is_sign else PLACEHOLDERS
+
+
+def _surplus(reading: Reading, written: str) -> bool:
+    """Whether a translation has a stand-in too often."""
+    counts = reading.counts.items()
+    return any(reading.count(stand_in, written) > count for stand_in, count in counts)
+
+
+def lost_identifiers(sentence: SourceSentence, written: str) -> int:
+    """How many literals a translation lacks of those that the model reads as they are."""
+    line, written = sentence.original, written.casefold()
+    required = Counter(
+        line[literal.begin : literal.end].casefold()
+        for literal in sentence.literals
+        if literal.is_usual
+    )
+    return sum(max(0, count - written.count(text)) for text, count in required.items())
+
+
+def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:
+    """Compares the numbers of a sentence with those of its translation."""
+    if not sentence.has_numbers:
+        return WrongNumbers()
+    reading = sentence.reading
+    source = reading.masked(reading.text)
+    missing, additional = difference(source, reading.masked(written), sentence.languages)
+    if not additional:
+        return WrongNumbers(missing)
+    values = {value for number in additional for value in number.values}
+    repeated = [number for number in numbers_of(source) if number.values & values]
+    return WrongNumbers(missing, repeated, additional)
+
+
+def missing_terms(sentence: SourceSentence, written: str) -> list[Term]:
+    """Terms of a sentence that its translation lacks: one for each occurrence, the last ones."""
+    written = sentence.reading.masked(written)
+    remaining = Counter(term.target for term in sentence.terms)
+    for target in remaining:
+        remaining[target] -= len(occurrences(target, written))
+    missing = []
+    for term in reversed(sentence.terms):
+        if remaining[term.target] > 0:
+            remaining[term.target] -= 1
+            missing.append(term)
+    return missing
+
+
+def occurrences(term: str, written: str) -> list[Span]:
+    """Where a translation has a term as whole words."""
+    pattern = re.compile(rf"(?<!\w){re.escape(term)}(?!\w)", re.IGNORECASE)
+    return [match.span() for match in pattern.finditer(written)]

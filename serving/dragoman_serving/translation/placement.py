@@ -1,0 +1,146 @@
+"""Finds where in a translation a number or a term belongs, by the attention on its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.kernel.text import Piece
+from dragoman_serving.request.glossary import Term
+from dragoman_serving.request.numbers import Number, localized
+from dragoman_serving.request.reading import Reading
+from dragoman_serving.request.restored import Edit
+from dragoman_serving.translation.losses import occurrences
+
+_WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
+_LINKED = 0.5
+"""A word belongs to a term if this share of the strongest attention lies on it."""
+_ADDITIONAL = 0.3
+"""The same share for a number that only the translation has."""
+_BEFORE_NUMBERS = frozenset('([„“"$€£/')
+"""Characters after which a number begins."""
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A translation and its alignment.
+
+    Attributes:
+        text: the translation, with stand-ins.
+        pieces: its tokens.
+        weights: [T, S], attention of each token to each token of the sentence, or to parts of it.
+        source: the tokens or parts.
+    """
+
+    text: str
+    pieces: Sequence[Piece]
+    weights: npt.NDArray[np.float32]
+    source: Sequence[Piece]
+
+    def on(self, begin: int, end: int) -> npt.NDArray[np.float32]:
+        """Returns each token's attention [T] to a span of the sentence."""
+        columns = [
+            index
+            for index, part in enumerate(self.source)
+            if part.begin < end and max(part.end, part.begin + 1) > begin
+        ]
+        weights: npt.NDArray[np.float32] = self.weights[:, columns].sum(axis=1)
+        return weights
+
+    def within(self, begin: int, end: int) -> list[int]:
+        """Returns the indices of the tokens in a span of the translation."""
+        return [
+            index
+            for index, piece in enumerate(self.pieces)
+            if piece.begin < end and piece.end > begin
+        ]
+
+    def strongest_within(self, weights: npt.NDArray[np.float32], begin: int, end: int) -> float:
+        """Returns the largest of the tokens' weights [T] in a span of the translation."""
+        return float(weights[self.within(begin, end)].max(initial=0.0))
+
+
+def edit_of_number(
+    aligned: Aligned, number: Number, additional: Sequence[Number], languages: tuple[str, str]
+) -> Edit:
+    """Where to write a number: at the additional one that attends to it, or before a word."""
+    weights = aligned.on(number.begin, number.end)
+    strongest = float(weights.max(initial=0.0))
+    begin = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0
+    linked = [
+        (aligned.strongest_within(weights, other.begin, other.end), other.begin)
+        for other in additional
+    ]
+    if linked and max(linked)[0] >= _ADDITIONAL * strongest:
+        begin = max(linked)[1]
+    while (
+        begin > 0
+        and not aligned.text[begin - 1].isspace()
+        and aligned.text[begin - 1] not in _BEFORE_NUMBERS
+    ):
+        begin -= 1
+    return Edit(begin, begin, localized(number.text, *languages))
+
+
+def edits_of_terms(
+    aligned: Aligned,
+    reading: Reading,
+    terms: Sequence[Term],
+    begin: int,
+    can_write: Callable[[str], bool],
+) -> list[Edit]:
+    """The edits for terms, after a prefix; those that replace the same words are joined."""
+    words = list(_WORD.finditer(reading.masked(aligned.text), begin))
+    edits: list[Edit] = []
+    for term in terms:
+        edit = _of_term(aligned, term, words, can_write)
+        if occurrences(term.target, aligned.text[edit.begin : edit.end]):
+            continue  # it is there already
+        edits.append(edit)
+    joined: list[Edit] = []
+    for edit in sorted(edits, key=lambda edit: (edit.begin, edit.end)):
+        if joined and edit.begin < joined[-1].end:
+            last = joined.pop()
+            edit = Edit(last.begin, max(last.end, edit.end), f"{last.text} {edit.text}")
+        joined.append(edit)
+    return joined
+
+
+def _of_term(
+    aligned: Aligned,
+    term: Term,
+    words: Sequence[re.Match[str]],
+    can_write: Callable[[str], bool],
+) -> Edit:
+    weights = aligned.on(term.begin, term.end)
+    attention = [aligned.strongest_within(weights, *word.span()) for word in words]
+    nearest = int(np.argmax(attention)) if words else 0
+    if not _has_digits(term.source):  # a number is no word for it
+        attention = [
+            0.0 if _has_digits(word[0]) else weight
+            for word, weight in zip(words, attention, strict=True)
+        ]
+    if not any(attention):
+        at = words[nearest].end() if words else len(aligned.text)
+        gap = " " if aligned.text[:at].strip() else ""
+        return Edit(at, at, gap + term.target)
+    first = last = int(np.argmax(attention))
+    least = _LINKED * attention[first]
+    for _ in range(len(_WORD.findall(term.source))):
+        if first > 0 and attention[first - 1] >= least:
+            first -= 1
+        elif last + 1 < len(words) and attention[last + 1] >= least:
+            last += 1
+    begin, end, text = words[first].start(), words[last].end(), term.target
+    capital = text[:1].upper() + text[1:]
+    if first == 0 and aligned.text[begin].isupper() and can_write(capital):
+        text = capital
+    return Edit(begin, end, text)
+
+
+def _has_digits(text: str) -> bool:
+    return any(map(str.isdigit, text))
