@@ -272,7 +272,10 @@ class Tokenizer:
 
 
 class _FurtherPieces(dict[int, str]):
-    """Decoded text by token id, for tokens after the first; KeyError if a token is not text."""
+    """Decoded text by token id, for tokens after the first; KeyError if a token is not text.
+
+    Several threads may decode at once, so an entry is stored only when it is final.
+    """
 
     def __init__(self, pieces: sentencepiece.SentencePieceProcessor) -> None:
         super().__init__()
@@ -284,21 +287,21 @@ class _FurtherPieces(dict[int, str]):
             is_kind(token_id) for is_kind in (pieces.IsUnknown, pieces.IsByte, pieces.IsControl)
         ):
             raise KeyError(token_id)
-        text = self[token_id] = _with_spaces(str(pieces.IdToPiece(token_id)))
+        text = self._text(token_id)
+        if not text:
+            raise KeyError(token_id)
+        self[token_id] = text
         return text
+
+    def _text(self, token_id: int) -> str:
+        return _with_spaces(str(self._pieces.IdToPiece(token_id)))
 
 
 class _FirstPieces(_FurtherPieces):
     """Decoded text by token id, for the first token; also KeyError if the text is empty."""
 
-    def __missing__(self, token_id: int) -> str:
-        super().__missing__(token_id)
-        text = str(self._pieces.DecodeIds([token_id]))
-        if not text:
-            del self[token_id]
-            raise KeyError(token_id)
-        self[token_id] = text
-        return text
+    def _text(self, token_id: int) -> str:
+        return str(self._pieces.DecodeIds([token_id]))
 
 
 def _with_spaces(text: str) -> str:

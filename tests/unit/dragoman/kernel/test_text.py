@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 import sentencepiece
@@ -28,6 +31,26 @@ def test_ids_are_decoded_as_by_sentencepiece(tokenizer: Tokenizer) -> None:
     for outside in ([size], [5, size], [5, -1]):
         with pytest.raises(IndexError):
             tokenizer.decode(outside)
+
+
+def test_threads_that_decode_at_once_get_the_same_texts(tokenizer_path: Path) -> None:
+    interval_s = sys.getswitchinterval()
+    ids = range(4, Tokenizer(tokenizer_path).vocab_size)
+
+    def decoded(tokenizer: Tokenizer, begin: Barrier) -> list[str]:
+        begin.wait()
+        return [tokenizer.decode([token]) for token in ids]
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(20):
+                fresh, begin = Tokenizer(tokenizer_path), Barrier(4)
+                results = [pool.submit(decoded, fresh, begin) for _ in range(4)]
+                expected = decoded(fresh, Barrier(1))
+                assert all(one.result() == expected for one in results)
+    finally:
+        sys.setswitchinterval(interval_s)
 
 
 def test_no_text_is_unknown_or_becomes_a_tag(tokenizer: Tokenizer) -> None:
