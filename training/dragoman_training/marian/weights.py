@@ -29,6 +29,10 @@ from dragoman_training.marian.stored_tensors import Floats, StoredTensors
 from dragoman_training.network.architecture import NEVER, ModelConfig
 from dragoman_training.run.checkpoint_folder import Arrays
 
+_SHARED = "model.shared.weight"
+_VOCABULARY_MATRICES = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
+"""Embeddings of both sides, and the output projection."""
+
 
 def convert(
     folder: Path, theirs: MarianSettings, src_entries: list[Entry], tgt_entries: list[Entry]
@@ -111,27 +115,27 @@ class _Weights:
     def _vocabulary_matrices(self) -> tuple[Floats, Floats, Floats]:
         """Embeddings of encoder and decoder, and the output projection, in Marian's order."""
         theirs, size = self._theirs, self._theirs.sizes.model_size
-        tgt_shape = theirs.tgt_vocab_size, size
-        names = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
-        encoder, decoder, output = (f"{name}.weight" for name in names)
-        # A shared matrix may be stored once, under any of its names, or several times.
-        found = {}
-        for name in ("model.shared.weight", encoder, decoder, output):
+        encoder, decoder, output = (f"{name}.weight" for name in _VOCABULARY_MATRICES)
+        stored: dict[str, Floats] = {}
+        for name in (*((_SHARED,) if theirs.shared else ()), encoder, decoder, output):
             if name in self._tensors:
-                shape = (theirs.sizes.vocab_size, size) if name == encoder else tgt_shape
-                found[name] = self._tensors.take(name, *shape)
-        if theirs.shared and theirs.tied and found:
-            (one, *_) = found.values()
-            return one, one, one
-        if theirs.shared and "model.shared.weight" in found:
-            found = {encoder: found["model.shared.weight"], **found}
-            found = {decoder: found["model.shared.weight"], **found}
-        if theirs.tied and decoder in found:
-            found[output] = found[decoder]
+                rows = theirs.sizes.vocab_size if name == encoder else theirs.tgt_vocab_size
+                stored[name] = self._tensors.take(name, rows, size)
+        # As in transformers 5: what is stored is used, also where the settings share a matrix; the
+        # rest of the sharing ones get the first that is stored.
+        sharing: tuple[str, ...] = ()
+        if theirs.tied:
+            sharing = (_SHARED, output, decoder, encoder) if theirs.shared else (decoder, output)
+        elif theirs.shared:
+            sharing = (encoder, decoder)
+        leaders = sharing if theirs.tied else (_SHARED,)
+        leader = next((stored[name] for name in leaders if name in stored), None)
+        if leader is not None:
+            stored = {**dict.fromkeys(sharing, leader), **stored}
         for name in (encoder, decoder, output):
-            if name not in found:
+            if name not in stored:
                 raise UsageError(f"{self._tensors.path}: the tensor {name!r} is missing")
-        return found[encoder], found[decoder], found[output]
+        return stored[encoder], stored[decoder], stored[output]
 
     def _rows(self, matrix: Floats, entries: Sequence[Entry]) -> Floats:
         return np.ascontiguousarray(_picked(matrix, entries)[:, self._order])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import operator
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,6 +30,7 @@ from dragoman_training.network.transformer import Transformer
 from dragoman_training.oracle.search import beam_search, greedy_search
 from dragoman_training.run import checkpoint
 from dragoman_training.text.examples import pad
+from safetensors.torch import load_file, save_file
 
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID
@@ -109,22 +111,80 @@ class Imported:
 
 @pytest.fixture(scope="module", params=MODELS)
 def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Imported:
+    parent = tmp_path_factory.mktemp("marian")
+    write_marian(parent / "opus-mt-en-de", MODELS[request.param])
+    result = import_model(parent)
+    export_bundle(parent / "checkpoint", result.bundle)
+    return result
+
+
+def import_model(parent: Path) -> Imported:
+    """Import `opus-mt-en-de` in a folder, where its checkpoint and its bundle belong too."""
     from transformers import MarianMTModel, MarianTokenizer
 
-    parent = tmp_path_factory.mktemp("marian")
-    folder, made, bundle = parent / "opus-mt-en-de", parent / "checkpoint", parent / "bundle"
-    write_marian(folder, MODELS[request.param])
+    folder, made = parent / "opus-mt-en-de", parent / "checkpoint"
     config = import_marian(folder, made)
-    export_bundle(made, bundle)
     return Imported(
-        *(folder, bundle, MarianMTModel.from_pretrained(folder).eval()),
-        *(MarianTokenizer.from_pretrained(folder), checkpoint.load(made)),
+        folder=folder,
+        bundle=parent / "bundle",
+        theirs=MarianMTModel.from_pretrained(folder).eval(),
+        their_tokenizer=MarianTokenizer.from_pretrained(folder),
+        ours=checkpoint.load(made),
         our_texts=sentences(4000)[0][-TEXTS:],
         target=config.directions[-1][1],
     )
 
 
+SHARED, OUTPUT = "model.shared.weight", "lm_head.weight"
+ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+OWN_EMBEDDINGS = {"share_encoder_decoder_embeddings": False}
+
+
+@pytest.mark.parametrize("is_stated", [True, False])
+@pytest.mark.parametrize(
+    ("settings", "added", "removed"),
+    [
+        ({}, (OUTPUT,), ()),
+        ({}, (ENCODER,), ()),
+        ({}, (DECODER,), ()),
+        ({}, (ENCODER, DECODER, OUTPUT), ()),
+        ({}, (OUTPUT, DECODER), (SHARED,)),
+        ({}, (ENCODER,), (SHARED,)),
+        (OWN_EMBEDDINGS, (OUTPUT,), ()),
+        (OWN_EMBEDDINGS, (OUTPUT,), (DECODER,)),
+    ],
+)
+def test_stored_embeddings_are_used_as_by_transformers(
+    tmp_path: Path,
+    settings: dict[str, Any],
+    added: tuple[str, ...],
+    removed: tuple[str, ...],
+    is_stated: bool,
+) -> None:
+    folder = tmp_path / "opus-mt-en-de"
+    write_marian(folder, MarianModel(settings=settings))
+    tensors = load_file(folder / "model.safetensors")
+    generator = torch.Generator().manual_seed(2)
+    for name in added:
+        shape = tensors.get(SHARED, tensors.get(DECODER)).shape
+        tensors[name] = 0.2 * torch.randn(shape, generator=generator)
+    for name in removed:
+        del tensors[name]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    stated = json.loads((folder / "config.json").read_text())
+    del stated["tie_word_embeddings"]
+    if is_stated:
+        stated["tie_word_embeddings"] = True
+    (folder / "config.json").write_text(json.dumps(stated))
+    assert difference_of_logits(import_model(tmp_path)) < 1e-4
+
+
 def test_logits_equal_those_of_transformers(imported: Imported) -> None:
+    assert difference_of_logits(imported) < 1e-4
+
+
+def difference_of_logits(imported: Imported) -> float:
+    """The largest difference of logits, after the same random tokens."""
     batch = imported.their_tokenizer(imported.their_texts, return_tensors="pt", padding=True)
     torch.manual_seed(1)
     config, model = imported.theirs.config, imported.ours.model
@@ -139,10 +199,10 @@ def test_logits_equal_those_of_transformers(imported: Imported) -> None:
         found = model.project(model(src_ids, src_ids != PAD_ID, our_tgt_ids))
     said = [token for token in ours if token != config.pad_token_id]
     difference = (found[..., [ours[token] for token in said]] - right[..., said]).abs().max()
-    assert difference < 1e-4
     assert right.std() > 1  # otherwise the comparison would show little
     never = sorted(set(range(found.size(-1))) - {ours[token] for token in said})
     assert found.softmax(-1)[..., never].max() == 0
+    return float(difference)
 
 
 def oracle(imported: Imported, width: int, most: int, model: Any = None) -> list[tuple[int, ...]]:
