@@ -2,30 +2,92 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from dragoman_options.language_codes import current_code
+
+_DEFAULT_SCRIPTS = {"zh": "hans", "sr": "cyrl"}
+"""The script of a language that is usually written in one of two, if a code does not state it."""
+_SCRIPTS_OF_REGIONS = {
+    ("zh", region): script
+    for script, regions in {"hans": "cn sg", "hant": "hk mo tw"}.items()
+    for region in regions.split()
+}
+_REGION = re.compile(r"[a-z]{2}|\d{3}")
+_SCRIPT = re.compile(r"[a-z]{4}")
+_VARIANTS = {"pob": "pt-br"}
+"""Codes of OPUS for variants of languages."""
+_SAME, _SAME_FORM, _SAME_MEANING, _SAME_REGION, _SAME_SCRIPT = 16, 8, 4, 2, 1
 
 
 def fold_language(given: str, known: Sequence[str]) -> str | None:
-    """Returns the known code for a given one, such as `de` for `DE`, `de-DE` and `de_DE`.
+    """Returns the known code for a given one, such as `de` for `DE`, `de-DE`, `de_DE` and `deu`.
 
-    Case is ignored, and `_` is the same as `-`. If a code is not known, its last parts are removed
-    until it is: with `pt` and `pt-br`, `pt_BR` gives the second and `pt-PT` the first.
+    Case is ignored, and `_` is the same as `-`. A code of three letters stands for the one of two
+    letters. A code matches less specific ones, and the closest is returned: with `pt` and `pt-br`,
+    `pt_BR` gives the second and `pt-PT` the first. A script that a code implies counts: `zh-CN` and
+    `zh` match `cmn_Hans`, `zh-TW` does not.
 
     Args:
         given: code in a request.
         known: codes of the model.
 
     Returns:
-        One of `known`; None if none matches.
+        One of `known`, the first of equally close ones; None if none matches.
 
-    Source: the lookup of RFC 4647, section 3.4
+    Source: RFC 4647, section 3.4, extended by scripts and other codes of the same language
     """
     if given in known:
         return given
-    by_form = {_form(code): code for code in reversed(known)}  # the first of equal ones
-    parts = _form(given).split("-")
-    forms = ("-".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((by_form[form] for form in forms if form in by_form), None)
+    best = max(known, key=lambda code: closeness(given, code), default=None)
+    return best if best is not None and closeness(given, best) >= 0 else None
+
+
+@lru_cache(maxsize=4096)
+def closeness(given: str, known: str) -> int:
+    """Returns how closely a known language code matches a given one; -1: not at all."""
+    if given == known:
+        return _SAME
+    if _form(given) == _form(known):
+        return _SAME_FORM
+    wanted, offered = _Tag.of(given), _Tag.of(known)
+    if wanted == offered:
+        return _SAME_MEANING
+    if (
+        wanted.language != offered.language
+        or (wanted.script and offered.script and wanted.script != offered.script)
+        or (offered.region and wanted.region != offered.region)
+        or not {*offered.others} <= {*wanted.others}
+    ):
+        return -1
+    script = wanted.script or _DEFAULT_SCRIPTS.get(wanted.language)
+    has_script = bool(offered.script) and offered.script == script
+    return _SAME_REGION * bool(offered.region) + _SAME_SCRIPT * has_script
+
+
+class _Tag(NamedTuple):
+    """The parts of a language code, in small letters; empty if it has none."""
+
+    language: str
+    script: str
+    region: str
+    others: tuple[str, ...]
+
+    @classmethod
+    @lru_cache(maxsize=1024)
+    def of(cls, code: str) -> _Tag:
+        form = _form(code)
+        language, *parts = _VARIANTS.get(form, form).split("-")
+        language, script, region = current_code(language), "", ""
+        if parts and _SCRIPT.fullmatch(parts[0]):
+            script = parts.pop(0)
+        if parts and _REGION.fullmatch(parts[0]):
+            region = parts.pop(0)
+        script = script or _SCRIPTS_OF_REGIONS.get((language, region), "")
+        return cls(language, script, region, tuple(parts))
 
 
 def _form(code: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
 
-from dragoman_options.languages import fold_language
+from dragoman_options.languages import closeness, fold_language
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
@@ -39,18 +39,23 @@ class Bundle:
     folder: Path
     manifest: Manifest
 
-    def direction_length(self, source: str | None, target: str | None) -> int | None:
-        """Returns the length of the bundle's codes for two languages; None: no such direction.
+    def closeness(self, source: str | None, target: str | None) -> int:
+        """Returns how closely the codes of the bundle's direction match two languages.
 
-        Longer codes match more closely: a request for `pt-BR` prefers `pt-br` to `pt`.
+        A request for `pt-BR` prefers a bundle with `pt-br` to one with `pt`. -1: it has no such
+        direction.
         """
         known = self.manifest.languages
         src = source and fold_language(source, known)
         tgt = target and fold_language(target, known)
         for direction in self.manifest.all_directions:
             if (source is None or src == direction[0]) and (target is None or tgt == direction[1]):
-                return len(src or "") + len(tgt or "")
-        return None
+                return sum(
+                    closeness(code, match)
+                    for code, match in ((source, src), (target, tgt))
+                    if code and match
+                )
+        return -1
 
 
 @dataclass(frozen=True)
@@ -222,12 +227,10 @@ class Routes:
 
     def _closest(self, source: str | None, target: str | None) -> list[Bundle]:
         """The bundles that have a direction, with the most closely matching codes."""
-        lengths = [bundle.direction_length(source, target) for bundle in self.bundles]
-        longest = max((length for length in lengths if length is not None), default=None)
-        if longest is None:
-            return []
-        fits = zip(self.bundles, lengths, strict=True)
-        return [bundle for bundle, length in fits if length == longest]
+        close = [bundle.closeness(source, target) for bundle in self.bundles]
+        closest = max(close, default=-1)
+        fits = zip(self.bundles, close, strict=True)
+        return [bundle for bundle, value in fits if value == closest >= 0]
 
     def _through_pivot(self, source: str | None, target: str | None) -> tuple[Route, ...]:
         if self.pivot is None or source is None or target is None:

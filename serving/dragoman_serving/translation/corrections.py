@@ -38,7 +38,7 @@ from dragoman_serving.request.restored import Edit, edited
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
-from dragoman_serving.translation.placement import Aligned, edit_of_number, edits_of_terms
+from dragoman_serving.translation.edits import Aligned, edit_of_number, edits_of_terms
 from dragoman_serving.translation.segments import SourceSentence
 
 _MOST_READINGS = 2

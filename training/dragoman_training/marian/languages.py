@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dragoman_options.language_codes import short_code
+
 from dragoman.kernel.errors import UsageError
-from dragoman_training.marian.language_codes import short_code
+from dragoman_training.marian.language_groups import MEMBERS
 from dragoman_training.marian.pieces import tags_of
 from dragoman_training.marian.settings import content_of
 
@@ -44,7 +46,7 @@ def find_languages(
         name: of the model, which often names the languages too.
 
     Returns:
-        The source languages; the vocabulary entry that selects each target language, if any; and
+        The source languages, of a group its members; the vocabulary entry that selects each target language, if any; and
         the target languages.
 
     Raises:
@@ -56,8 +58,7 @@ def find_languages(
         short_code(_code(content_of(words.get(key))) or (named.group(group) if named else ""))
         for group, key in ((1, "source_lang"), (2, "target_lang"))
     )
-    sources = tuple(dict.fromkeys(wanted.sources)) or ((source,) if source else ())
-    if not sources:
+    if not (given := wanted.sources or ((source,) if source else ())):
         raise UsageError(f"{name}: the source language is not known; name it with --source")
     untagged = any(tag == "" for _, tag in wanted.targets)
     tags = {} if untagged else _tags(wanted, tags_of(pieces), name)
@@ -66,6 +67,9 @@ def find_languages(
         targets = tuple(language for language, _ in wanted.targets) or ((target,) if target else ())
         if len(targets) != 1:
             raise UsageError(f"{name}: has one target language; name it with --target")
+    members = (language for code in given for language in MEMBERS.get(code, (code,)))
+    sources = tuple(language for language in dict.fromkeys(members) if language not in targets)
+    sources = sources or given
     for language in (*sources, *targets):
         if not _LANGUAGE.fullmatch(language):
             raise UsageError(f"{name}: {language!r} is no language; write it as de or cmn_Hans")

@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 from dragoman_training.config import CorpusConfig, DataConfig, RunConfig
 from dragoman_training.marian.importing import import_marian
+from dragoman_training.marian.language_groups import MEMBERS
 from dragoman_training.marian.languages import Languages, find_languages
 from dragoman_training.run import checkpoint_folder
 
@@ -327,6 +328,7 @@ def test_languages_that_a_model_does_not_have_are_refused(
     assert message in capsys.readouterr().err
 
 
+OTHER_GERMANIC = " ".join(code for code in MEMBERS["gem"] if code != "de")
 TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
 
 
@@ -334,7 +336,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
     ("name", "words", "wanted", "pieces", "found"),
     [
         ("opus-mt-en-de", {}, Languages(), {}, ("en", {}, "de")),
-        ("opus-mt-tc-big-gmq-en", {}, Languages(), {}, ("gmq", {}, "en")),
+        ("opus-mt-tc-big-gmq-en", {}, Languages(), {}, ("da is nn no sv", {}, "en")),
         ("any", {"source_lang": "eng", "target_lang": "deu"}, Languages(), {}, ("en", {}, "de")),
         *(
             ("any", {"source_lang": stated, "target_lang": "de"}, Languages(), {}, (src, {}, "de"))
@@ -342,7 +344,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
                 ("opus-mt-en", "en"),
                 ("opus-mt-tc-big-eng", "en"),
                 ("marian-pt_BR", "pt_BR"),
-                ("opus-mt-ROMANCE", "ROMANCE"),
+                ("opus-mt-roa", " ".join(MEMBERS["ROMANCE"])),
             )
         ),
         (
@@ -352,6 +354,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
             {},
             ("en", {}, "de"),
         ),
+        ("opus-mt-gem-gem", {}, Languages((), (("de", ""),)), TAGS, (OTHER_GERMANIC, {}, "de")),
         ("any", {}, Languages(("en",), (("de", None),)), {}, ("en", {}, "de")),
         ("any", {}, Languages(("en",), (("de", None), ("de", None))), {}, ("en", {}, "de")),
         (
@@ -382,5 +385,6 @@ def test_languages_are_read_from_files_name_or_options(
     pieces: dict[str, int],
     found: tuple[str, dict[str, str], str],
 ) -> None:
-    source, tags, targets = found
-    assert find_languages(wanted, pieces, words, name) == ((source,), tags, tuple(targets.split()))
+    sources, tags, targets = found
+    expected = tuple(sources.split()), tags, tuple(targets.split())
+    assert find_languages(wanted, pieces, words, name) == expected

@@ -1,4 +1,4 @@
-"""Language codes: maps ISO 639-3 codes to ISO 639-1 codes where those exist.
+"""Language codes of three letters and former ones: maps them to the codes in use.
 
 Source: https://iso639-3.sil.org/code_tables/639/data
 """
@@ -22,9 +22,21 @@ swa:sw swe:sv swh:sw tah:ty tam:ta tat:tt tel:te tgk:tg tgl:tl tha:th tir:ti ton
 tso:ts tuk:tk tur:tr twi:tw uig:ug ukr:uk urd:ur uzb:uz ven:ve vie:vi vol:vo wln:wa wol:wo
 xho:xh yid:yi yor:yo zha:za zho:zh zul:zu
 """
+_FORMER = """
+alb:sq arm:hy baq:eu bur:my chi:zh cze:cs dut:nl fre:fr geo:ka ger:de gre:el ice:is mac:mk mao:mi
+may:ms per:fa rum:ro slo:sk tib:bo wel:cy in:id iw:he ji:yi
+"""
+"""Bibliographic codes of ISO 639-2, and codes that ISO 639-1 has replaced."""
 _TWO_LETTERS = dict(pair.split(":") for pair in _PAIRS.split())
+
+_CURRENT = {**_TWO_LETTERS, **dict(pair.split(":") for pair in _FORMER.split())}
 
 
 def short_code(code: str) -> str:
     """The two-letter code of a language, or `code` itself if there is none, as for `cmn_Hans`."""
     return _TWO_LETTERS.get(code, code)
+
+
+def current_code(code: str) -> str:
+    """As `short_code`, also for bibliographic and replaced codes: `de` for `ger`, `he` for `iw`."""
+    return _CURRENT.get(code, code)
