@@ -14,9 +14,12 @@ _SIZE = 16_384
 _PROSE = "On 3 May 2024 the committee approved the annual budget; members met in Room 12. "
 _INPUT: dict[tuple[str, str], str | None] = {
     ("serving/dragoman_serving/markup/units.py", "pattern"): "aaab|aab|ab",
-    ("serving/dragoman_serving/request/reading.py", "re.escape(stand_in) + end"): r"X1(?!\d)",
     (
-        "serving/dragoman_serving/translation/corrections.py",
+        "serving/dragoman_serving/request/reading.py",
+        "before + re.escape(stand_in) + behind",
+    ): r"(?<!\w)der(?!\w)",
+    (
+        "serving/dragoman_serving/translation/losses.py",
         'rf"(?<!\\w){re.escape(term)}(?!\\w)"',
     ): r"(?<!\w)aab(?!\w)",
     ("training/dragoman_training/config.py", "self.drop_matching or ''"): None,

@@ -96,16 +96,17 @@ def numbers_of(text: str) -> list[Number]:
 
 
 def _number(text: str, found: re.Match[str]) -> Number:
-    end = found.end()
-    if end - found.start() > _MOST_CHARACTERS:
-        return Number(*found.span(), found[0], frozenset({found[0]}))
-    written = _HOURS.sub(":", found[0])
+    (begin, end), written = found.span(), found[0]
+    if end - begin > _MOST_CHARACTERS:
+        return Number(begin, end, written, frozenset({written}))
+    if not written.isdigit():
+        written = _HOURS.sub(":", written)
     is_half_day = is_decade = False
     if text[end : end + 1] not in _CERTAINLY_ALONE:
         behind = text[end : end + _SEEN]
         is_half_day = _HALF_DAY.match(behind) is not None
         is_decade = _DECADE.match(behind) is not None
-    return Number(*found.span(), written, _values(written, is_half_day, is_decade))
+    return Number(begin, end, written, _values(written, is_half_day, is_decade))
 
 
 def difference(source: str, target: str, languages: tuple[str, str]) -> Difference:

@@ -228,9 +228,10 @@ def _nth(words: Sequence[str], number: int) -> str:
 
 
 def _pattern(stand_in: str) -> re.Pattern[str]:
-    pattern = re.escape(stand_in)
+    before, behind = "", ""
     if stand_in.isalpha():
-        pattern = rf"(?<!\w){pattern}(?!\w)"
+        before, behind = r"(?<!\w)", r"(?!\w)"
     elif stand_in[-1].isdigit():
-        pattern += r"(?!\d)"
-    return re.compile(pattern, re.IGNORECASE)  # a translation may be in capitals
+        behind = r"(?!\d)"
+    # A translation may be in capitals.
+    return re.compile(before + re.escape(stand_in) + behind, re.IGNORECASE)
