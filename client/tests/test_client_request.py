@@ -127,6 +127,9 @@ def test_alternatives_belong_to_their_text() -> None:
     assert [(one.text, one.score) for one in first.alternatives] == [("b", -1.0)]
     assert (second.text, second.finish_reason) == ("c", "length")
     assert [one.text for one in second.alternatives] == ["d"]
+    reasons = np.array([[b"stop", b"repeated", b"length", b"stop"]], np.object_)
+    repeated = read_outputs({**answer, "finish_reason": reasons}, 2, 0.0, options)
+    assert [len(one.alternatives) for one in repeated] == [0, 1]
     without = read_outputs(answer, 2, 0.0, {"num_return_sequences": 2})
     assert [one.score for one in without] == [None, None]
     with pytest.raises(ServerError, match="expected \\[1, 3\\]"):

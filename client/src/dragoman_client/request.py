@@ -24,6 +24,8 @@ ENDED_EARLY: Final = "the answer ended before its last part"
 _NO_OPTIONS: Mapping[str, Any] = {}
 _LAST = (b"stop", b"length")
 """The values of `finish_reason` in the last part of a stream."""
+_REPEATED = "repeated"
+"""The `finish_reason` of a translation that only fills up the requested number."""
 
 
 def microseconds(seconds: float) -> int:
@@ -54,7 +56,7 @@ class Translation:
         score: the sum of the tokens' log-probabilities, divided by the length penalty. None
             unless an option requested it, like the fields after `elapsed_s`.
         alternatives: more translations of the text, best first, if `num_return_sequences`
-            requested them.
+            requested them; all different, so there may be fewer.
         elapsed_s: time from sending the request to reading this answer, or this part of it, with
             retries; ignored when translations are compared.
         token_scores: the tokens and their log-probabilities.
@@ -158,7 +160,12 @@ def read_outputs(
     if each == 1:
         return found
     return [
-        dataclasses.replace(found[i], alternatives=tuple(found[i + 1 : i + each]))
+        dataclasses.replace(
+            found[i],
+            alternatives=tuple(
+                other for other in found[i + 1 : i + each] if other.finish_reason != _REPEATED
+            ),
+        )
         for i in range(0, len(found), each)
     ]
 

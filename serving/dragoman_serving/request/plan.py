@@ -169,7 +169,8 @@ class SearchPlan(ScoringPlan):
         )
         if constraints == Constraints():
             constraints = None
-        hypotheses = width if self.coverage_penalty else self.hypotheses
+        # All of the beam, since several may be the same text.
+        hypotheses = width if self.coverage_penalty or self.hypotheses > 1 else 1
         return SearchOptions(
             *(width, self.alpha, 1 if self.samples else hypotheses, constraints),
             token_scores=self.assessed or self.coverage_penalty > 0,

@@ -23,7 +23,7 @@ Columns = dict[str, Sequence[Any]]
 
 _DATATYPES = {one.name: DataType[one.datatype] for one in OUTPUTS.values()}
 
-FINISHED, CUT, GOING_ON = "stop", "length", ""
+FINISHED, CUT, REPEATED, GOING_ON = "stop", "length", "repeated", ""
 """Finish reasons of a translation; empty if it is not finished."""
 _VALUES: dict[str, Callable[[Translation], Any]] = {
     "scores": lambda one: one.score,
@@ -74,7 +74,9 @@ def of_translations(
     all_of_them = [one for best in translations for one in (best, *best.others)]
     each = len(all_of_them) // len(translations)
     form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
-    reasons = [FINISHED if t.complete else CUT for t in all_of_them]
+    reasons = [
+        REPEATED if one.is_repeated else FINISHED if one.complete else CUT for one in all_of_them
+    ]
     tokens = [translation.output_tokens for translation in all_of_them]
     texts = [translation.text for translation in all_of_them]
     more: Columns = {}

@@ -195,8 +195,7 @@ class FollowUp:
                 for one, seen in zip(hypotheses, scored, strict=True)
             ]
             best = sorted(covered, key=lambda one: one.score(self._plan.alpha), reverse=True)
-            missing = self._plan.hypotheses - len(best)
-            return _together([*best, *best[-1:] * missing][: self._plan.hypotheses])
+            return _together(best)
 
         return when_all_done(self._scorer.submit(pairs), rank)
 

@@ -46,6 +46,8 @@ class Translation:
     """Number of sentences in its text."""
     via: str | None = None
     """The pivot language, if it was translated through one."""
+    is_repeated: bool = False
+    """Whether a better translation of its text is the same, because there are no others."""
 
 
 _EMPTY = Translation("", 0, complete=True, score=0.0, confidence=0.0, sentences=0)
@@ -59,6 +61,34 @@ class Composer:
         """Store the vocabulary, and the alignment heads, if known."""
         self._target = tokenizer.target
         self._alignment = alignment
+
+    def distinct(
+        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+    ) -> list[Hypothesis]:
+        """Returns hypotheses with as many others as requested, of different texts.
+
+        If there are fewer, the last one is repeated. Samples are returned as they are.
+
+        Args:
+            texts: the source texts.
+            found: hypotheses of all their sentences, in order.
+            plan: plan of the request.
+        """
+        if plan.hypotheses == 1 or plan.samples:
+            return list(found)
+        sentences = (sentence for text in texts for sentence in text.sentences)
+        return [
+            self._distinct(sentence, hypothesis, plan.hypotheses)
+            for sentence, hypothesis in zip(sentences, found, strict=True)
+        ]
+
+    def _distinct(self, sentence: SourceSentence, found: Hypothesis, count: int) -> Hypothesis:
+        by_text: dict[str, Hypothesis] = {}
+        for hypothesis in (found, *found.others):
+            by_text.setdefault(written(self._target, sentence, hypothesis.ids), hypothesis)
+        best, *others = itertools.islice(by_text.values(), count)
+        last = others[-1] if others else replace(best, others=())
+        return replace(best, others=(*others, *[last] * (count - 1 - len(others))))
 
     def compose(
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
@@ -86,9 +116,12 @@ class Composer:
                 detected=text.detected,
                 warnings=(UNTRANSLATED,) if text.is_unread else (),
             )
-            return replace(same, others=(same,) * (plan.hypotheses - 1))
+            return _with_others(same, [same] * (plan.hypotheses - 1), plan)
         if plan.most_sentence_tokens is None:
-            return self._translation(text, found[0], plan.alpha)
+            best, *others = (
+                self._translation(text, one, plan.alpha) for one in (found[0], *found[0].others)
+            )
+            return _with_others(best, others, plan)
         translated = list(map(self._text, text.sentences, found))
         return Translation(
             join(text.pieces, translated),
@@ -178,11 +211,22 @@ class Composer:
             len(found.ids),
             found.complete,
             _score([found], alpha),
-            tuple(self._translation(source, other, alpha) for other in found.others),
             confidence=_confidence([found]),
             detected=source.detected,
             warnings=self._warnings([sentence], [found], [text]),
         )
+
+
+def _with_others(best: Translation, others: list[Translation], plan: SearchPlan) -> Translation:
+    """A translation with more translations of its text, of which repeated ones are marked."""
+    if plan.samples:
+        return replace(best, others=tuple(others))
+    texts = [best.text, *(other.text for other in others)]
+    marked = (
+        replace(other, is_repeated=other.text in texts[:rank])
+        for rank, other in enumerate(others, start=1)
+    )
+    return replace(best, others=tuple(marked))
 
 
 def written(

@@ -351,7 +351,7 @@ class Translator:
         follow_up = self._follow_up(plan, request)
 
         def finish(found: Sequence[Hypothesis]) -> _Outcome:
-            return self._finished(texts, found, plan)
+            return self._finished(texts, self._composer.distinct(texts, found, plan), plan)
 
         def repair(found: Sequence[Hypothesis]) -> _Outcome:
             if (again := follow_up.repair(sentences, found)) is None:

@@ -161,6 +161,22 @@ def test_alternatives_continue_from_different_tokens(translator: Translator) -> 
         assert again.text == one.text
 
 
+@pytest.mark.parametrize("options", [{}, {"return_alternatives": True}])
+@pytest.mark.parametrize(("width", "count"), [(4, 2), (4, 4), (8, 4), (8, 8)])
+def test_several_translations_are_different_texts(
+    translator: Translator, options: dict[str, Any], width: int, count: int
+) -> None:
+    texts = [*TEXTS, "He is tall.", "Yes.", "x", ""]
+    for best in translate(
+        translator, texts, beam_width=width, num_return_sequences=count, **options
+    ):
+        every = [best, *best.others]
+        different = [one.text for one in every if not one.is_repeated]
+        assert len(every) == count
+        assert len(set(different)) == len(different)
+        assert {one.text for one in every} == {*different}
+
+
 def test_alternatives_with_more_rows_than_a_worker_has_are_the_same(translator: Translator) -> None:
     options = {"num_return_sequences": 5, "beam_width": 5, "return_alternatives": True}
     settings = EngineSettings(precision="fp32", runtime="onnxruntime", max_rows=10)
