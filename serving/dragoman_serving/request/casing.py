@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.request.emphasis import WORD, Emphasis, may_have_capitals, upper
+from dragoman_serving.request.emphasis import WORD, Emphasis, may_have_capitals
+from dragoman_serving.request.letter_case import lower, upper, with_capital
 from dragoman_serving.request.literals import without
 
 _LETTER, _FIRST = re.compile(r"[^\W\d_]"), re.compile(r"[^\W_]")
@@ -27,13 +28,19 @@ _FEWEST_WORDS = 3
 
 
 class Capitals(NamedTuple):
-    """That a sentence was in capitals, or at least the first letter of its first word."""
+    """That a sentence was in capitals, or at least the first letter of its first word.
+
+    `language` is that of the translation.
+    """
 
     only_first: bool = False
+    language: str = ""
 
-    def put_into(self, translation: str) -> str:
-        """Returns the translation in capitals, of the same length."""
-        return _begin_with_capital(translation, ()) if self.only_first else upper(translation)
+    def put_into(self, translation: str, fixed: Sequence[Span] = ()) -> str:
+        """Returns the translation in capitals, of the same length, except for some spans."""
+        if self.only_first:
+            return _begin_with_capital(translation, fixed, self.language)
+        return _around(fixed, upper, translation, self.language)
 
 
 class Cased(NamedTuple):
@@ -50,26 +57,27 @@ class Casing:
         """Store the tokenizer of the source."""
         self._emphasis = Emphasis(tokenizer)
 
-    def of(self, text: str, language: str, fixed: Sequence[Span] = ()) -> Cased:
+    def of(self, text: str, language: str, fixed: Sequence[Span] = (), target: str = "") -> Cased:
         """Returns a sentence as the model reads it.
 
         Args:
             text: a sentence without tags.
             language: its language code.
             fixed: spans that stay as they are.
+            target: language code of its translation.
         """
         words = without(text, fixed)
         if words.isupper():
-            lower = _around(fixed, str.lower, text)
-            if len(lower) != len(text) or not self._has_words(words, language):
+            if not self._has_words(words, language):
                 return Cased(text)
-            read = self._with_capitals(self._with_beginning(lower, fixed), fixed)
-            return Cased(read, Capitals())
+            read = self._with_beginning(_around(fixed, lower, text, language), fixed, language)
+            read = self._with_capitals(read, fixed, language)
+            return Cased(read, Capitals(language=target))
         read = self._without_emphasis(text, fixed, language)
         words = without(read, fixed)
         if words.islower() and len(words.split()) >= _FEWEST_WORDS:
-            read = self._with_capitals(read, fixed)
-        return Cased(read, _lost_beginning(text, read))
+            read = self._with_capitals(read, fixed, language)
+        return Cased(read, _lost_beginning(text, read, target))
 
     def _has_words(self, text: str, language: str) -> bool:
         """Whether a text in capitals has other words than an acronym."""
@@ -85,44 +93,49 @@ class Casing:
         read = text
         for begin, word in self._emphasis.words(text, language, fixed):
             read = read[:begin] + word + read[begin + len(word) :]
-        return read if _lost_beginning(text, read) is None else self._with_beginning(read, fixed)
+        if _lost_beginning(text, read) is None:
+            return read
+        return self._with_beginning(read, fixed, language)
 
-    def _with_beginning(self, text: str, fixed: Sequence[Span]) -> str:
+    def _with_beginning(self, text: str, fixed: Sequence[Span], language: str) -> str:
         """A text that begins with a capital, unless its first word takes more tokens so."""
-        read = _begin_with_capital(text, fixed)
+        read = _begin_with_capital(text, fixed, language)
         first = _FIRST.search(text)
         if first is None or (word := WORD.match(text, first.start())) is None:
             return read
-        capital, usual = read[slice(*word.span())], self._emphasis.usual(word[0])
+        capital, usual = read[slice(*word.span())], self._emphasis.usual(word[0], language)
         more = self._emphasis.tokens(capital) > self._emphasis.tokens(usual)
         return text if more else read
 
-    def _with_capitals(self, text: str, fixed: Sequence[Span]) -> str:
-        return _around(
-            fixed, lambda part: WORD.sub(lambda match: self._emphasis.usual(match[0]), part), text
-        )
+    def _with_capitals(self, text: str, fixed: Sequence[Span], language: str) -> str:
+        def change(part: str, language: str) -> str:
+            return WORD.sub(lambda match: self._emphasis.usual(match[0], language), part)
+
+        return _around(fixed, change, text, language)
 
 
-def _lost_beginning(text: str, read: str) -> Capitals | None:
+def _lost_beginning(text: str, read: str, target: str = "") -> Capitals | None:
     """Restores the capital at the beginning, if the text as the model reads it lacks it."""
     first = _FIRST.search(text)
     if first is None or read[first.start()] == first[0]:
         return None
-    return Capitals(only_first=True)
+    return Capitals(only_first=True, language=target)
 
 
-def _begin_with_capital(text: str, fixed: Sequence[Span]) -> str:
+def _begin_with_capital(text: str, fixed: Sequence[Span], language: str) -> str:
     first = _FIRST.search(text)
     if first is None or any(begin <= first.start() < end for begin, end in fixed):
         return text
-    return text[: first.start()] + upper(first[0]) + text[first.end() :]
+    return text[: first.start()] + with_capital(text[first.start() :], language)
 
 
-def _around(spans: Sequence[Span], change: Callable[[str], str], text: str) -> str:
-    """Changes a text except its spans."""
+def _around(
+    spans: Sequence[Span], change: Callable[[str, str], str], text: str, language: str
+) -> str:
+    """Changes a text except its spans, by the rules of its language."""
     parts: list[str] = []
     at = 0
     for begin, end in spans:
-        parts += (change(text[at:begin]), text[begin:end])
+        parts += (change(text[at:begin], language), text[begin:end])
         at = end
-    return "".join((*parts, change(text[at:])))
+    return "".join((*parts, change(text[at:], language)))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Tokenizer
+from dragoman_serving.request.letter_case import lower, upper, with_capital
 
 WORD = re.compile(r"(?<![\w./@:\\&-])[^\W\d_]+(?:['’][^\W\d_]+)*(?![\w/@\\]|[.:-]\w)")  # noqa: RUF001
 """A word that is not a part of a file name, an address or the like."""
@@ -62,8 +63,6 @@ _ROMAN = re.compile(r"m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3
 _APOSTROPHE = re.compile("['’]")  # noqa: RUF001
 _CODE_BEFORE, _CODE_AFTER = frozenset("$#%<{=+"), frozenset(">}=+({")
 """Characters that make an identifier of the word after or before them."""
-_CAPITALS = {ord("ß"): "ẞ"}
-"""Capital letters that `str.upper` writes as several characters."""
 
 
 def may_have_capitals(text: str) -> bool:
@@ -78,9 +77,9 @@ class Emphasis:
         """Store the tokenizer of the source."""
         self._tokenizer = tokenizer
 
-    def usual(self, word: str) -> str:
+    def usual(self, word: str, language: str) -> str:
         """Returns a word in small letters with a capital, if that takes fewer tokens."""
-        capital = upper(word[0]) + word[1:]
+        capital = with_capital(word, language)
         return capital if self.tokens(capital) < self.tokens(word) else word
 
     def tokens(self, word: str) -> int:
@@ -99,15 +98,15 @@ class Emphasis:
         for row in _rows_of_capitals(text, fixed):
             are_words = [self._is_word(match[0], language) for match in row]
             found += [
-                (match.start(), self.usual(match[0].lower()))
+                (match.start(), self.usual(lower(match[0], language), language))
                 for match, is_word in zip(row, are_words, strict=True)
-                if is_word or (any(are_words) and self._may_be_word(match[0]))
+                if is_word or (any(are_words) and self._may_be_word(match[0], language))
             ]
         return found
 
     def _is_word(self, word: str, language: str) -> bool:
         """Whether a word in capitals is a word, whatever stands beside it."""
-        *_, end = parts = _APOSTROPHE.split(word.lower())
+        *_, end = parts = _APOSTROPHE.split(lower(word, language))
         if parts[1:] and end == "t":  # don't
             return True
         longest = max(parts, key=len)  # l'eau, that's
@@ -115,23 +114,14 @@ class Emphasis:
             return True
         if len(longest) < _FEWEST_OF_WORD or longest in _set(_CODE) or _is_abbreviation(longest):
             return False
-        tokens = self.tokens(self.usual(longest))
+        tokens = self.tokens(self.usual(longest, language))
         is_long = len(longest) >= _FEWEST_OF_LONG_WORD
-        return tokens == 1 or (is_long and 2 * tokens <= self.tokens(longest.upper()))
+        return tokens == 1 or (is_long and 2 * tokens <= self.tokens(upper(longest, language)))
 
-    def _may_be_word(self, word: str) -> bool:
+    def _may_be_word(self, word: str, language: str) -> bool:
         """Whether a word beside an emphasized one is a word as well."""
-        lower = word.lower()
-        return not _is_abbreviation(lower) and self.tokens(self.usual(lower)) == 1
-
-
-def upper(text: str) -> str:
-    """Returns a text in capitals, of the same length."""
-    text = text.translate(_CAPITALS)
-    capitals = text.upper()
-    if len(capitals) == len(text):
-        return capitals
-    return "".join(one.upper() if len(one.upper()) == 1 else one for one in text)
+        word = lower(word, language)
+        return not _is_abbreviation(word) and self.tokens(self.usual(word, language)) == 1
 
 
 @functools.cache
@@ -151,7 +141,6 @@ def _rows_of_capitals(text: str, fixed: Sequence[Span]) -> Iterator[list[re.Matc
         if (
             end - begin < _FEWEST_OF_CAPITALS
             or not match[0].isupper()
-            or len(match[0].lower()) != end - begin
             or text[begin - 1 : begin] in _CODE_BEFORE
             or text[end : end + 1] in _CODE_AFTER
             or any(begin < b and a < end for a, b in fixed)

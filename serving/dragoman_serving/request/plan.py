@@ -22,7 +22,7 @@ from dragoman_options.table import SCORE, STREAM, TRANSLATE, requested_outputs, 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import Limits
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
-from dragoman_serving.engine.constraints import Constraints, Sampling
+from dragoman_serving.engine.constraints import Constraints, Sampling, SuppressedWords
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.checks import check_options
@@ -91,12 +91,17 @@ class SearchPlan(ScoringPlan):
     """Whether to search again for a faulty translation."""
     constraints: Constraints
     """Constraints of sentences without constraints of their own."""
+    of_capitals: Constraints
+    """Those of sentences in capitals, which are translated in their usual case: words in capitals
+    are suppressed in it too."""
     draws_seed: bool
     """Whether it samples with a random seed for this request."""
     shortlist: bool
     """Whether only tokens of a sentence's shortlist are scored."""
     target: Tokenizer
-    _searches: dict[int, SearchOptions] = field(default_factory=dict, init=False, repr=False)
+    _searches: dict[tuple[int, bool], SearchOptions] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def at(self, urgency: Urgency) -> SearchPlan:
         """Returns a copy for a request of another urgency, which shares the cached searches."""
@@ -110,6 +115,7 @@ class SearchPlan(ScoringPlan):
         reading: Reading,
         src_ids: Sequence[int],
         marked: MarkedSentence | None = None,
+        in_capitals: bool = False,
     ) -> tuple[int, SearchOptions]:
         """Returns how to search for a sentence's translation.
 
@@ -118,6 +124,7 @@ class SearchPlan(ScoringPlan):
             reading: the sentence.
             src_ids: its ids, tag and end symbol included.
             marked: its codes.
+            in_capitals: whether its translation is set in capitals.
 
         Returns:
             The maximum number of tokens, and the search options.
@@ -128,7 +135,7 @@ class SearchPlan(ScoringPlan):
         if not self.prefixes:
             most = self.lengths.most(src_ids)
             least = self._least(src_ids, most)
-            search = self._plain(least)
+            search = self._plain(least, in_capitals)
             if marked is not None and marked.needs_alignment:
                 search = replace(search, token_scores=True, alignment=True)
             return most, search
@@ -142,7 +149,7 @@ class SearchPlan(ScoringPlan):
                 f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
                 f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
             )
-        return most, self._search(prefix, self._least(src_ids, most))
+        return most, self._search(prefix, self._least(src_ids, most), in_capitals)
 
     def beside(self, index: int, terms: Iterable[Term]) -> str:
         """Returns what a translation may have besides its text's: prefix and terms."""
@@ -153,19 +160,25 @@ class SearchPlan(ScoringPlan):
         most = self.lengths.most(src_ids)
         return most, self._search((), self._least(src_ids, most))
 
-    def _plain(self, least: int) -> SearchOptions:
+    def _plain(self, least: int, in_capitals: bool) -> SearchOptions:
         """Search options for sentences without a prefix, by their minimum length."""
-        if (search := self._searches.get(least)) is None:
-            search = self._searches[least] = self._search((), least)
+        key = least, in_capitals
+        if (search := self._searches.get(key)) is None:
+            search = self._searches[key] = self._search((), least, in_capitals)
         return search
 
-    def _search(self, prefix: tuple[int, ...], least: int) -> SearchOptions:
+    def _search(
+        self, prefix: tuple[int, ...], least: int, in_capitals: bool = False
+    ) -> SearchOptions:
         """Search options for a sentence with its own prefix and minimum length."""
         width = self.width
         # Plain greedy search does not compute scores.
         scored = width == 1 and (self.assessed or not self.outputs.isdisjoint(_OF_SEARCH))
         constraints: Constraints | None = replace(
-            self.constraints, prefix=prefix, min_tokens=least, scored=scored
+            self.of_capitals if in_capitals else self.constraints,
+            prefix=prefix,
+            min_tokens=least,
+            scored=scored,
         )
         if constraints == Constraints():
             constraints = None
@@ -210,6 +223,7 @@ def plan_request(
     hypotheses = _hypotheses(options, width)
     outputs = _outputs(options)
     is_single = model == TRANSLATE and hypotheses == 1 and not prefixes and not sampled(options)
+    constraints = _constraints(options, target)
     # If no option changes the scores of a search, they include the sum of the log-probabilities.
     is_altered = any(name in options for name in _ALTERING)
     return SearchPlan(
@@ -233,7 +247,8 @@ def plan_request(
         keeps_tags=is_single and "coverage_penalty" not in options,
         corrects=not (sampled(options) or "return_alternatives" in options),
         repairs=is_single and _UNREPAIRED.isdisjoint(options),
-        constraints=_constraints(options, target),
+        constraints=constraints,
+        of_capitals=_of_capitals(constraints, options, target),
         draws_seed=sampled(options) and options.get("seed") is None,
         shortlist=options.get("shortlist") or False,
         target=target,
@@ -345,8 +360,7 @@ def _constraints(options: OptionArguments, target: Tokenizer) -> Constraints:
     """The constraints of all sentences."""
     suppressed = None
     if "suppress" in options:
-        words = dict.fromkeys(_written(word, target) for word in options["suppress"] or ())
-        suppressed = suppressed_words(list(words), target.vocabulary)
+        suppressed = _suppressed(options["suppress"] or (), target)
     sampling = None
     if sampled(options):
         seed = options.get("seed")
@@ -361,6 +375,22 @@ def _constraints(options: OptionArguments, target: Tokenizer) -> Constraints:
         patience=options.get("patience") or 1.0,
         early_stopping=options.get("early_stopping") is not False,
     )
+
+
+def _of_capitals(
+    constraints: Constraints, options: OptionArguments, target: Tokenizer
+) -> Constraints:
+    words = options.get("suppress") or ()
+    capitals = [word for word in words if word.isupper()]
+    if not capitals:
+        return constraints
+    usual = (form(word) for word in capitals for form in (str.lower, str.title))
+    return replace(constraints, suppressed=_suppressed((*words, *usual), target))
+
+
+def _suppressed(words: Iterable[str], target: Tokenizer) -> SuppressedWords:
+    written = dict.fromkeys(_written(word, target) for word in words)
+    return suppressed_words(list(written), target.vocabulary)
 
 
 def _written(word: str, target: Tokenizer) -> str:

@@ -37,8 +37,8 @@ from dragoman_serving.request.reading import Reading, StandIns
 from dragoman_serving.request.restored import Edit, edited
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
-from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
 from dragoman_serving.translation.edits import Aligned, edit_of_number, edits_of_terms
+from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
 from dragoman_serving.translation.segments import SourceSentence
 
 _MOST_READINGS = 2
@@ -302,7 +302,9 @@ class Corrections:
         if other.text == sentence.reading.text or is_long:
             return None
         try:
-            most, search = self._plan.of_sentence(sentence.index, other, src_ids)
+            most, search = self._plan.of_sentence(
+                sentence.index, other, src_ids, in_capitals=sentence.in_capitals
+            )
         except DragomanError:  # the prefix is too long now
             return None
         return replace(sentence, reading=other, src_ids=src_ids, max_tokens=most, options=search)

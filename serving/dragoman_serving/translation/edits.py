@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dragoman.kernel.text import Piece
 from dragoman_serving.request.glossary import Term
+from dragoman_serving.request.letter_case import with_capital
 from dragoman_serving.request.numbers import Number, localized
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.restored import Edit
@@ -136,7 +137,7 @@ def _of_term(
         elif last + 1 < len(words) and attention[last + 1] >= least:
             last += 1
     begin, end, text = words[first].start(), words[last].end(), term.target
-    capital = text[:1].upper() + text[1:]
+    capital = with_capital(text)
     if first == 0 and aligned.text[begin].isupper() and can_write(capital):
         text = capital
     return Edit(begin, end, text)

@@ -27,6 +27,7 @@ from dragoman_serving.request.restored import Restored
 from dragoman_serving.request.tagged_sentence import TaggedSentence
 
 _EMPTY = Reading("")
+_INNER_CAPITAL = re.compile(r"[^\W\d_][^\W\d_]*[A-ZÀ-ÖØ-Þ]")
 _BREAK_TAG = re.compile(r"(?:(?<!\s)\s*)?<br\b[^<>]*>\s*", re.IGNORECASE)
 
 
@@ -69,9 +70,27 @@ class SourceSentence(Sentence):
         """The sentence with its tags and literals."""
         return self.tags.source.text if self.tags else self.reading.line
 
-    def restored(self, written: str) -> Restored:
-        """Returns a translation with the literals, and in capitals if the sentence is."""
-        return self.reading.restored(self.capitals.put_into(written) if self.capitals else written)
+    @property
+    def in_capitals(self) -> bool:
+        """Whether the translation is set in capitals."""
+        return self.capitals is not None and not self.capitals.only_first
+
+    def restored(self, written: str, prefix: str = "") -> Restored:
+        """Returns a translation with the literals, and in capitals if the sentence is.
+
+        The prefix and terms with capitals inside a word, such as iPhone, stay as they are given.
+        """
+        if self.capitals:
+            fixed = [(0, len(prefix))] if prefix and written.startswith(prefix) else []
+            fixed += (
+                found.span()
+                for term in dict.fromkeys(one.target for one in self.terms)
+                if _INNER_CAPITAL.search(term)
+                for found in re.finditer(re.escape(term), written)
+                if found.start() >= len(prefix)
+            )
+            written = self.capitals.put_into(written, sorted(fixed))
+        return self.reading.restored(written)
 
     def source_index(self, index: int) -> int:
         """Maps an index of `text` to `line`."""

@@ -134,7 +134,7 @@ class SourceTexts:
         with_tags = plan.keeps_tags and markup is None and has_tags(text)
         keep = markup.keep if markup else ()
         reader = _Reader(
-            self, plan, index, source, with_tags, [text[slice(*span)] for span in keep]
+            self, plan, index, (source, target), with_tags, [text[slice(*span)] for span in keep]
         )
         literals = reader.literals(text, keep, reader.terms(text))
         parts = self._parts(index, text, source, plan, reader, literals, markup)
@@ -171,7 +171,10 @@ class SourceTexts:
                 f"text {index} has {len(src_ids) - others} tokens, more than {most - others}: "
                 f"shorten it{or_else}"
             )
-        max_tokens, search = plan.of_sentence(index, read.reading, src_ids, read.marked)
+        in_capitals = read.capitals is not None and not read.capitals.only_first
+        max_tokens, search = plan.of_sentence(
+            index, read.reading, src_ids, read.marked, in_capitals
+        )
         return SourceSentence(
             *(src_ids, max_tokens, search),
             *(plan.urgency.priority, plan.urgency.deadline_s, plan.urgency.trace),
@@ -270,13 +273,14 @@ class _Reader:
         texts: SourceTexts,
         plan: SearchPlan,
         index: int,
-        language: str,
+        languages: tuple[str, str],
         has_tags: bool,
         kept: Sequence[str],
     ) -> None:
         """Store how to read the sentences of a text."""
         self._texts, self._plan, self.has_tags = texts, plan, has_tags
-        self._index, self._language, self._kept = index, language, {*kept} - {""}
+        self._index, self._kept = index, {*kept} - {""}
+        self._language, self._target = languages
         self._tokenizer = texts.tokenizer
 
     def terms(self, text: str) -> list[Term]:
@@ -326,7 +330,9 @@ class _Reader:
         literals = self.literals(line, keep, terms, tags is None)
         beside = self._plan.beside(self._index, terms)
         reading = Reading.of(line, literals, self._texts.stand_ins, beside=beside)
-        cased = self._texts.casing.of(reading.text, self._language, reading.spans)
+        cased = self._texts.casing.of(
+            reading.text, self._language, reading.spans, target=self._target
+        )
         return _Read(
             reading.with_text(cased.text), literals, tags, marked, cased.capitals, original=line
         )

@@ -242,7 +242,9 @@ def written(
     if is_lost(reading.masked(reading.text), reading.masked(text)):
         return sentence.original if is_whole else ""
     if sentence.literals or sentence.capitals:
-        text = sentence.restored(text).text
+        constraints = sentence.options.constraints
+        prefix = target.decode(constraints.prefix) if constraints and sentence.capitals else ""
+        text = sentence.restored(text, prefix).text
     return text.replace("...", "…") if sentence.has_ellipsis else text
 
 

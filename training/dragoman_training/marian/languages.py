@@ -46,8 +46,8 @@ def find_languages(
         name: of the model, which often names the languages too.
 
     Returns:
-        The source languages, of a group its members; the vocabulary entry that selects each target language, if any; and
-        the target languages.
+        The source languages, of a group its members; the vocabulary entry that selects each target
+        language, if any; and the target languages.
 
     Raises:
         UsageError: they are unknown, or the model does not have them.

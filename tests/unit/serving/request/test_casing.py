@@ -1,9 +1,12 @@
 """The case of letters in which a model reads a sentence."""
 
+# ruff: noqa: RUF001
+
 from __future__ import annotations
 
 import pytest
 from dragoman_serving.request.casing import Capitals, Cased, Casing
+from dragoman_serving.request.letter_case import lower
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +45,7 @@ def test_words_in_capitals_get_their_usual_case(casing: Casing, text: str, read:
         ("en", "It is STRICTLY forbidden (REALLY).", "It is strictly forbidden (really)."),
         ("de", "Das ist NICHT mein HAUS, NIE.", "Das ist nicht mein Haus, nie."),
         ("fr", "Je N'AI PAS vu L'ÉCOLE.", "Je n'ai pas vu l'école."),
-        ("ru", "Это НЕ дом.", "Это не дом."),  # noqa: RUF001
+        ("ru", "Это НЕ дом.", "Это не дом."),
     ],
 )
 def test_emphasized_words_get_their_usual_case(
@@ -121,3 +124,42 @@ def test_capitals_of_a_beginning_are_the_beginning_of_the_capitals() -> None:
     for end in range(len(text)):
         assert Capitals().put_into(text).startswith(Capitals().put_into(text[:end]))
     assert Capitals().put_into("Straße") == "STRAẞE"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "read"),
+    [
+        ("tr", "IŞIK AÇIK KALDI", "ışık açık kaldı"),
+        ("tur", "İSTANBUL'DA KALIYOR", "istanbul'da kalıyor"),
+        ("az", "QIRMIZI KİTAB", "qırmızı kitab"),
+        ("en", "İSTANBUL IS BIG", "istanbul is big"),
+        ("el", "Ο ΔΡΟΜΟΣ ΕΙΝΑΙ ΜΕΓΑΛΟΣ", "ο δρομος ειναι μεγαλος"),
+        ("de", "DIE STRAẞE IST LANG", "die straße ist lang"),
+    ],
+)
+def test_text_in_capitals_is_read_by_the_rules_of_its_language(
+    casing: Casing, language: str, text: str, read: str
+) -> None:
+    found = casing.of(text, language)
+    assert lower(found.text, language) == read
+    assert found.capitals == Capitals()
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "capitals", "beginning"),
+    [
+        ("tr", "iyi günler", "İYİ GÜNLER", "İyi günler"),
+        ("tr_TR", "ışık", "IŞIK", "Işık"),
+        ("az", "işıq", "İŞIQ", "İşıq"),
+        ("el", "άνθρωπος", "ΑΝΘΡΩΠΟΣ", "Άνθρωπος"),
+        ("nl", "ijsland is koud", "IJSLAND IS KOUD", "IJsland is koud"),
+        ("en", "ijsland", "IJSLAND", "Ijsland"),
+        ("de", "straße", "STRAẞE", "Straße"),
+        ("fr", "été", "ÉTÉ", "Été"),
+    ],
+)
+def test_translations_in_capitals_follow_the_rules_of_their_language(
+    language: str, text: str, capitals: str, beginning: str
+) -> None:
+    assert Capitals(language=language).put_into(text) == capitals
+    assert Capitals(only_first=True, language=language).put_into(text) == beginning

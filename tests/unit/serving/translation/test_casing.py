@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from dragoman_serving.request.emphasis import upper
+from dragoman_serving.request.letter_case import upper
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
@@ -29,6 +29,46 @@ def test_a_sentence_in_capitals_is_translated_into_capitals(shipped: Translator)
     assert translated(shipped, "WHERE IS TOM?").text == upper(usual) != usual
     mixed = translated(shipped, "Where is Tom? WHERE IS TOM?").text
     assert mixed == f"{usual} {upper(usual)}"
+
+
+TEA = "WE DRINK TEA IN THE AFTERNOON."
+
+
+@pytest.mark.parametrize("prefix", ["Wir trinken", "WIR TRINKEN", "Wir", "wir"])
+def test_a_prefix_stays_as_given_in_a_sentence_in_capitals(
+    shipped: Translator, prefix: str
+) -> None:
+    found = translated(shipped, TEA, prefix=prefix).text
+    assert found.startswith(f"{prefix} ")
+    assert found.removeprefix(prefix).isupper()
+
+
+@pytest.mark.parametrize("term", ["iPhone", "McDonald", "eBay", "GmbH"])
+@pytest.mark.parametrize("options", [{}, {"prefix": "Wir trinken"}])
+def test_a_term_with_capitals_inside_a_word_stays_as_given(
+    shipped: Translator, term: str, options: dict[str, Any]
+) -> None:
+    found = translated(shipped, TEA, glossary=json.dumps({"tea": term}), **options).text
+    assert term in found
+    assert found.replace(term, "").removeprefix(options.get("prefix", "")).isupper()
+
+
+@pytest.mark.parametrize("term", ["Bubatz", "tasse"])
+def test_other_terms_are_in_capitals_there(shipped: Translator, term: str) -> None:
+    found = translated(shipped, TEA, glossary=json.dumps({"tea": term})).text
+    assert term.upper() in found
+    assert found.isupper()
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [("TEE", TEA), ("HUND", "MY DOG IS BLACK."), ("KAFFEE", "I WOULD LIKE A CUP OF COFFEE.")],
+)
+def test_a_word_in_capitals_is_suppressed_in_a_sentence_in_capitals(
+    shipped: Translator, word: str, text: str
+) -> None:
+    assert word in re.findall(r"\w+", translated(shipped, text).text)
+    assert word not in re.findall(r"\w+", translated(shipped, text, suppress=(word,)).text)
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_stored_embeddings_are_used_as_by_transformers(
     tensors = load_file(folder / "model.safetensors")
     generator = torch.Generator().manual_seed(2)
     for name in added:
-        shape = tensors.get(SHARED, tensors.get(DECODER)).shape
+        shape = tensors[SHARED if SHARED in tensors else DECODER].shape
         tensors[name] = 0.2 * torch.randn(shape, generator=generator)
     for name in removed:
         del tensors[name]
