@@ -27,7 +27,7 @@ from dragoman_serving.request.restored import Restored
 from dragoman_serving.request.tagged_sentence import TaggedSentence
 
 _EMPTY = Reading("")
-_INNER_CAPITAL = re.compile(r"[^\W\d_][^\W\d_]*[A-ZÀ-ÖØ-Þ]")
+_INNER_CAPITAL = re.compile(r"[^\W\d_][A-ZÀ-ÖØ-Þ]")
 _BREAK_TAG = re.compile(r"(?:(?<!\s)\s*)?<br\b[^<>]*>\s*", re.IGNORECASE)
 
 
