@@ -159,7 +159,13 @@ class RunText:
                 f"{data.max_length_tokens}, or have targets that the vocabulary cannot write"
             )
         directions = ", ".join(f"{src}-{tgt}" for src, tgt in examples.directions)
-        log.info("%d examples (%s), %d pairs skipped", len(examples), directions, examples.left_out)
+        log.info("%d examples (%s)", len(examples), directions)
+        if examples.left_out:
+            log.info(
+                "left out: %d pairs that are longer than %d tokens, or with targets that the "
+                "vocabulary cannot write",
+                *(examples.left_out, data.max_length_tokens),
+            )
         return examples
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import logging
 import lzma
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.errors import UsageError
+
+log = logging.getLogger(__name__)
 
 _SUFFIXES = ("", ".gz", ".xz")
 
@@ -238,18 +241,34 @@ class TextFiles:
         Raises:
             UsageError: see `iterate_pairs`.
         """
-        pairs = (iterate_pairs(prefix, self.endings) for prefix in self.prefixes)
-        for pair in itertools.chain.from_iterable(pairs):
-            if self.with_empty or all(map(str.strip, pair[: len(self.languages)])):
-                yield pair
+        return filter(self._is_included, self._every_pair())
 
     def __len__(self) -> int:
-        """Number of pairs; the first call reads all of them."""
+        """Number of pairs; the first call reads all of them, and logs how many are left out."""
         return self._number
 
     @cached_property
     def _number(self) -> int:
-        return sum(1 for _ in self)
+        every = number = 0
+        for pair in self._every_pair():
+            every += 1
+            number += self._is_included(pair)
+        if every > number:
+            _log_empty(self.prefix, every - number, every)
+        return number
+
+    def _every_pair(self) -> Iterator[tuple[str, ...]]:
+        pairs = (iterate_pairs(prefix, self.endings) for prefix in self.prefixes)
+        return itertools.chain.from_iterable(pairs)
+
+    def _is_included(self, pair: Sequence[str]) -> bool:
+        return self.with_empty or all(map(str.strip, pair[: len(self.languages)]))
+
+
+@lru_cache(maxsize=256)
+def _log_empty(prefix: Path, empty: int, every: int) -> None:
+    """Log once how many pairs of a text are left out."""
+    log.warning("%s: %d of %d pairs have an empty side and are left out", prefix, empty, every)
 
 
 def named_files(first: Path, second: Path) -> TextFiles:

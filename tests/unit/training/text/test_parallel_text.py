@@ -16,6 +16,7 @@ from dragoman_training.text.examples import Batch, Examples, Part
 from dragoman_training.text.parallel_text import (
     ParallelText,
     Side,
+    TextFiles,
     find_languages,
     iterate_pairs,
     read_directions,
@@ -394,3 +395,18 @@ def test_a_text_without_two_languages_is_named(tmp_path: Path) -> None:
         UsageError, match=r"needs files in two of aa, bb; there is only one in 'bb'"
     ):
         find_languages(prefix, ("aa", "bb"))
+
+
+def test_pairs_with_an_empty_side_are_counted_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "my.aa").write_text("one\n\nthree\n \nfive\n", encoding="utf-8")
+    (tmp_path / "my.bb").write_text("1\n2\n\n4\n5\n", encoding="utf-8")
+    for _ in range(2):
+        assert len(TextFiles(tmp_path / "my", ("aa", "bb"))) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'my'}: 3 of 5 pairs have an empty side and are left out"
+    ]
+    caplog.clear()
+    assert len(TextFiles(tmp_path / "my", ("aa", "bb"), with_empty=True)) == 5
+    assert not caplog.records
