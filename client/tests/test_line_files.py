@@ -1,8 +1,11 @@
 """Line-by-line translation of files, and resuming it."""
 
 import asyncio
+import bz2
+import gzip
 import itertools
 import json
+import lzma
 import os
 import tracemalloc
 from collections.abc import Callable
@@ -49,6 +52,25 @@ def interrupt(
     ):
         translator.translate_file(source, target, batch_size=4, tell=told.append, **more)
     return told
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])
+def test_compressed_files_are_read(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    content = compress(b"line 1\nline 2\n" * 1000)
+    source.write_bytes(content)
+    with Translator(transport=FakeTransport()) as translator:
+        translator.translate_file(source, target)
+        assert (
+            target.read_text().splitlines() == [translated("line 1"), translated("line 2")] * 1000
+        )
+        for damaged in (content[:-7], content[:12] + b"rubbish" + content[19:]):
+            source.write_bytes(damaged)
+            with pytest.raises(ValueError, match="source: a damaged file of"):
+                translator.translate_file(source, tmp_path / "other")
+        source.write_bytes(b"\x28\xb5\x2f\xfd....")
+        with pytest.raises(ValueError, match="compressed by zstd: decompress it first"):
+            translator.translate_file(source, tmp_path / "other")
 
 
 @pytest.mark.parametrize("count", [0, 1, 51])

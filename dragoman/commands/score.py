@@ -7,6 +7,7 @@ import codecs
 import dataclasses
 import functools
 import json
+import logging
 import math
 import re
 import sys
@@ -26,6 +27,9 @@ HELP = "score given translations with a bundle or a running server"
 EXTRA = "serve"
 
 _COLUMNS = 2
+_SCORES = 3
+"""Number of columns of the output: score, mean log-probability and perplexity."""
+_log = logging.getLogger(__name__)
 _OF_A_PAIR = re.compile(r"(text|target) (\d+) ")
 """How the message begins if a pair is refused, not an option."""
 
@@ -77,7 +81,10 @@ def run(arguments: argparse.Namespace) -> int:
     (_through_server if by_server else _by_bundle)(
         arguments, lambda score: _print_all(arguments, sources, targets, score)
     )
-    return 0
+    empty = sum(_empty_side(*pair) is not None for pair in zip(sources, targets, strict=True))
+    if empty:
+        _log.error("%d of %d pairs have an empty side and were not scored", empty, len(sources))
+    return 1 if empty else 0
 
 
 def _print_all(
@@ -93,21 +100,44 @@ def _print_all(
         console=Console(stderr=True),
         disable=arguments.quiet or not sys.stderr.isatty() or sys.stdout.isatty(),
     ):
-        src, tgt = sources[begin : begin + size], targets[begin : begin + size]
+        rows = range(begin, min(begin + size, len(sources)))
+        whole = [row for row in rows if _empty_side(sources[row], targets[row]) is None]
         try:
-            found = score(src, tgt)
+            scored = (
+                score([sources[row] for row in whole], [targets[row] for row in whole])
+                if whole
+                else []
+            )
         except DragomanError as error:
-            raise type(error)(_by_line(str(error), begin)) from error
-        for source, target, one in zip(src, tgt, found, strict=True):
-            print(_line(arguments, source, target, one), flush=size == 1)
+            raise type(error)(_by_line(str(error), whole)) from error
+        scores = dict(zip(whole, scored, strict=True))
+        for row in rows:
+            line = _line(arguments, row + 1, sources[row], targets[row], scores.get(row))
+            print(line, flush=size == 1)
 
 
-def _by_line(message: str, begin: int) -> str:
+def _empty_side(source: str, target: str) -> str | None:
+    """The name of the side that is empty while the other is not."""
+    if bool(source.strip()) == bool(target.strip()):
+        return None
+    return "target" if source.strip() else "source"
+
+
+def _by_line(message: str, rows: Sequence[int]) -> str:
     """The message of a refused pair, which names its line."""
-    return _OF_A_PAIR.sub(lambda at: f"line {begin + int(at[2]) + 1}: {at[1]} ", message, count=1)
+    return _OF_A_PAIR.sub(lambda at: f"line {rows[int(at[2])] + 1}: {at[1]} ", message, count=1)
 
 
-def _line(arguments: argparse.Namespace, source: str, target: str, found: _Scored) -> str:
+def _line(
+    arguments: argparse.Namespace, number: int, source: str, target: str, found: _Scored | None
+) -> str:
+    if found is None:
+        reason = f"the {_empty_side(source, target)} is empty"
+        _log.warning("line %d: %s, so it has no score", number, reason)
+        if arguments.json:
+            members = {"source": source, "target": target, "error": reason}
+            return json.dumps(members, ensure_ascii=False)
+        return "\t" * (_SCORES - 1)
     if arguments.json:
         row: dict[str, Any] = {"source": source, "target": target, "score": found.score}
         row |= {"confidence": found.confidence, "perplexity": found.perplexity}

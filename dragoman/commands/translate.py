@@ -35,6 +35,7 @@ EXTRA = "serve"
 
 _LINE_FORMATS = ("text", "jsonl", "tsv", "document")
 _MARKUP_FORMATS = ("html", "xml", "xliff")
+_COMPRESSED = (".gz", ".xz", ".bz2")
 _HEAD_BYTES = 1 << 12
 
 _log = logging.getLogger(__name__)
@@ -305,19 +306,33 @@ def _format_of(path: Path | None) -> str:
     if path is None:
         raise UsageError("--format auto: give an --input to detect the format of")
     by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv"}
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    found = format_of(path.name, head) or by_name.get(path.suffix.lower())
+    name, head = _begin(path)
+    found = format_of(name.name, head) or by_name.get(name.suffix.lower())
     if found is None:
         try:
-            check_running_text(str(path), head)
+            check_running_text(str(name), head)
         except ValueError as error:
             fix = "to translate it as such nevertheless, give --format document or --format text"
             raise UsageError(f"{error}; {fix}") from error
     return found or "document"
+
+
+def _begin(path: Path) -> tuple[Path, bytes]:
+    """The name of a file without that of its compression, and its first bytes, decompressed.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    from dragoman_client.binary_files import opened
+
+    try:
+        with opened(path) as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return (path.with_suffix("") if path.suffix in _COMPRESSED else path), head
 
 
 def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFormat:
@@ -355,11 +370,11 @@ def _warn_of_markup(path: Path) -> None:
     from dragoman_client.document_translation import format_of
     from dragoman_client.file_formats import other_format
 
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-        if (found := format_of(path.name, head)) is not None:
+    with contextlib.suppress(UsageError):
+        name, head = _begin(path)
+        if (found := format_of(name.name, head)) is not None:
             _log.warning("%s looks like %s: keep its markup with --format %s", path, found, found)
-        elif (kind := other_format(path.name, head)) is not None:
+        elif (kind := other_format(name.name, head)) is not None:
             _log.warning("%s is %s, and may be damaged as running text", path, kind)
 
 

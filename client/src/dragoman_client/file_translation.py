@@ -25,7 +25,7 @@ from typing import BinaryIO, Self
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import check
 
-from dragoman_client.binary_files import check_not_binary
+from dragoman_client.binary_files import HEAD_BYTES, check_not_binary, opened
 from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.line_formats import LineFormat
@@ -129,7 +129,7 @@ def read_lines(source: Path, form: LineFormat, skip: int = 0) -> Generator[Line,
     """Yield the lines of a file in UTF-8, without line ends, each with its text.
 
     Args:
-        source: the file.
+        source: the file; it may be compressed by gzip, xz or bzip2.
         form: format of its lines.
         skip: number of lines to skip.
 
@@ -138,8 +138,8 @@ def read_lines(source: Path, form: LineFormat, skip: int = 0) -> Generator[Line,
         ValueError: the file is binary, or a line is not UTF-8 or does not have the format; the
             message names the line.
     """
-    with source.open("rb") as file:
-        check_not_binary(file.peek(), str(source))
+    with opened(source) as file:
+        check_not_binary(file.peek(HEAD_BYTES), str(source))
         yield from lines_of(file, form, str(source), skip)
 
 

@@ -79,7 +79,7 @@ class ParquetRowFormat:
         rows, gathered, waiting = 0, [], 0
         with parquet.ParquetWriter(file, schema) as writer:
             for part in parts:
-                table = parquet.read_table(io.BytesIO(part))
+                table = parquet.read_table(io.BytesIO(part)).cast(schema)
                 gathered.append(table)
                 rows, waiting = rows + table.num_rows, waiting + table.num_rows
                 if waiting >= _GROUP_ROWS:
@@ -95,7 +95,7 @@ class ParquetRowFormat:
                 f"{name}: there is no column {self._column!r}; there are {', '.join(schema.names)}"
             )
         kind = schema.field(self._column).type
-        if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+        if not _is_text(kind):
             raise ValueError(f"{name}: the column {self._column!r} is of {kind}: name one of text")
         if taken := [one for one in self._added if one in schema.names]:
             raise ValueError(f"{name}: has a column {taken[0]!r} already: rename it")
@@ -106,8 +106,8 @@ class ParquetRows:
 
     def __init__(self, table: Any, column: str, added: Sequence[str]) -> None:
         """Store a table, the column of its texts and the columns to add."""
-        self._table, self._added = table, added
-        found = table.column(column).to_pylist()
+        self._table, self._added = _decoded(table), added
+        found = self._table.column(column).to_pylist()
         self.texts: Sequence[str | RowError] = ["" if text is None else text for text in found]
 
     def written(self, outcomes: Sequence[Outcome]) -> bytes:
@@ -128,6 +128,26 @@ class ParquetRows:
             kind = _TYPES.get(name, pyarrow.string())
             table = table.append_column(name, pyarrow.array(values, kind))
         return table
+
+
+def _is_text(kind: Any) -> bool:
+    kind = _decoded_type(kind)
+    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))
+
+
+def _decoded(table: Any) -> Any:
+    """A table whose columns have the types that they keep when they are written and read."""
+    fields = [field.with_type(_decoded_type(field.type)) for field in table.schema]
+    return table.cast(pyarrow.schema(fields, table.schema.metadata))
+
+
+def _decoded_type(kind: Any) -> Any:
+    """The type of the values of a dictionary, as pandas writes categories, or of a view."""
+    if pyarrow.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pyarrow.types.is_string_view(kind):
+        return pyarrow.string()
+    return pyarrow.binary() if pyarrow.types.is_binary_view(kind) else kind
 
 
 def _plain(value: Any) -> Any:

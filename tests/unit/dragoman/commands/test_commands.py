@@ -314,6 +314,29 @@ def test_a_byte_order_mark_is_not_scored(
     assert [row["source"] for row in rows[1]] == ["red", "green"]
 
 
+def test_pairs_with_an_empty_side_are_named_and_the_others_scored(
+    tmp_path: Path,
+    random_bundle: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "pairs").write_text("red\tblue\ngreen\t\n\t\n \tpink\n", encoding="utf-8")
+    words = ["score", str(random_bundle), "--tsv", str(tmp_path / "pairs"), "--batch-size", "2"]
+    assert main(words) == 1
+    lines = capsys.readouterr().out.split("\n")
+    assert [bool(line.strip()) for line in lines] == [True, False, True, False, False]
+    assert {line.count("\t") for line in lines[:-1]} == {2}
+    assert "line 2: the target is empty, so it has no score" in caplog.text
+    assert "line 4: the source is empty, so it has no score" in caplog.text
+    assert "2 of 4 pairs have an empty side and were not scored" in caplog.text
+    assert main([*words, "--json"]) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row.get("error") for row in rows] == [
+        *(None, "the target is empty", None, "the source is empty")
+    ]
+    assert ["score" in row for row in rows] == [True, False, True, False]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_help_text(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -92,7 +95,16 @@ def test_objects_without_translations_have_an_error(tmp_path: Path) -> None:
     ]
 
 
-def test_files_without_valid_text_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"\x1f\x8b\x08")
-    with pytest.raises(ValueError, match=r"a\.txt is compressed by gzip"):
+@pytest.mark.parametrize(
+    ("program", "content"),
+    [
+        ("gzip", gzip.compress(b"text")),
+        ("xz", lzma.compress(b"text")),
+        ("bzip2", bz2.compress(b"text")),
+        ("zstd", b"\x28\xb5\x2f\xfd\x20\x04"),
+    ],
+)
+def test_compressed_files_are_refused(tmp_path: Path, program: str, content: bytes) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"a\.txt is compressed by {program}: decompress"):
         LineRowFormat(TextLines()).cut(Source(str(tmp_path), "a.txt"), 10)

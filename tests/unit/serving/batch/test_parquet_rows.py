@@ -53,6 +53,31 @@ def test_rows_get_columns_and_stay_in_order(source: Source) -> None:
     assert "confidence" not in first
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pyarrow.large_string(),
+        pyarrow.string_view(),
+        pyarrow.dictionary(pyarrow.int8(), pyarrow.string()),
+        pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string()),
+    ],
+    ids=str,
+)
+def test_every_type_of_text_is_read(tmp_path: Path, kind: Any) -> None:
+    texts = pyarrow.array(["b", "a", None, "b"]).cast(kind)
+    parquet.write_table(pyarrow.table({"text": texts}), tmp_path / "a.parquet", row_group_size=3)
+    source, form = Source(str(tmp_path), "a.parquet"), ParquetRowFormat("text", {})
+    chunks = FileIndex(0, 0, "", form.cut(source, 2)).chunks(source)
+    rows = [form.read(chunk) for chunk in chunks]
+    assert [text for one in rows for text in one.texts] == ["b", "a", "", "b"]
+    parts = [one.written([Translation("x", 1, "stop")] * len(one.texts)) for one in rows]
+    joined = io.BytesIO()
+    assert form.join(iter(parts), source, joined) == 4
+    table = parquet.read_table(io.BytesIO(joined.getvalue()))
+    assert table.column("text").to_pylist() == ["b", "a", None, "b"]
+    assert table.column("translation").to_pylist() == ["x"] * 4
+
+
 def test_a_file_without_rows_gets_the_columns_too(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"text": pyarrow.array([], "string")}), tmp_path / "a")
     source = Source(str(tmp_path), "a")
