@@ -31,6 +31,7 @@ from dragoman_serving.request.lengths import Lengths
 from dragoman_serving.request.markups import read_markups
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.suppression import suppressed_words
+from dragoman_serving.request.unfinished_words import unfinished_word
 from dragoman_serving.request.urgency import DEFAULT_URGENCY, Urgency
 
 _DEFAULTS = SearchOptions()
@@ -149,7 +150,22 @@ class SearchPlan(ScoringPlan):
                 f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
                 f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
             )
-        return most, self._search(prefix, self._least(src_ids, most), in_capitals)
+        least = self._least(src_ids, most)
+        if given[-1:].isalpha() and self._completes and not in_capitals:
+            completion = unfinished_word(prefix, self.target.vocabulary)
+            if completion is not None:
+                kept, not_first = completion
+                return most, with_beginning(self._search(prefix, least), kept, not_first)
+        return most, self._search(prefix, least, in_capitals)
+
+    @property
+    def _completes(self) -> bool:
+        """Whether words at the end of prefixes are completed.
+
+        Not where the tokens that complete one may be excluded, and not for alternatives, which
+        begin with the token after the prefix.
+        """
+        return not (self.alternatives or self.shortlist or self.constraints.suppressed)
 
     def beside(self, index: int, terms: Iterable[Term]) -> str:
         """Returns what a translation may have besides its text's: prefix and terms."""

@@ -151,7 +151,7 @@ def test_ratios_may_be_given_as_fp32(tokenizer: Tokenizer) -> None:
 
 
 def test_each_text_has_its_own_prefix_or_all_share_one(tokenizer: Tokenizer) -> None:
-    for prefix in (["Das", "Ein Hund"], ["Das"], "Das"):
+    for prefix in (["Das", "Ein Hund."], ["Das"], "Das"):
         planned = plan(tokenizer, 2, prefix=prefix)
         for index in (0, 1):
             most, search = planned.of_sentence(index, READING, SOURCE)
@@ -159,6 +159,47 @@ def test_each_text_has_its_own_prefix_or_all_share_one(tokenizer: Tokenizer) -> 
             assert search.constraints is not None
             assert search.constraints.prefix == tuple(tokenizer.encode(wanted))
             assert most == Limits().target_tokens(len(SOURCE)) + len(search.constraints.prefix)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "kept", "word", "completions"),
+    [
+        ("Ich möch", "Ich", "▁möch", {"▁möchte", "▁möchten", "▁möchtest"}),
+        ("Der Präsi", "Der", "▁Präsi", {"▁Präsident"}),
+        ("Das Haus", "Das", "▁Haus", {"▁Haus", "▁Hause", "▁Hauses", "▁Hausaufgaben", "▁Haust"}),
+    ],
+)
+def test_the_last_word_of_a_prefix_is_completed(
+    tokenizer: Tokenizer, prefix: str, kept: str, word: str, completions: set[str]
+) -> None:
+    _, search = plan(tokenizer, prefix=prefix).of_sentence(0, READING, SOURCE)
+    assert search.constraints is not None
+    assert search.constraints.prefix == tuple(tokenizer.encode(kept))
+    assert search.constraints.not_first is not None
+    allowed = {
+        tokenizer.piece(token) for token in np.flatnonzero(search.constraints.not_first == 0)
+    }
+    assert allowed == completions
+    assert all(piece.startswith(word) for piece in allowed)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "options"),
+    [
+        ("Ich möch ", {}),
+        ("Ich hatte 3", {}),
+        ("Das Haus.", {}),
+        ("Ich möch", {"suppress": ["Hund"]}),
+        ("Ich möch", {"return_alternatives": True, "num_return_sequences": 2}),
+    ],
+)
+def test_a_finished_word_stays_as_given(
+    tokenizer: Tokenizer, prefix: str, options: dict[str, Any]
+) -> None:
+    _, search = plan(tokenizer, prefix=prefix, **options).of_sentence(0, READING, SOURCE)
+    assert search.constraints is not None
+    assert search.constraints.prefix == tuple(tokenizer.encode(prefix))
+    assert search.constraints.not_first is None
 
 
 def test_a_prefix_must_leave_space_for_more_tokens(tokenizer: Tokenizer) -> None:

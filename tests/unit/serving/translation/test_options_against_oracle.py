@@ -161,6 +161,31 @@ def test_alternatives_continue_from_different_tokens(translator: Translator) -> 
         assert again.text == one.text
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "prefix", "beginning"),
+    [
+        ("I would like a cup of coffee.", "de", "Ich möch", "Ich möchte "),
+        ("The house is big.", "de", "Das Hau", "Das Haus "),
+        ("I have a cat.", "de", "Ich habe ein", "Ich habe eine Katze"),
+        ("The president is ill.", "de", "Der Präsi", "Der Präsident "),
+        ("It is important.", "fr", "Il est impor", "Il est important"),
+        ("Where is the station?", "fr", "Où se tr", "Où se trouve "),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"beam_width": 1}, {"num_return_sequences": 2}])
+def test_a_word_at_the_end_of_a_prefix_is_completed(
+    translator: Translator,
+    text: str,
+    language: str,
+    prefix: str,
+    beginning: str,
+    options: dict[str, Any],
+) -> None:
+    (best,) = translate(translator, [text], target_language=language, prefix=prefix, **options)
+    assert best.text.startswith(beginning)
+    assert all(other.text.startswith(prefix) for other in best.others)
+
+
 @pytest.mark.parametrize("options", [{}, {"return_alternatives": True}])
 @pytest.mark.parametrize(("width", "count"), [(4, 2), (4, 4), (8, 4), (8, 8)])
 def test_several_translations_are_different_texts(
