@@ -122,15 +122,22 @@ class _Server(uvicorn.Server):
         # cleanly.
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self._stop, number)
         yield
 
-    def _stop(self) -> None:
+    def _stop(self, number: signal.Signals) -> None:
         if self._gateway.stopping:
-            return
+            # At once: what is stored is complete after every request.
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
         self._gateway.stopping = True
         delay_s = self._gateway.settings.stop_delay_s
         asyncio.get_running_loop().call_later(delay_s, self._drain)
+        if self._heartbeat is None:
+            _say(
+                f"stopping: requests in flight have {DRAIN_S} s to finish; Ctrl-C once more ends "
+                "them at once"
+            )
 
     def _drain(self) -> None:
         self.should_exit = True

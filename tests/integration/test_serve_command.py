@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from dragoman_client import Translator
+from dragoman_client import TranslationError, Translator
 from dragoman_export.publishing import publish
 from dragoman_serving.launch.processes import alive
 
@@ -53,6 +53,27 @@ def test_a_signal_drains_and_leaves_nothing(tmp_path: Path, number: signal.Signa
             next(parts)
             os.kill(process.pid, number)
             assert [*parts][-1].text.endswith("199 Bücher.")
+        assert process.wait(WAIT_S) == 0
+        assert not any(map(alive, pids))
+    assert segments() <= before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_requests_in_flight(tmp_path: Path, number: signal.Signals) -> None:
+    before = segments()
+    with running(tmp_path) as server:
+        process = server.process
+        pids = family(process.pid)
+        with Translator(server.grpc, timeout_s=WAIT_S, retries=0) as client:
+            text = " ".join(f"I have {number} books." for number in range(2, 2000))
+            parts = client.translate_stream(text, split_sentences=True)
+            next(parts)
+            os.kill(process.pid, number)
+            server.wait_for(lambda: "Ctrl-C once more ends them at once" in server.log)
+            next(parts)  # the first signal does not end the stream
+            os.kill(process.pid, number)
+            with pytest.raises(TranslationError):
+                list(parts)
         assert process.wait(WAIT_S) == 0
         assert not any(map(alive, pids))
     assert segments() <= before

@@ -16,11 +16,12 @@ from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.launch.backoff import Backoff
 from dragoman_serving.launch.child_process import start_child
 from dragoman_serving.launch.ports import PortInUse, free_ports, port_is_free
-from dragoman_serving.launch.stop_signals import signals_ignored
+from dragoman_serving.launch.stop_signals import at_once, uninterrupted
 
 DRAIN_S = 35.0
 """Timeout for the gateway to exit after it stops accepting requests: longer than its own limit for
 requests in flight."""
+_DRAIN_POLL_S = 0.05
 _LOOK_S = 0.5
 """Most silence that one check adds, so that a pause of the launcher itself does not count."""
 _READ_BYTES = 1 << 16
@@ -160,11 +161,13 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
         """
         if self._process is None:
             return
-        with signals_ignored():
+        with uninterrupted():
             if drain:
                 self._process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(self._options.stop_delay_s + DRAIN_S)
+                end_s = time.monotonic() + self._options.stop_delay_s + DRAIN_S
+                while self._process.poll() is None and time.monotonic() < end_s:
+                    if at_once.wait(_DRAIN_POLL_S):
+                        break
             self._process.kill()
             self._process.wait()
             os.close(self._heartbeat)

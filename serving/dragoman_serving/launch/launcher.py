@@ -30,7 +30,7 @@ from dragoman_serving.launch.serve_options import (
     refuse_few_files,
 )
 from dragoman_serving.launch.server_log import LogPipe
-from dragoman_serving.launch.stop_signals import signals_ignored
+from dragoman_serving.launch.stop_signals import at_once, uninterrupted
 from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed, TritonProcess
 from dragoman_serving.launch.watch import Watch
 
@@ -180,7 +180,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         Args:
             drain: let requests in flight finish first.
         """
-        with signals_ignored():
+        with uninterrupted():
             self.end_triton(drain)
             self._end_engine()
             self._exit.close()
@@ -271,6 +271,8 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
                 if self.engine is not None and (not self.engine.runs or self._hangs(watch)):
                     return  # no request can be answered any more
                 watch.wait()
+                if at_once.is_set():
+                    return
                 # The engine does not know the requests of other models.
                 if watch.idle_s >= _ANSWERS_SENT_S and not self._options.more_models:
                     return
@@ -280,5 +282,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
 
     def _end_engine(self) -> None:
         if self.engine is not None:
+            if at_once.is_set():
+                self.engine.kill()
             self.engine.stop()
             self.engine = None

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first one asks the program to stop, and later ones are ignored."""
+"""SIGINT and SIGTERM: the first one asks the program to stop, the second one to stop at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import threading
 from collections.abc import Iterator
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+at_once = threading.Event()
+"""Set by the second signal: requests in flight are not waited for."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -19,7 +22,7 @@ def stop_on_signals() -> None:
 
     def stop(_number: int, _frame: object) -> None:
         for one in _STOP_SIGNALS:
-            signal.signal(one, signal.SIG_IGN)
+            signal.signal(one, _stop_at_once)
         raise Stopped
 
     for one in _STOP_SIGNALS:
@@ -27,14 +30,18 @@ def stop_on_signals() -> None:
 
 
 @contextlib.contextmanager
-def signals_ignored() -> Iterator[None]:
-    """Ignore stop signals within the block, so that they do not interrupt the clean-up."""
+def uninterrupted() -> Iterator[None]:
+    """Within the block, stop signals only set `at_once`, so that the clean-up goes on."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = [signal.signal(one, signal.SIG_IGN) for one in _STOP_SIGNALS]
+    before = [signal.signal(one, _stop_at_once) for one in _STOP_SIGNALS]
     try:
         yield
     finally:
         for one, handler in zip(_STOP_SIGNALS, before, strict=True):
             signal.signal(one, handler)
+
+
+def _stop_at_once(_number: int, _frame: object) -> None:
+    at_once.set()

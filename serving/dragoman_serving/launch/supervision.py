@@ -12,9 +12,13 @@ from dragoman_serving.launch.gateway_process import GatewayOptions, GatewayProce
 from dragoman_serving.launch.launcher import Ended, TritonServer
 from dragoman_serving.launch.ports import PortInUse
 from dragoman_serving.launch.serve_options import ServeOptions
-from dragoman_serving.launch.triton_process import TritonCrashed
+from dragoman_serving.launch.stop_signals import Stopped
+from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed
 
 _CRASHED_RUN_S = 0.001
+STOPPING = (
+    f"stopping: requests in flight have {DRAIN_S} s to finish; Ctrl-C once more ends them at once"
+)
 
 
 def keep_serving(
@@ -57,7 +61,11 @@ def keep_serving(
         while True:
             begin_s = time.monotonic()
             server.say(f"ready: {server.http_url} and {server.grpc_url}{also}")
-            ended = server.wait(follow_bundle, look)
+            try:
+                ended = server.wait(follow_bundle, look)
+            except Stopped:
+                server.say(STOPPING)
+                raise
             if ended.is_failure and not restart:
                 server.stop(drain=False)
                 raise DragomanError(ended.reason)

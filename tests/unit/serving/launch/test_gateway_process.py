@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -126,3 +127,21 @@ signal.signal(signal.SIGTERM, end)
         with GatewayProcess(GatewayOptions(port=0, stop_delay_s=delay_s), {}, print):
             pass
         assert ended.exists() == is_in_time
+
+
+def test_a_second_signal_ends_a_gateway_that_drains(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program(
+        monkeypatch,
+        tmp_path,
+        f"import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{BEATS}",
+    )
+    monkeypatch.setattr(gateway_process, "at_once", threading.Event())
+    process = GatewayProcess(GatewayOptions(port=0), {}, print).__enter__()
+    stopping = threading.Thread(target=process.stop)
+    stopping.start()
+    stopping.join(0.3)
+    assert stopping.is_alive()
+    gateway_process.at_once.set()
+    stopping.join()
