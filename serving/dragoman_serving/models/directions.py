@@ -25,6 +25,8 @@ class Directions:
     def __init__(self, languages: Sequence[str], directions: Sequence[tuple[str, ...]]) -> None:
         """Store languages, and pairs of source and target language."""
         self._known, self._all = languages, directions
+        self.targets = tuple(dict.fromkeys(target for _, target in directions))
+        """All target languages."""
 
     def of_texts(
         self, texts: Sequence[str], source: str | None, target: str | None, first: int = 0

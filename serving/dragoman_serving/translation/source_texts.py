@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from dragoman_options.languages import fold_language
 from dragoman_options.markup import Markup, Span
 
 from dragoman.kernel.cutting import SubwordTokenizer, Uncuttable
@@ -33,6 +34,8 @@ from dragoman_serving.translation.segments import (
     pieces_of_text,
 )
 
+_TARGET = re.compile(r">>([\w-]{2,40})<<[ \t]*")
+"""A target language before a text, as Marian's models read it."""
 _BREAK = re.compile(r"<br\b", re.IGNORECASE)
 
 
@@ -97,12 +100,30 @@ class SourceTexts:
         Raises:
             InvalidRequest: a text is too long, or its language is not one of the model's.
         """
+        source, target = plan.languages
         of_part = [texts[index] for index in part]
-        directions = self._directions.of_texts(of_part, *plan.languages, part.start)
+        marked = [self._without_target(text, plan) for text in of_part]
+        directions: Iterator[Direction] = self._directions.of_texts(
+            [text for text, _ in marked], source, target, part.start
+        )
+        if target is None and any(mark for _, mark in marked):
+            directions = (
+                direction
+                for index, one in zip(part, marked, strict=True)
+                for direction in self._directions.of_texts(one[:1], source, one[1], index)
+            )
         return [
             self._source_text(index, text, direction, plan)
-            for index, text, direction in zip(part, of_part, directions, strict=True)
+            for index, (text, _), direction in zip(part, marked, directions, strict=True)
         ]
+
+    def _without_target(self, text: str, plan: SearchPlan) -> tuple[str, str | None]:
+        """A text without a target language at its beginning, and this language."""
+        match = _TARGET.match(text) if text.startswith(">>") and self.tokenizer.tags else None
+        if match is None or plan.assessed or plan.markups:
+            return text, None
+        language = fold_language(match[1], self._directions.targets)
+        return (text[match.end() :], language) if language else (text, None)
 
     def given_pairs(
         self, texts: Sequence[str], targets: Sequence[str], plan: ScoringPlan

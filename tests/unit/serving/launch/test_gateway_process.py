@@ -137,11 +137,12 @@ def test_a_second_signal_ends_a_gateway_that_drains(
         tmp_path,
         f"import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{BEATS}",
     )
-    monkeypatch.setattr(gateway_process, "at_once", threading.Event())
+    at_once = threading.Event()
+    monkeypatch.setattr(gateway_process, "at_once", at_once)
     process = GatewayProcess(GatewayOptions(port=0), {}, print).__enter__()
     stopping = threading.Thread(target=process.stop)
     stopping.start()
     stopping.join(0.3)
     assert stopping.is_alive()
-    gateway_process.at_once.set()
+    at_once.set()
     stopping.join()

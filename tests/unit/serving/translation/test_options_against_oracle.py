@@ -161,6 +161,26 @@ def test_alternatives_continue_from_different_tokens(translator: Translator) -> 
         assert again.text == one.text
 
 
+@pytest.mark.parametrize("mark", [">>fra<< ", ">>fr<<", ">>FR<<\t"])
+def test_a_target_language_before_a_text_is_used_if_the_request_has_none(
+    translator: Translator, mark: str
+) -> None:
+    german, french = (
+        translate(translator, TEXTS[:2], target_language=language) for language in ("de", "fr")
+    )
+    texts = [mark + TEXTS[0], TEXTS[1]]
+    for language, expected in ((None, [french[0], german[1]]), ("de", german), ("fr", french)):
+        options = {"target_language": language} if language else {}
+        found = translator.translate(texts, {"length_penalty": Options().alpha, **options})
+        assert [one.text for one in found] == [one.text for one in expected]
+
+
+@pytest.mark.parametrize("text", [">>xyz<< Hello.", ">> fra << Hello.", "Hello >>fra<<."])
+def test_other_marks_are_text(translator: Translator, text: str) -> None:
+    (found,) = translator.translate([text], {})
+    assert "Hallo" in found.text or "Hello" in found.text
+
+
 @pytest.mark.parametrize(
     ("text", "language", "prefix", "beginning"),
     [
