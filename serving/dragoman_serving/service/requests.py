@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman_options.table import OPTIONS
@@ -22,6 +23,7 @@ _TIMEOUT = "timeout"
 _TRITON_PARAMETERS = {"sequence_id", "sequence_start", "sequence_end", "priority", _TIMEOUT}
 """Request parameters with a meaning to Triton itself."""
 _HIGHEST_PRIORITY = 9
+_OF_ROWS = ("source_language", "target_language")
 _MOST_VALUES = 100_000
 """Values of a tensor: more than the texts that one request may have."""
 _MOST_KNOWN, _MOST_KNOWN_BYTES = 256, 2048
@@ -78,6 +80,39 @@ class Asked:
     wanted: Wanted
     urgency: Urgency
     targets: tuple[str, ...] = ()
+
+    def by_languages(self) -> list[tuple[list[int], Asked]]:
+        """Returns a request for each pair of languages, with the indices of its texts.
+
+        Raises:
+            InvalidRequest: an option has several values, but not one for each text.
+        """
+        options = self.wanted.options
+        several = {name: options[name] for name in _OF_ROWS if type(options.get(name)) is tuple}
+        if not several:
+            return [([*range(len(self.texts))], self)]
+        for name, values in several.items():
+            if len(values) != len(self.texts):
+                raise InvalidRequest(
+                    f"input {name} has {len(values)} values for {len(self.texts)} texts: give one, "
+                    "or one for each text"
+                )
+        rows: dict[tuple[str, ...], list[int]] = {}
+        for index, languages in enumerate(zip(*several.values(), strict=True)):
+            rows.setdefault(languages, []).append(index)
+        return [
+            (indices, self._part(indices, dict(zip(several, languages, strict=True))))
+            for languages, indices in rows.items()
+        ]
+
+    def _part(self, indices: Sequence[int], languages: Mapping[str, str]) -> Asked:
+        options = {**self.wanted.options, **languages}
+        return replace(
+            self,
+            texts=[self.texts[index] for index in indices],
+            targets=tuple(self.targets[index] for index in indices if self.targets),
+            wanted=replace(self.wanted, options=options, planned=None),
+        )
 
 
 class RequestReader:
@@ -171,7 +206,9 @@ def _values(tensor: Tensor) -> list[Any]:
 def _option(name: str, values: list[Any]) -> Any:
     if name in OPTIONS and OPTIONS[name].is_list:
         return tuple(_decode(value, f"input {name}") for value in values)
-    # Each row of texts may have its own value of the option, but all must be equal.
+    # Each row of texts may have its own value of the option; only languages may differ.
+    if len(set(values)) > 1 and name in _OF_ROWS:
+        return tuple(_decode(value, f"input {name}") for value in values)
     if len(set(values)) != 1:
         raise InvalidRequest(f"input {name} has {len(values)} values: give one")
     return _decode(values[0], f"input {name}") if isinstance(values[0], bytes) else values[0]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from dragoman.kernel.errors import InvalidRequest
-from dragoman_serving.engine.futures import outcome_error
+from dragoman.kernel.errors import DragomanError, InvalidRequest
+from dragoman_serving.engine.futures import outcome_error, when_all_done
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.models.routes import Bundle, Route
 from dragoman_serving.request.plan import ScoringPlan
@@ -151,11 +152,19 @@ class OneAnswerModel(Model, Generic[_Found]):
             under_way = UnderWay(form, trace, request.id)
 
             bundles = self._bundles()
-            route = bundles.route(asked)
-            if route.languages:
-                future = self._start_pivoted(bundles, route, asked, under_way)
+            parts = asked.by_languages()
+            routes = [bundles.route(part) for _, part in parts]
+            if len({(route.bundles, route.languages) for route in routes}) > 1 or (
+                len(parts) > 1 and routes[0].languages
+            ):
+                raise InvalidRequest(
+                    "the rows are in directions of different models, or of a pivot language: send "
+                    "those of each direction in a separate request"
+                )
+            if routes[0].languages:
+                future = self._start_pivoted(bundles, routes[0], asked, under_way)
             else:
-                future = self._start(bundles, route.bundles[0], asked, under_way)
+                future = self._start(bundles, routes[0].bundles[0], parts, under_way)
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number, trace, request.id).pack())
             return
@@ -163,14 +172,31 @@ class OneAnswerModel(Model, Generic[_Found]):
         future.add_done_callback(partial(self._answer, under_way))
 
     def _start(
-        self, bundles: Bundles, bundle: Bundle, asked: Asked, under_way: UnderWay
+        self,
+        bundles: Bundles,
+        bundle: Bundle,
+        parts: Sequence[tuple[list[int], Asked]],
+        under_way: UnderWay,
     ) -> Future[list[_Found]]:
         def begin(translator: Translator) -> Future[list[_Found]]:
-            begun = self.begin(translator, asked)
-            under_way.plan, under_way.bundle = begun.plan, translator.manifest.identity
-            return begun.future
+            begun: list[Submitted[_Found]] = []
+            try:
+                begun += (self.begin(translator, part) for _, part in parts)
+            except DragomanError:
+                for part in begun:
+                    part.future.cancel()
+                raise
+            under_way.plan, under_way.bundle = begun[0].plan, translator.manifest.identity
+            if len(begun) == 1:
+                return begun[0].future
+            return when_all_done([part.future for part in begun], join)
 
-        return bundles.start(bundle, asked, begin)
+        def join(found: list[list[_Found]]) -> list[_Found]:
+            indices = (index for of_part, _ in parts for index in of_part)
+            by_index = dict(zip(indices, itertools.chain.from_iterable(found), strict=True))
+            return [by_index[index] for index in sorted(by_index)]
+
+        return bundles.start(bundle, parts[0][1], begin)
 
     def _start_pivoted(
         self, _bundles: Bundles, route: Route, _asked: Asked, _under_way: UnderWay
