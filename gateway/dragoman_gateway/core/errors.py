@@ -11,6 +11,7 @@ GatewayError             a message for people: it names the value and the fix
 ├── SlowUpload           408  the body did not arrive in time
 ├── TooLarge             413  a body, text or file
 ├── WrongMediaType       415
+│   └── UnknownFormat    415  a file of a format that is not translated
 ├── TooManyRequests      429  above a limit per minute, or too many concurrent requests
 ├── QuotaUsedUp          429  the monthly quota of characters
 ├── HeadTooLarge         431
@@ -120,6 +121,10 @@ class WrongMediaType(GatewayError):
     """A content type that is not supported here."""
 
     status, code = 415, "wrong_media_type"
+
+
+class UnknownFormat(WrongMediaType):
+    """A file of a format that is not translated."""
 
 
 class TooManyRequests(GatewayError):

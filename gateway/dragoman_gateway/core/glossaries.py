@@ -353,7 +353,7 @@ def _glossary(
     ).fetchone()
     rows = connection.execute(
         f"SELECT source_language, target_language, entry_count, {'entries' if entries else 'NULL'} "  # noqa: S608  (two constants)
-        "FROM dictionaries WHERE glossary_id = ? ORDER BY source_language, target_language",
+        "FROM dictionaries WHERE glossary_id = ? ORDER BY rowid",
         (found,),
     )
     return Glossary(
@@ -380,8 +380,10 @@ def _entries(
 
 def _put(connection: sqlite3.Connection, glossary_id: str, row: tuple[str, str, str, int]) -> None:
     connection.execute(
-        "INSERT OR REPLACE INTO dictionaries (glossary_id, source_language, target_language, "
-        "entries, entry_count, version, size_bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO dictionaries (glossary_id, source_language, target_language, entries, "
+        "entry_count, version, size_bytes) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+        "SET entries = excluded.entries, entry_count = excluded.entry_count, "
+        "version = excluded.version, size_bytes = excluded.size_bytes",
         (glossary_id, *row, secrets.token_hex(16), len(row[2].encode())),
     )
 

@@ -29,8 +29,8 @@ from dragoman_gateway.core.errors import (
     TooLarge,
     TooManyRequests,
     Unavailable,
+    UnknownFormat,
     Unsupported,
-    WrongMediaType,
     log_fault,
 )
 from dragoman_gateway.core.job import Job, RunningJob
@@ -137,7 +137,7 @@ class Jobs:
             source_field: the protocol's name of the source language, for messages.
 
         Raises:
-            WrongMediaType: the format is not supported.
+            UnknownFormat: the format is not supported.
             TooLarge: the document is larger than allowed.
             InvalidInput: the document does not have its format, an option is invalid, or the
                 direction is not supported.
@@ -407,14 +407,14 @@ def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
     """Returns the name without folders and control characters.
 
     Raises:
-        WrongMediaType: its extension is not a supported format.
+        UnknownFormat: its extension is not a supported format.
     """
     name = file_name.replace("\\", "/").rpartition("/")[2]
     name = "".join(filter(str.isprintable, name)).strip()
     stem, ending = name[: -len(Path(name).suffix) or None], Path(name).suffix
     if ending.lower() not in formats:
-        raise WrongMediaType(
-            f"documents of the format {ending[:20]!r} are not supported: give {', '.join(formats)}"
+        raise UnknownFormat(
+            f"the file extension {ending[:20]!r} is not supported: give {', '.join(formats)}"
         )
     return stem[:_MOST_NAME] + ending
 

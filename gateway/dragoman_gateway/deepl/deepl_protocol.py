@@ -21,6 +21,7 @@ from dragoman_gateway.core.errors import (
     KeyMissing,
     NotFound,
     QuotaUsedUp,
+    UnknownFormat,
 )
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.languages import Languages
@@ -113,7 +114,8 @@ class DeepLProtocol:
             for begin, what in _NOT_OFFERED.items():
                 if path == begin or path.startswith(f"{begin}/"):
                     message = f"Not offered here: {what}"
-        status = {KeyMissing: 403, QuotaUsedUp: _QUOTA_EXCEEDED}.get(type(error), error.status)
+        statuses = {KeyMissing: 403, QuotaUsedUp: _QUOTA_EXCEEDED, UnknownFormat: 400}
+        status = statuses.get(type(error), error.status)
         headers = error_headers(error) | _trace(request)
         return json_response({"message": message}, status, headers)
 

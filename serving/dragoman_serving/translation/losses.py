@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dragoman.kernel.cutting import Span
 from dragoman_serving.request.glossary import Term
+from dragoman_serving.request.letter_case import with_capital
 from dragoman_serving.request.numbers import Number, difference, numbers_of
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.segments import SourceSentence
@@ -106,6 +107,7 @@ def missing_terms(sentence: SourceSentence, written: str) -> list[Term]:
 
 
 def occurrences(term: str, written: str) -> list[Span]:
-    """Where a translation has a term as whole words."""
+    """Where a translation has a term as whole words, at most with a capital at its beginning."""
     pattern = re.compile(rf"(?<!\w){re.escape(term)}(?!\w)", re.IGNORECASE)
-    return [match.span() for match in pattern.finditer(written)]
+    forms = {term, with_capital(term)}
+    return [match.span() for match in pattern.finditer(written) if match[0] in forms]

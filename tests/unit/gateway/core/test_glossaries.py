@@ -49,7 +49,7 @@ def test_a_glossary_is_stored(tmp_path: Path) -> None:
         made = await of.create(ANNA, " mine ", [terms(), terms("de", "en", Tee="tea", Topf="pot")])
         assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", made.id)
         assert (made.name, made.created.tzinfo is not None) == ("mine", True)
-        assert [one.entry_count for one in made.dictionaries] == [2, 1]
+        assert [one.entry_count for one in made.dictionaries] == [1, 2]
         assert all(one.entries is None for one in made.dictionaries)
         await of.create(ANNA, "mine", [])
 
@@ -74,12 +74,12 @@ def test_a_glossary_can_be_changed() -> None:
         await of.put(ANNA, made.id, terms("de", "en", Tee="tea"), merge=True)
         found = await of.get(ANNA, made.id, entries=True)
         assert [one.entries for one in found.dictionaries] == [
-            {"Tee": "tea"},
             {"tea": "Kräutertee", "pot": "Topf", "cup": "Tasse"},
+            {"Tee": "tea"},
         ]
         await of.put(ANNA, made.id, terms(cup="Tasse"))
         found = await of.get(ANNA, made.id, entries=True)
-        assert found.dictionaries[1] == terms(cup="Tasse")
+        assert found.dictionaries[0] == terms(cup="Tasse")
         await of.delete_dictionary(ANNA, made.id, "en", "de")
         with pytest.raises(NotFound, match="no dictionary from 'en' into 'de'"):
             await of.delete_dictionary(ANNA, made.id, "en", "de")

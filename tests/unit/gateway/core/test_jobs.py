@@ -470,9 +470,9 @@ def test_refused_lines_stay_unchanged() -> None:
 @pytest.mark.parametrize(
     ("content", "given", "error", "message"),
     [
-        (b"x", {"name": "a.docx"}, WrongMediaType, r"format '\.docx'"),
+        (b"x", {"name": "a.docx"}, WrongMediaType, r"extension '\.docx'"),
         (b"x", {"name": "txt"}, WrongMediaType, r"give \.txt, \.html, .*\.xliff"),
-        (b"%PDF", {"name": "a.pdf"}, WrongMediaType, r"format '\.pdf'"),
+        (b"%PDF", {"name": "a.pdf"}, WrongMediaType, r"extension '\.pdf'"),
         (
             b"<a>\n<b></a>",
             {"name": "a.xml"},

@@ -125,8 +125,8 @@ def test_a_document_needs_its_key(app: Application) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [
-        ({"name": "a.docx"}, 415, ".docx"),
-        ({"name": ""}, 415, ""),
+        ({"name": "a.docx"}, 400, ".docx"),
+        ({"name": ""}, 400, ""),
         ({"text": b"\xff\xfe"}, 400, "UTF-8"),
         ({"name": "a.xlf", "text": b"<a>"}, 400, "the document is not valid XLIFF: line 1"),
         ({"name": "a.html", "output_format": "xml"}, 400, "is returned in its own format, html"),
