@@ -15,7 +15,6 @@ import msgspec
 from dragoman_options.option import Limits, Option
 from dragoman_options.table import OPTIONS, takes
 
-from dragoman_gateway.core import errors
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.own.operation import PREFIX, Operation
 from dragoman_gateway.own.samples import samples
@@ -116,12 +115,8 @@ def openapi_document(
 
 def error_table() -> str:
     """Returns the rows of a Markdown table of all errors."""
-    kinds = [one for one in vars(errors).values() if inspect.isclass(one)]
-    found = [one for one in kinds if GatewayError in one.__bases__]  # each has its own code
-    return "".join(
-        f"| `{one.code}` | {one.status} | {_first_line(one)} |\n"
-        for one in sorted(found, key=lambda one: one.status)
-    )
+    kinds = sorted(GatewayError.__subclasses__(), key=lambda kind: kind.status)
+    return "".join(f"| `{one.code}` | {one.status} | {_first_line(one)} |\n" for one in kinds)
 
 
 def option_schema(option: Option, limits: Limits) -> Schema:
