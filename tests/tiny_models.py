@@ -24,13 +24,25 @@ def tiny_config(norm: str = "post") -> ModelConfig:
     )
 
 
-def tiny_model(norm: str = "post", seed: int = 0) -> Transformer:
+def tiny_model(norm: str = "post", seed: int = 0, config: ModelConfig | None = None) -> Transformer:
     """A random model in evaluation mode; its logits are spread out so that no two are close."""
     torch.manual_seed(seed)
-    model = Transformer(tiny_config(norm)).eval()
+    model = Transformer(config or tiny_config(norm)).eval()
     with torch.no_grad():
         model.embedding.weight.mul_(3.0)
     return model
+
+
+def ssru_config(norm: str = "post") -> ModelConfig:
+    """A model like Firefox's: an SSRU decoder, and Marian's biases, epsilon and positions."""
+    return replace(
+        tiny_config(norm),
+        decoder="ssru",
+        attention_bias=True,
+        output_bias=True,
+        norm_epsilon=1e-6,
+        position_rates="inclusive",
+    )
 
 
 def elaborate_config() -> ModelConfig:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.positions import PositionRates
 from dragoman.kernel.settings import from_mapping, read_json
 from dragoman.kernel.tensors import best_name
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
@@ -35,13 +36,19 @@ FEWEST_SENTENCE_TOKENS = 8
 
 Activation = Literal["relu", "silu", "gelu"]
 """Activation of a feed-forward layer; `gelu` is the exact one, with erf."""
+DecoderKind = Literal["attention", "ssru"]
+"""How a decoder layer reads the tokens before its own: by self-attention, or by a recurrence, the
+SSRU (Simpler Simple Recurrent Unit).
+
+Source: Kim et al. 2019, https://aclanthology.org/D19-5632
+"""
 CheckedPrecision = Literal["fp32", "int8"]
 """Precisions that `dragoman verify` checks; the others are made from the fp32 graphs."""
 
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Sizes of the network."""
+    """Sizes of the network, and the kinds of its parts on which they depend."""
 
     vocab_size: int
     model_size: int
@@ -51,6 +58,11 @@ class Dimensions:
     decoder_layers: int
     src_vocab_size: int | None = None
     """Set if the source side has its own vocabulary and embedding."""
+    decoder: DecoderKind = "attention"
+    norm_epsilon: float = 1e-5
+    """Added to the variance in layer norms."""
+    position_rates: PositionRates = "paper"
+    """See `sinusoidal_positions`."""
 
     @property
     def src_ids(self) -> int:
@@ -105,8 +117,11 @@ class Limits:
             )
         if not (math.isfinite(self.target_ratio) and self.target_ratio >= 0):
             raise UsageError(f"limits.target_ratio is {self.target_ratio}: give 0 or more")
-        if self.target_margin_tokens < 1:
-            raise UsageError(f"limits.target_margin_tokens is {self.target_margin_tokens}")
+        if self.target_margin_tokens < 0 or self.target_tokens(1) < 1:
+            raise UsageError(
+                f"limits.target_margin_tokens is {self.target_margin_tokens}: give 1 or more, or 0 "
+                "with a limits.target_ratio of at least 1"
+            )
         if self.max_sentence_tokens is not None and not (
             FEWEST_SENTENCE_TOKENS <= self.max_sentence_tokens <= self.most_text_tokens
         ):
@@ -397,8 +412,10 @@ class Manifest:
     def _check_sizes(self, path: Path) -> None:
         sizes = self.dimensions
         for name, value in dataclasses.asdict(sizes).items():
-            if value is not None and value < 1:
+            if isinstance(value, int) and value < 1:
                 raise UsageError(f"{path}: dimensions.{name} is {value}")
+        if not 0.0 < sizes.norm_epsilon < 1.0:
+            raise UsageError(f"{path}: dimensions.norm_epsilon is {sizes.norm_epsilon}")
         if sizes.model_size % sizes.heads:
             raise UsageError(f"{path}: {sizes.heads} heads do not divide {sizes.model_size}")
         ids = self.special_ids

@@ -7,12 +7,16 @@ additions and multiplications, which are rounded in the same way everywhere.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.kernel.exact import LN2
 
+PositionRates = Literal["paper", "inclusive"]
+"""Divisor of the exponent of the rates: E / 2, or E / 2 - 1, so that the last is exactly 1 / 10000.
+"""
 Doubles = npt.NDArray[np.float64]
 
 _LOG_10000 = 9.210340371976184
@@ -20,21 +24,26 @@ _HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879
 """In parts, like `LN2`."""
 
 
-def sinusoidal_positions(length: int, model_size: int) -> npt.NDArray[np.float32]:
+def sinusoidal_positions(
+    length: int, model_size: int, rates: PositionRates = "paper"
+) -> npt.NDArray[np.float32]:
     """Returns position encodings: sines in the even columns, cosines in the odd ones.
 
     Args:
         length: number of positions T.
         model_size: E, even.
+        rates: how fast the columns turn. Column pair i has the rate 10000^(-i / divisor).
 
     Returns:
         float32 [T, E].
 
-    Source: Vaswani et al. 2017, section 3.5.
+    Source: Vaswani et al. 2017, section 3.5; inclusive rates:
+    https://github.com/tensorflow/tensor2tensor, `get_timing_signal_1d`.
     """
     position = np.arange(length, dtype=np.float64)[:, None]  # [T, 1]
     even_column = np.arange(0, model_size, 2, dtype=np.float64)  # [E / 2]
-    angle = position * _exp(-_LOG_10000 * even_column / model_size)  # [T, E / 2]
+    double_divisor = model_size if rates == "paper" else max(model_size - 2, 1)
+    angle = position * _exp(-_LOG_10000 * even_column / double_divisor)  # [T, E / 2]
     table = np.empty((length, model_size), np.float32)
     table[:, 0::2], table[:, 1::2] = _sine_and_cosine(angle)
     return table

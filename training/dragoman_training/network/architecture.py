@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from dragoman.kernel.errors import UsageError
-from dragoman.kernel.manifest import Activation
+from dragoman.kernel.manifest import Activation, DecoderKind
+from dragoman.kernel.positions import PositionRates
 
 NEVER = -(2.0**15)
 """Output bias of tokens that are never generated: their probability becomes 0; fits fp16."""
@@ -22,11 +23,11 @@ Shapes = dict[str, tuple[int, ...]]
 class ModelConfig:
     """Dimensions of a Transformer.
 
-    The fields below `norm` are for models that were trained elsewhere.
+    The fields below `decoder` are for models that were trained elsewhere.
 
     Raises:
-        UsageError: a size is not positive, the heads do not divide the model size, the dropout is
-            outside [0, 1), or `norm` is neither "post" nor "pre".
+        UsageError: a size is not positive, the heads do not divide the model size, the dropout or
+            `norm_epsilon` is out of range, or a word is none of those that are known.
     """
 
     vocab_size: int = 8000
@@ -37,6 +38,7 @@ class ModelConfig:
     decoder_layers: int = 3
     dropout: float = 0.1
     norm: Literal["post", "pre"] = "post"
+    decoder: DecoderKind = "attention"
     activation: Activation = "relu"
     """Activation between the two linear maps of the feed-forward layers."""
     attention_bias: bool = False
@@ -46,6 +48,10 @@ class ModelConfig:
     """Entries of the encoder's own embedding; None: it shares the decoder's."""
     own_output: bool = False
     """Whether the output projection has its own matrix instead of the decoder's embedding."""
+    norm_epsilon: float = 1e-5
+    """Added to the variance in layer norms."""
+    position_rates: PositionRates = "paper"
+    """See `sinusoidal_positions`."""
 
     def __post_init__(self) -> None:
         sizes = ("vocab_size", "model_size", "feed_forward_size", "heads", "src_vocab_size")
@@ -62,9 +68,19 @@ class ModelConfig:
             raise UsageError(f"model.dropout is {self.dropout}: give a number from 0 up to below 1")
         if self.norm not in ("post", "pre"):
             raise UsageError(f"model.norm is {self.norm!r}: give 'post' (as in the paper) or 'pre'")
-        if self.activation not in get_args(Activation):
-            known = ", ".join(map(repr, get_args(Activation)))
-            raise UsageError(f"model.activation is {self.activation!r}: give one of {known}")
+        for name, kind in (
+            ("decoder", DecoderKind),
+            ("activation", Activation),
+            ("position_rates", PositionRates),
+        ):
+            word, known = getattr(self, name), get_args(kind)
+            if word not in known:
+                choice = ", ".join(map(repr, known))
+                raise UsageError(f"model.{name} is {word!r}: give one of {choice}")
+        if not 0.0 < self.norm_epsilon < 1.0:
+            raise UsageError(
+                f"model.norm_epsilon is {self.norm_epsilon}: give a number between 0 and 1"
+            )
 
     @property
     def head_size(self) -> int:
@@ -127,8 +143,12 @@ def weight_shapes(config: ModelConfig) -> Shapes:
     for layer in range(config.encoder_layers):
         found |= _layer_shapes(config, f"encoder_layers.{layer}", ("self_attention",))
     for layer in range(config.decoder_layers):
-        attentions = ("self_attention", "cross_attention")
-        found |= _layer_shapes(config, f"decoder_layers.{layer}", attentions)
+        name = f"decoder_layers.{layer}"
+        if config.decoder == "ssru":
+            found |= _ssru_shapes(f"{name}.ssru", size)
+            found |= _layer_shapes(config, name, ("cross_attention",))
+        else:
+            found |= _layer_shapes(config, name, ("self_attention", "cross_attention"))
     if config.norm == "pre":
         found |= _norm_shapes("encoder_norm", size) | _norm_shapes("decoder_norm", size)
     return found
@@ -145,6 +165,12 @@ def _layer_shapes(config: ModelConfig, name: str, attentions: tuple[str, ...]) -
     found |= _linear_shapes(f"{name}.feed_forward.inner", inner, size)
     found |= _linear_shapes(f"{name}.feed_forward.outer", size, inner)
     return found | _norm_shapes(f"{name}.feed_forward_norm", size)
+
+
+def _ssru_shapes(name: str, size: int) -> Shapes:
+    candidate = _linear_shapes(f"{name}.candidate", size, size, bias=False)
+    forget = _linear_shapes(f"{name}.forget", size, size)
+    return candidate | forget | _norm_shapes(f"{name}_norm", size)
 
 
 def _linear_shapes(name: str, outputs: int, inputs: int, bias: bool = True) -> Shapes:

@@ -6,6 +6,8 @@ Shape letters, used throughout the project:
     C cache length    L layers                     H heads            D head size
     E model size      F feed-forward size          V vocabulary
 
+Instead of self-attention, a decoder layer may have a recurrence, the SSRU.
+
 A mask's name says which side is true: in a `keep_mask`, true positions are attended to.
 
 Source: https://arxiv.org/abs/1706.03762
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -174,6 +177,53 @@ class FeedForward(nn.Module):
         return self.outer(self.activate(self.inner(x)))  # type: ignore[no-any-return]
 
 
+class _Recurrence(torch.autograd.Function):
+    """c[t] = f[t] c[t-1] + u[t] from zero, and its gradients, as loops over [B, T, E] in fp32."""
+
+    @staticmethod
+    def forward(ctx: Any, forget: Tensor, update: Tensor) -> Tensor:
+        cells = update.clone(memory_format=torch.contiguous_format)
+        for step in range(1, cells.size(1)):
+            cells[:, step].addcmul_(forget[:, step], cells[:, step - 1])
+        ctx.save_for_backward(forget, cells)
+        return cells
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        forget, cells = ctx.saved_tensors
+        update_grad = grads[0].clone(memory_format=torch.contiguous_format)
+        for step in range(cells.size(1) - 1, 0, -1):
+            update_grad[:, step - 1].addcmul_(forget[:, step], update_grad[:, step])
+        forget_grad = torch.zeros_like(forget)
+        torch.mul(update_grad[:, 1:], cells[:, :-1], out=forget_grad[:, 1:])
+        return forget_grad, update_grad
+
+
+class Ssru(nn.Module):
+    """Simpler Simple Recurrent Unit: each position mixes its own input into a moving average.
+
+    f = sigmoid(Wf x + bf); c = f c + (1 - f) W x; the result is relu(c), with c zero at first. Only
+    the elementwise recurrence depends on the order of the tokens, and it is computed in fp32.
+
+    Source: Kim et al. 2019, https://aclanthology.org/D19-5632
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Create W and Wf, [E, E] each; only Wf has a bias."""
+        super().__init__()
+        self.candidate = nn.Linear(config.model_size, config.model_size, bias=False)
+        self.forget = nn.Linear(config.model_size, config.model_size)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # would unroll every length's loop
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, T, E] to [B, T, E]; each position sees itself and those before it."""
+        forget, candidate = self.forget(x).float().sigmoid(), self.candidate(x).float()
+        cells: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
+            forget, (1 - forget) * candidate
+        )
+        return F.relu(cells)
+
+
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward, each in a residual connection with its norm."""
 
@@ -182,9 +232,9 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.pre_norm = config.norm == "pre"
         self.self_attention = MultiHeadAttention(config)
-        self.self_attention_norm = nn.LayerNorm(config.model_size)
+        self.self_attention_norm = _norm(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.model_size)
+        self.feed_forward_norm = _norm(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, src_keep_mask: Tensor) -> Tensor:
@@ -198,34 +248,44 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, attention to the encoder's output, then feed-forward."""
+    """Causal self-attention or an SSRU, attention to the encoder's output, then feed-forward."""
 
     def __init__(self, config: ModelConfig) -> None:
         """Build the three sub-layers."""
         super().__init__()
         self.pre_norm = config.norm == "pre"
-        self.self_attention = MultiHeadAttention(config)
-        self.self_attention_norm = nn.LayerNorm(config.model_size)
+        self.is_recurrent = config.decoder == "ssru"
+        if self.is_recurrent:
+            self.ssru = Ssru(config)
+            self.ssru_norm = _norm(config)
+        else:
+            self.self_attention = MultiHeadAttention(config)
+            self.self_attention_norm = _norm(config)
         self.cross_attention = MultiHeadAttention(config)
-        self.cross_attention_norm = nn.LayerNorm(config.model_size)
+        self.cross_attention_norm = _norm(config)
         self.feed_forward = FeedForward(config)
-        self.feed_forward_norm = nn.LayerNorm(config.model_size)
+        self.feed_forward_norm = _norm(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x: Tensor, memory: Tensor, causal_keep_mask: Tensor, src_keep_mask: Tensor
     ) -> Tensor:
         """Map [B, T, E] to [B, T, E], with memory [B, S, E] and masks [T, T] and [B, 1, 1, S]."""
+        norm = self.ssru_norm if self.is_recurrent else self.self_attention_norm
         if self.pre_norm:
-            normed = self.self_attention_norm(x)
-            x = x + self.dropout(self.self_attention(normed, normed, causal_keep_mask))
+            x = x + self.dropout(self._read_prefix(norm(x), causal_keep_mask))
             normed = self.cross_attention_norm(x)
             x = x + self.dropout(self.cross_attention(normed, memory, src_keep_mask))
             return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))  # type: ignore[no-any-return]
-        x = self.self_attention_norm(x + self.dropout(self.self_attention(x, x, causal_keep_mask)))
+        x = norm(x + self.dropout(self._read_prefix(x, causal_keep_mask)))
         attended = self.cross_attention(x, memory, src_keep_mask)
         x = self.cross_attention_norm(x + self.dropout(attended))
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))  # type: ignore[no-any-return]
+
+    def _read_prefix(self, x: Tensor, causal_keep_mask: Tensor) -> Tensor:
+        if self.is_recurrent:
+            return self.ssru(x)  # type: ignore[no-any-return]
+        return self.self_attention(x, x, causal_keep_mask)  # type: ignore[no-any-return]
 
 
 class Transformer(nn.Module):
@@ -256,11 +316,10 @@ class Transformer(nn.Module):
         self.decoder_layers = nn.ModuleList(
             DecoderLayer(config) for _ in range(config.decoder_layers)
         )
-        final_norm = nn.LayerNorm if config.norm == "pre" else nn.Identity
-        self.encoder_norm = final_norm(config.model_size)
-        self.decoder_norm = final_norm(config.model_size)
+        self.encoder_norm = _norm(config) if config.norm == "pre" else nn.Identity()
+        self.decoder_norm = _norm(config) if config.norm == "pre" else nn.Identity()
         self.dropout = Dropout(config.dropout)
-        self.positions = torch.from_numpy(sinusoidal_positions(512, config.model_size))
+        self.positions = self._position_table(512)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -337,8 +396,15 @@ class Transformer(nn.Module):
 
     def _embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
         if ids.size(1) > self.positions.size(0):
-            longer = sinusoidal_positions(2 * ids.size(1), self.config.model_size)
-            self.positions = torch.from_numpy(longer)
+            self.positions = self._position_table(2 * ids.size(1))
         self.positions = self.positions.to(self.embedding.weight)
         scaled = embedding(ids) * math.sqrt(self.config.model_size)
         return self.dropout(scaled + self.positions[: ids.size(1)])  # type: ignore[no-any-return]
+
+    def _position_table(self, length: int) -> Tensor:
+        size, rates = self.config.model_size, self.config.position_rates
+        return torch.from_numpy(sinusoidal_positions(length, size, rates))
+
+
+def _norm(config: ModelConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.model_size, eps=config.norm_epsilon)

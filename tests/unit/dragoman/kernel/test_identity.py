@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 from dragoman.kernel.manifest import Limits, Manifest
 
@@ -16,14 +17,23 @@ def test_the_identity_depends_on_what_affects_translations(random_bundle: Path) 
         Manifest.load(random_bundle),
     ]
     assert {one.identity for one in same} == {manifest.identity}
-    name = next(iter(manifest.files))
+    name, sizes = next(iter(manifest.files)), manifest.dimensions
+    changes: list[dict[str, Any]] = [
+        {"decoder": "ssru"},
+        {"norm_epsilon": 1e-6},
+        {"position_rates": "inclusive"},
+    ]
     others = [
         dataclasses.replace(manifest, files={**manifest.files, name: "0" * 64}),
         dataclasses.replace(manifest, languages=("en", "xx")),
         dataclasses.replace(manifest, limits=Limits(length_penalty=0.7)),
         dataclasses.replace(manifest, activation="gelu"),
+        *(
+            dataclasses.replace(manifest, dimensions=dataclasses.replace(sizes, **change))
+            for change in changes
+        ),
     ]
-    assert len({one.identity for one in (manifest, *others)}) == 5
+    assert len({one.identity for one in (manifest, *others)}) == 8
 
 
 def test_a_field_that_a_later_release_adds_changes_no_identity(random_bundle: Path) -> None:

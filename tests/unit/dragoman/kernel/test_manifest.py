@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,13 @@ def heads(*places: list[int]) -> dict[str, Any]:
         (lambda m: m["special_ids"].update(end=5000), "a special id is not below vocab_size"),
         (lambda m: m["dimensions"].update(heads=5), "5 heads do not divide 64"),
         (lambda m: m["dimensions"].update(heads=0), "dimensions.heads is 0"),
+        (lambda m: m["dimensions"].update(decoder="rnn"), "decoder is 'rnn': give one of"),
+        (lambda m: m["dimensions"].update(norm_epsilon=0), "dimensions.norm_epsilon is 0"),
+        (lambda m: m["dimensions"].update(position_rates=2), "position_rates is 2: give one of"),
+        (
+            lambda m: m["limits"].update(target_margin_tokens=0, target_ratio=0.5),
+            "limits.target_margin_tokens is 0: give 1 or more, or 0 with",
+        ),
         (lambda m: m.update(languages=["en", "fr"], directions=[]), "lack tags: ['fr']"),
         (lambda m: m.update(alignment=heads([3, 0])), "there is no head 0 in layer 3"),
         (lambda m: m.update(alignment=heads([0])), "alignment: [0] is not a layer and a head"),
@@ -136,3 +144,5 @@ def test_missing_and_broken_manifests_are_named(tmp_path: Path) -> None:
 def test_target_limits_follow_the_source() -> None:
     limits = Limits(max_target_tokens=50, target_ratio=2.0, target_margin_tokens=10)
     assert [limits.target_tokens(length) for length in (1, 10, 100)] == [12, 30, 50]
+    without_margin = replace(limits, target_margin_tokens=0)
+    assert [without_margin.target_tokens(length) for length in (1, 10, 100)] == [2, 20, 50]

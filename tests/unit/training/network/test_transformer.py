@@ -9,12 +9,13 @@ from dragoman_training.network.architecture import PRESETS, ModelConfig, weight_
 from dragoman_training.network.transformer import (
     Dropout,
     MultiHeadAttention,
+    Ssru,
     Transformer,
     attention,
 )
 
 from dragoman.kernel.errors import UsageError
-from tests.tiny_models import elaborate_config, tiny_config, tiny_model
+from tests.tiny_models import elaborate_config, ssru_config, tiny_config, tiny_model
 
 
 def assert_close(found: torch.Tensor, right: torch.Tensor) -> None:
@@ -71,9 +72,12 @@ def test_big_is_configured_as_in_the_paper() -> None:
     assert config.dropout == 0.3
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_padding_changes_nothing(norm: str) -> None:
-    model = tiny_model(norm)
+CONFIGS = [tiny_config("post"), tiny_config("pre"), ssru_config("post"), ssru_config("pre")]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_padding_changes_nothing(config: ModelConfig) -> None:
+    model = tiny_model(config=config)
     src, tgt = torch.randint(4, 300, (1, 6)), torch.randint(4, 300, (1, 4))
     alone = model(src, torch.ones(1, 6, dtype=torch.bool), tgt)
     padded = torch.cat((src, torch.randint(0, 300, (1, 3))), dim=1)
@@ -81,9 +85,9 @@ def test_padding_changes_nothing(norm: str) -> None:
     assert_close(model(padded, keep, tgt), alone)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_decoder_does_not_see_the_future(norm: str) -> None:
-    model = tiny_model(norm)
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_decoder_does_not_see_the_future(config: ModelConfig) -> None:
+    model = tiny_model(config=config)
     src, keep = torch.randint(4, 300, (1, 6)), torch.ones(1, 6, dtype=torch.bool)
     tgt = torch.randint(4, 300, (1, 5))
     changed = tgt.clone()
@@ -91,6 +95,40 @@ def test_the_decoder_does_not_see_the_future(norm: str) -> None:
     before, after = model(src, keep, tgt), model(src, keep, changed)
     assert_close(before[:, :3], after[:, :3])
     assert not torch.allclose(before[:, 3], after[:, 3])
+
+
+def test_an_ssru_is_its_equations_with_their_gradients() -> None:
+    torch.manual_seed(0)
+    unit, x = Ssru(ssru_config()), torch.randn(3, 5, 64, requires_grad=True)
+    torch.nn.init.normal_(unit.forget.bias)
+    cell, steps = torch.zeros(3, 64), []
+    for step in range(5):
+        forget = torch.sigmoid(unit.forget(x[:, step]))
+        cell = forget * cell + (1 - forget) * unit.candidate(x[:, step])
+        steps.append(torch.relu(cell))
+    right, result = torch.stack(steps, dim=1), unit(x)
+    assert_close(result, right)
+    inputs, weight = [x, *unit.parameters()], torch.randn_like(result)
+    ours = torch.autograd.grad((result * weight).sum(), inputs)
+    theirs = torch.autograd.grad((right * weight).sum(), inputs)
+    for grad, right_grad in zip(ours, theirs, strict=True):
+        assert_close(grad, right_grad)
+
+
+def test_an_ssru_computes_its_recurrence_in_fp32() -> None:
+    unit, x = Ssru(ssru_config()), torch.randn(1, 300, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert unit(x).dtype == torch.float32
+
+
+def test_epsilon_and_positions_are_configured() -> None:
+    model = tiny_model(config=replace(tiny_config(), norm_epsilon=0.5))
+    norms = [one for one in model.modules() if isinstance(one, torch.nn.LayerNorm)]
+    assert {norm.eps for norm in norms} == {0.5}
+    inclusive = tiny_model(config=replace(tiny_config(), position_rates="inclusive"))
+    # The slowest pair of columns turns by 1 / 10000 a position.
+    assert inclusive.positions[1, -2].item() == pytest.approx(1e-4)
+    assert model.positions[1, -2].item() > 1.2e-4
 
 
 def test_the_source_and_its_order_matter() -> None:
@@ -132,6 +170,9 @@ def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
         ({"decoder_layers": 0}, "model.decoder_layers is 0"),
         ({"dropout": 1.0}, "model.dropout is 1.0"),
         ({"norm": "middle"}, "model.norm is 'middle'"),
+        ({"decoder": "rnn"}, "model.decoder is 'rnn': give one of 'attention', 'ssru'"),
+        ({"norm_epsilon": 0.0}, "model.norm_epsilon is 0.0"),
+        ({"position_rates": "none"}, "model.position_rates is 'none'"),
     ],
 )
 def test_impossible_sizes_are_refused_by_name(change: dict[str, object], message: str) -> None:
@@ -139,7 +180,7 @@ def test_impossible_sizes_are_refused_by_name(change: dict[str, object], message
         replace(tiny_config(), **change)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("config", [tiny_config("post"), tiny_config("pre"), elaborate_config()])
+@pytest.mark.parametrize("config", [*CONFIGS, elaborate_config()])
 def test_shapes_are_known_without_the_network(config: ModelConfig) -> None:
     tensors = Transformer(config).state_dict()
     assert weight_shapes(config) == {name: tuple(one.shape) for name, one in tensors.items()}
