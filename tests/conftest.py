@@ -188,6 +188,22 @@ def elaborate_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: P
 
 
 @pytest.fixture(scope="session")
+def ssru_bundle(tmp_path_factory: pytest.TempPathFactory, tokenizer_path: Path) -> Path:
+    """A bundle of a random model with an SSRU decoder."""
+    from dragoman_export.bundle import export_bundle
+    from dragoman_training.config import RunConfig, VocabularyConfig
+    from dragoman_training.run import checkpoint
+
+    from tests.tiny_models import VOCAB_SIZE, random_ssru_model
+
+    folder, model = tmp_path_factory.mktemp("ssru"), random_ssru_model()
+    config = RunConfig(model=model.config, vocabulary=VocabularyConfig(size=VOCAB_SIZE))
+    checkpoint.save(folder / "checkpoint", model.state_dict(), config, tokenizer_path)
+    export_bundle(folder / "checkpoint", folder / "bundle")
+    return folder / "bundle"
+
+
+@pytest.fixture(scope="session")
 def three_languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of a random model for English and German, German and French."""
     from dragoman_export.bundle import export_bundle

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from dragoman_training.network.architecture import ModelConfig
+from dragoman_training.network.architecture import NEVER, ModelConfig
 from dragoman_training.network.transformer import Transformer
+
+from dragoman.kernel.text import BEGIN_ID, UNKNOWN_ID
 
 VOCAB_SIZE = 320
 
@@ -43,6 +45,19 @@ def ssru_config(norm: str = "post") -> ModelConfig:
         norm_epsilon=1e-6,
         position_rates="inclusive",
     )
+
+
+def random_ssru_model(norm: str = "post") -> Transformer:
+    """A random model with an SSRU decoder, which reads a zero embedding at the first step and never
+    generates `<unk>`, like Firefox's."""
+    model = tiny_model(seed=2, config=ssru_config(norm))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias") and "norm" not in name:
+                weight.normal_(std=0.3)
+        model.embedding.weight[BEGIN_ID] = 0.0
+        model.output_bias[[BEGIN_ID, UNKNOWN_ID]] = NEVER
+    return model
 
 
 def elaborate_config() -> ModelConfig:

@@ -229,6 +229,17 @@ def test_a_server_of_version_0_1_names_no_alignment_heads() -> None:
     assert not found.aligns_when_read
 
 
+def test_a_recurrent_decoder_has_no_self_attention() -> None:
+    told = {**ATTENTION, "decoder": []}
+    found = Attention.parse(json.dumps(told))
+    assert found.decoder.shape == (0, 0, 2, 2)
+    assert found.as_json()["decoder"] == []
+    empty = {name: [] for name in ("source", "read", "said", "decoder")}
+    assert Attention.parse(
+        json.dumps({**told, **empty, "encoder": [[[]]], "cross": [[[]]]})
+    ).decoder.shape == (0, 0, 0, 0)
+
+
 def test_attention_is_compared_by_its_weights() -> None:
     one, same = (Attention.parse(json.dumps(ATTENTION)) for _ in range(2))
     other = Attention.parse(json.dumps({**ATTENTION, "encoder": [[[[0.5, 0.5], [1, 0]]]]}))

@@ -181,6 +181,11 @@ def _check_choice(arguments: argparse.Namespace, attention: Attention) -> None:
         UsageError: the model does not have one of them.
     """
     layers, heads = attention.weights(arguments.kind).shape[:2]
+    if not layers:
+        raise UsageError(
+            f"--kind {arguments.kind}: the model's {arguments.kind} is recurrent, without "
+            "self-attention"
+        )
     if arguments.layer is not None and not 0 <= arguments.layer < layers:
         raise UsageError(
             f"--layer {arguments.layer}: {arguments.kind} attention has layers 0 to {layers - 1}"
@@ -302,7 +307,8 @@ def _of_the_model(arguments: argparse.Namespace) -> Figure:
             f"{arguments.folder}: model_size is {size}: position encodings can be drawn for even "
             f"numbers up to {_MOST_COLUMNS}"
         )
-    return draw_positions(size, arguments.positions or _POSITIONS)
+    rates = architecture.sizes.position_rates
+    return draw_positions(size, arguments.positions or _POSITIONS, rates)
 
 
 def _architecture(folder: Path) -> Architecture:

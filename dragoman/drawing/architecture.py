@@ -26,6 +26,7 @@ _COLOURS = {
 _LEFT, _RIGHT = 0.0, 5.2
 _WIDTH, _HEIGHT, _GAP = 3.6, 0.62, 0.26
 _INK = "#333333"
+_SSRU = "SSRU"
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,8 @@ def draw_architecture(architecture: Architecture) -> Figure:
         encoder.layers(sizes.encoder_layers, ["self-attention", "feed-forward"])
         top = encoder.last_norm()
         decoder.embedding("target tokens, shifted right", sizes.vocab_size)
-        decoder.layers(
-            sizes.decoder_layers, ["masked self-attention", "cross-attention", "feed-forward"]
-        )
+        first = _SSRU if sizes.is_recurrent else "masked self-attention"
+        decoder.layers(sizes.decoder_layers, [first, "cross-attention", "feed-forward"])
         decoder.last_norm()
         matrix = "its own" if architecture.own_output else "embedding"
         decoder.box("output", f"projection {sizes.model_size} → {sizes.vocab_size:,}\n({matrix})")
@@ -147,6 +147,8 @@ class _Stack:
                 if self._architecture.activation != "relu":
                     text += f"\n{self._architecture.activation}"
                 self.box("feed-forward", text)
+            elif part == _SSRU:
+                self.box("attention", f"{part}\nstate of {sizes.model_size}")
             else:
                 heads = f"{sizes.heads} heads of {sizes.head_size}"
                 self.box("attention", f"{part}\n{heads}")

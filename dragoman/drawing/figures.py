@@ -20,7 +20,7 @@ from dragoman.drawing.page import LEAST, NAMES
 from dragoman.drawing.style import plain, style
 from dragoman.kernel.attention_maps import Attention, Kind
 from dragoman.kernel.errors import writing
-from dragoman.kernel.positions import sinusoidal_positions
+from dragoman.kernel.positions import PositionRates, sinusoidal_positions
 
 _log = logging.getLogger(__name__)
 
@@ -109,9 +109,9 @@ def draw_grid(attention: Attention, kind: Kind, heads: Sequence[int] | None = No
     return figure
 
 
-def draw_positions(model_size: int, positions: int) -> Figure:
+def draw_positions(model_size: int, positions: int, rates: PositionRates = "paper") -> Figure:
     """Draw the sinusoids that are added to the embeddings of the first positions."""
-    table = sinusoidal_positions(positions, model_size)
+    table = sinusoidal_positions(positions, model_size, rates)
     with style():
         figure = Figure(figsize=(7, 5.2), layout="constrained")
         above, below = figure.subplots(2, 1, height_ratios=(1.6, 1))

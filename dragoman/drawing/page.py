@@ -57,7 +57,11 @@ def write_page(
         "text": text,
         "translation": translation,
         "names": NAMES,
-        "sides": {name: (attention.queries(name), attention.keys(name)) for name in KINDS},
+        "sides": {
+            name: (attention.queries(name), attention.keys(name))
+            for name in KINDS
+            if len(attention.weights(name))
+        },
         "aligning": aligning,
         "colours": head_colours(number),
         "least": LEAST,

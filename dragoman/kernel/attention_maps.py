@@ -37,7 +37,8 @@ class Attention:
     encoder: Weights
     """[L, H, S, S], the encoder's self-attention."""
     decoder: Weights
-    """[L, H, T, T], the decoder's self-attention, zero above the diagonal."""
+    """[L, H, T, T], the decoder's self-attention, zero above the diagonal; L is 0 if the decoder is
+    recurrent."""
     cross: Weights
     """[L, H, T, S], cross-attention."""
     alignment_heads: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.positions import PositionRates
 from dragoman.kernel.settings import from_mapping, read_json
-from dragoman.kernel.tensors import best_name
+from dragoman.kernel.tensors import REORDER_STATES, best_name
 from dragoman.kernel.text import BEGIN_ID, END_ID, PAD_ID, Tokenizer
 
 FORMAT_VERSION = 2
@@ -73,6 +73,16 @@ class Dimensions:
     def head_size(self) -> int:
         """Size D of one attention head."""
         return self.model_size // self.heads
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether decoder layers have a recurrent state [E] instead of a self-attention cache."""
+        return self.decoder == "ssru"
+
+    @property
+    def state_size(self) -> int | None:
+        """Size E of a decoder layer's recurrent state; None: it has none."""
+        return self.model_size if self.is_recurrent else None
 
 
 @dataclass(frozen=True)
@@ -283,7 +293,8 @@ class Manifest:
     @property
     def decoding_graphs(self) -> tuple[str, ...]:
         """Names of the graphs that decoding on a device runs."""
-        return ("encoder", "decoder", "reorder", *map(best_name, self.limits.best_sizes))
+        states = (REORDER_STATES,) if self.dimensions.is_recurrent else ()
+        return ("encoder", "decoder", "reorder", *states, *map(best_name, self.limits.best_sizes))
 
     @property
     def all_directions(self) -> tuple[tuple[str, ...], ...]:

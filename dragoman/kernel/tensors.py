@@ -14,14 +14,19 @@ def cross_names(layers: int) -> list[str]:
     return [f"cross_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
 
 
-def past_names(layers: int) -> list[str]:
-    """Returns the names of the self-attention cache before a step."""
-    return [f"past_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
+def past_names(layers: int, recurrent: bool = False) -> list[str]:
+    """Returns the names of the self-attention cache, or of recurrent states, before a step."""
+    return _names("past", layers, recurrent)
 
 
-def present_names(layers: int) -> list[str]:
-    """Returns the names of the self-attention cache after a step, in the order of `past_names`."""
-    return [f"present_{kind}_{layer}" for layer in range(layers) for kind in ("key", "value")]
+def present_names(layers: int, recurrent: bool = False) -> list[str]:
+    """Returns the names of the same tensors after a step, in the order of `past_names`."""
+    return _names("present", layers, recurrent)
+
+
+def _names(when: str, layers: int, recurrent: bool) -> list[str]:
+    kinds = ("state",) if recurrent else ("key", "value")
+    return [f"{when}_{kind}_{layer}" for layer in range(layers) for kind in kinds]
 
 
 def cache_tensors(layers: int) -> set[str]:
@@ -47,6 +52,8 @@ def best_name(k: int) -> str:
     return f"best_{k}"
 
 
+REORDER_STATES = "reorder_states"
+"""The graph that reorders a recurrent decoder's states."""
 ATTENTION_GRAPH = "attention"
 """The graph with the attention of every head; bundles of earlier versions have none."""
 ATTENTION_NAMES = ("encoder_attention", "decoder_attention", "cross_attention")

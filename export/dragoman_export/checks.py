@@ -24,6 +24,7 @@ from onnxruntime import InferenceSession
 from dragoman.kernel.manifest import CheckedPrecision, GraphEntry, Manifest
 from dragoman.kernel.tensors import (
     ATTENTION_GRAPH,
+    REORDER_STATES,
     best_name,
     cross_names,
     past_names,
@@ -88,7 +89,8 @@ def count_failed(outcomes: Iterable[Outcome]) -> dict[CheckedPrecision, int]:
 
 def graph_names(manifest: Manifest) -> list[str]:
     """The graphs of a bundle that are checked."""
-    names = [*GRAPHS, *map(best_name, manifest.limits.best_sizes)]
+    states = [REORDER_STATES] if manifest.dimensions.is_recurrent else []
+    names = [*GRAPHS, *states, *map(best_name, manifest.limits.best_sizes)]
     return [*names, ATTENTION_GRAPH] if ATTENTION_GRAPH in manifest.graphs else names
 
 
@@ -144,8 +146,11 @@ def cached_logits(
     """
     sizes = manifest.dimensions
     rows, length = tgt_in.shape
-    shape = (rows, sizes.heads, length, sizes.head_size)
-    past = [np.zeros(shape, np.float32) for _ in past_names(sizes.decoder_layers)]
+    names = past_names(sizes.decoder_layers, sizes.is_recurrent)
+    shape: tuple[int, ...] = (rows, sizes.heads, length, sizes.head_size)
+    if sizes.is_recurrent:
+        shape = (rows, sizes.model_size)
+    past = [np.zeros(shape, np.float32) for _ in names]
     logits = []
     for position in range(length):
         inputs = {
@@ -153,7 +158,7 @@ def cached_logits(
             "positions": np.full(rows, position),
             "src_lengths": src_lengths,
             **dict(zip(cross_names(sizes.decoder_layers), cross, strict=True)),
-            **dict(zip(past_names(sizes.decoder_layers), past, strict=True)),
+            **dict(zip(names, past, strict=True)),
         }
         *past, step = graph.run(None, inputs)
         logits.append(step)

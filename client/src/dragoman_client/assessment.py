@@ -118,7 +118,8 @@ class Attention:
         read: the T input tokens of the decoder, one for each step, beginning with the start token.
         said: the T tokens that the decoder generated in these steps.
         encoder: weights [L, H, S, S] of the encoder's self-attention, float32: queries by keys.
-        decoder: weights [L, H, T, T] of the decoder's self-attention.
+        decoder: weights [L, H, T, T] of the decoder's self-attention; L is 0 if the model's
+            decoder is recurrent and has none.
         cross: weights [L, H, T, S] of the cross-attention.
         alignment_heads: layer and head of the cross-attention that aligns words best; empty if the
             model names none.
@@ -225,6 +226,8 @@ def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weigh
         weights = np.array(found.get(name), np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: not weights by layer and head") from error
+    if name == "decoder" and weights.shape == (0,):  # a recurrent decoder
+        return np.zeros((0, 0, queries, keys), np.float32)
     if queries == keys == 0 and weights.ndim > _LAYERS_AND_HEADS:  # an empty text
         weights = weights.reshape(*weights.shape[:_LAYERS_AND_HEADS], 0, 0)
     if weights.shape[2:] != (queries, keys) or not all(weights.shape[:_LAYERS_AND_HEADS]):

@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 from dragoman_training.network.architecture import ModelConfig
+from onnx import TensorProto, helper
 
-from dragoman.kernel.manifest import Limits
+from dragoman.kernel.manifest import Limits, TensorEntry
 from dragoman.kernel.positions import sinusoidal_positions
 from dragoman_export.graphs.graph_builder import GraphBuilder
-
-NORM_EPSILON = 1e-5
 
 Sublayer = Callable[[str, str], str]
 """Maps a value and the name of a sub-layer's weights to a value."""
@@ -61,7 +61,7 @@ class Blocks:
     def norm(self, x: str, name: str) -> str:
         """Layer normalisation."""
         scale, bias = self.graph.weight(f"{name}.weight"), self.graph.weight(f"{name}.bias")
-        return self.graph.op("LayerNormalization", x, scale, bias, epsilon=NORM_EPSILON)
+        return self.graph.op("LayerNormalization", x, scale, bias, epsilon=self.config.norm_epsilon)
 
     def embed(self, ids: str, positions: str, table: str = "embedding") -> str:
         """Embeddings of `ids`, scaled, plus position encodings that broadcast to them."""
@@ -180,12 +180,47 @@ class Blocks:
         flat = graph.op("Reshape", attended, graph.constant([-1, self.config.model_size]))
         return self.output(flat, name)
 
+    # The SSRU, a recurrence in place of the decoder's self-attention.
+
+    def gate_and_candidate(self, x: str, name: str) -> tuple[str, str]:
+        """What an SSRU computes of each input on its own: forget gate and candidate, [N, E]."""
+        weight = self.graph.weight
+        gate = self.linear(x, weight(f"{name}.forget.weight"), weight(f"{name}.forget.bias"))
+        candidate = self.linear(x, weight(f"{name}.candidate.weight"))
+        return self.graph.op("Sigmoid", gate), candidate
+
+    def next_cell(self, cell: str, gate: str, candidate: str, output: TensorEntry) -> str:
+        """The cell [N, E] of an SSRU after one more input, which is an output of the graph."""
+        change = self.graph.op("Mul", gate, self.graph.op("Sub", cell, candidate))
+        return self.graph.inplace_op("Add", candidate, change, output=output)
+
+    def all_cells(self, x: str, name: str, batch: str) -> str:
+        """The cells of an SSRU over whole sequences, [N, E] with N = B x T."""
+        graph, size = self.graph, self.config.model_size
+        shape = graph.op("Concat", batch, graph.constant([-1, size]), axis=0)
+        both = (graph.op("Reshape", part, shape) for part in self.gate_and_candidate(x, name))
+        first_shape = graph.op("Concat", batch, graph.constant([size]), axis=0)
+        first = graph.op("Expand", graph.constant(0.0, np.float32), first_shape)
+        _, cells = graph.split_op(
+            *("Scan", first, *both),
+            outputs=2,
+            body=_recurrence(size),
+            num_scan_inputs=2,
+            scan_input_axes=[1, 1],
+            scan_output_axes=[1],
+        )
+        return graph.op("Reshape", cells, graph.constant([-1, size]))
+
+    def cell_output(self, cell: str) -> str:
+        """What an SSRU adds to the residual stream."""
+        return self.graph.op("Relu", cell)
+
     # Positions, masks and sizes.
 
     def positions(self) -> str:
         """The position table [P, E]; its length is that of the longest request."""
         length = max(self.limits.max_source_tokens, self.limits.max_target_tokens)
-        table = sinusoidal_positions(length, self.config.model_size)
+        table = sinusoidal_positions(length, self.config.model_size, self.config.position_rates)
         return self.graph.constant(table, np.float32)
 
     def first_positions(self, ids: str) -> str:
@@ -233,6 +268,22 @@ class Blocks:
             x = self.residual(x, f"{name}.self_attention", self_attention)
             x = self.residual(x, f"{name}.feed_forward", self.feed_forward)
         return self.final_norm(x, "encoder_norm"), keep_mask
+
+
+def _recurrence(size: int) -> onnx.GraphProto:
+    """One step of `all_cells`: a cell [B, E], a gate and a candidate to the next cell, twice."""
+
+    def entry(name: str) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", size])
+
+    nodes = [
+        helper.make_node("Sub", ["cell", "candidate"], ["difference"]),
+        helper.make_node("Mul", ["gate", "difference"], ["change"]),
+        helper.make_node("Add", ["candidate", "change"], ["next_cell"]),
+        helper.make_node("Identity", ["next_cell"], ["read_cell"]),
+    ]
+    inputs, outputs = ("cell", "gate", "candidate"), ("next_cell", "read_cell")
+    return helper.make_graph(nodes, "recurrence", [*map(entry, inputs)], [*map(entry, outputs)])
 
 
 class OpenBlocks(Blocks):

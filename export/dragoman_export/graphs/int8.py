@@ -8,7 +8,7 @@ int8 needs no second copy in a bundle.
 Layer normalization is written as root-mean-square normalization of centred values, for which ONNX
 Runtime has a vectorized kernel; its LayerNormalization takes eight times as long. In a pre-norm
 model, the residual stream is centred once, at the embedding, and everything added to it comes from
-centred weights.
+centred weights; the output of an SSRU is centred itself.
 
 Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization.html
 """
@@ -20,7 +20,7 @@ from dragoman_training.network.architecture import ModelConfig
 from onnx import TensorProto
 
 from dragoman.kernel.manifest import Limits
-from dragoman_export.graphs.blocks import NORM_EPSILON, Blocks
+from dragoman_export.graphs.blocks import Blocks
 from dragoman_export.graphs.graph_builder import GraphBuilder
 
 CONTRIB = "com.microsoft"
@@ -73,12 +73,17 @@ class Int8Blocks(Blocks):
         self._inner.add(activated)
         return activated
 
+    def cell_output(self, cell: str) -> str:
+        """See `Blocks.cell_output`."""
+        output = super().cell_output(cell)
+        return self._centre(output) if self.config.norm == "pre" else output
+
     def norm(self, x: str, name: str) -> str:
         """See `Blocks.norm`."""
         scale, bias = self.graph.weight(f"{name}.weight"), self.graph.weight(f"{name}.bias")
         if self.config.norm == "post":
             x = self._centre(x)
-        normed = self.graph.op("RMSNormalization", x, scale, epsilon=NORM_EPSILON)
+        normed = self.graph.op("RMSNormalization", x, scale, epsilon=self.config.norm_epsilon)
         return self.graph.op("Add", normed, bias)
 
     def embed(self, ids: str, positions: str, table: str = "embedding") -> str:

@@ -1,5 +1,7 @@
 """The project's graphs: encoder, decoder step, best, reorder, score, attention.
 
+A decoder with an SSRU has recurrent states instead of a self-attention cache.
+
 Defines the inputs and outputs of each graph; the shape letters are explained in
 `dragoman_training.network.transformer`. The graphs use only what both ONNX Runtime and TensorRT
 support: TensorScatter writes each row's key and value at that row's own position into a cache that
@@ -11,12 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 from dragoman_training.network.architecture import ModelConfig
 
 from dragoman.kernel.manifest import GraphEntry, Limits, TensorEntry
 from dragoman.kernel.tensors import (
     ATTENTION_GRAPH,
+    REORDER_STATES,
     best_name,
     cross_names,
     past_names,
@@ -66,7 +70,8 @@ def decoder(blocks: Blocks) -> Graph:
 
     Inputs are `input_ids` [R], `positions` [R], `src_lengths` [B], the cross keys and values
     [B, H, S, D], which a sentence's hypotheses share, and the self-attention cache [R, H, C, D] of
-    every layer. Outputs are the cache with this step's keys and values in it, and `logits` [R, V].
+    every layer, or the state [R, E] of a recurrent one, which is not read at position 0. Outputs
+    are the cache with this step's keys and values in it or the new states, and `logits` [R, V].
     """
     graph, config = blocks.graph, blocks.config
     input_ids = graph.input("input_ids", "int64", "R")
@@ -74,16 +79,25 @@ def decoder(blocks: Blocks) -> Graph:
     src_lengths = graph.input("src_lengths", "int64", "B")
     layers, shape = config.decoder_layers, (config.heads, "S", config.head_size)
     cross = [graph.input(name, "float32", "B", *shape) for name in cross_names(layers)]
-    cache_shape = ("R", str(config.heads), "C", str(config.head_size))
-    past = [graph.input(name, "float32", *cache_shape) for name in past_names(layers)]
-    present = [TensorEntry(name, "float32", cache_shape) for name in present_names(layers)]
+    recurrent = config.decoder == "ssru"
+    cache_shape: tuple[str, ...] = ("R", str(config.heads), "C", str(config.head_size))
+    if recurrent:
+        cache_shape = ("R", str(config.model_size))
+    past = [graph.input(name, "float32", *cache_shape) for name in past_names(layers, recurrent)]
+    present = [
+        TensorEntry(name, "float32", cache_shape) for name in present_names(layers, recurrent)
+    ]
 
     batch = blocks.size(src_lengths, 0)
     width = graph.op("Div", blocks.size(input_ids, 0), batch)
     src_keep_mask = blocks.length_mask(src_lengths, cross[0], 2)
     src_keep_mask = blocks.repeat_for_queries(src_keep_mask, width)
-    written = graph.op("Add", positions, graph.constant([1]))
-    cache_keep_mask = blocks.length_mask(written, past[0], 2)
+    if recurrent:
+        first = graph.op("Equal", positions, graph.constant([0]))
+        is_first = graph.op("Unsqueeze", first, graph.constant([1]))  # [R, 1]
+    else:
+        written = graph.op("Add", positions, graph.constant([1]))
+        cache_keep_mask = blocks.length_mask(written, past[0], 2)
     x = blocks.embed(input_ids, graph.op("Gather", blocks.positions(), positions))  # [R, E]
 
     def cached_self_attention(x: str, name: str) -> str:
@@ -104,6 +118,12 @@ def decoder(blocks: Blocks) -> Graph:
         flat = graph.op("Reshape", attended, graph.constant([-1, config.model_size]))
         return blocks.output(flat, name)
 
+    def recurrence(x: str, name: str) -> str:
+        gate, candidate = blocks.gate_and_candidate(x, name)
+        zero = graph.constant(0.0, np.float32)
+        cell = graph.op("Where", is_first, zero, past.pop(0))
+        return blocks.cell_output(blocks.next_cell(cell, gate, candidate, present.pop(0)))
+
     def cross_attention(x: str, name: str) -> str:
         query = blocks.split_heads(blocks.query(x, name), batch)
         attended = blocks.attend(query, cross.pop(0), cross.pop(0), src_keep_mask)
@@ -111,7 +131,10 @@ def decoder(blocks: Blocks) -> Graph:
 
     for layer in range(layers):
         name = f"decoder_layers.{layer}"
-        x = blocks.residual(x, f"{name}.self_attention", cached_self_attention)
+        if recurrent:
+            x = blocks.residual(x, f"{name}.ssru", recurrence)
+        else:
+            x = blocks.residual(x, f"{name}.self_attention", cached_self_attention)
         x = blocks.residual(x, f"{name}.cross_attention", cross_attention)
         x = blocks.residual(x, f"{name}.feed_forward", blocks.feed_forward)
     logits = blocks.logits(blocks.final_norm(x, "decoder_norm"))
@@ -176,6 +199,18 @@ def reorder(blocks: Blocks) -> Graph:
     return finish(graph)
 
 
+def reorder_states(blocks: Blocks) -> Graph:
+    """`rows` [N] and the states [R, E] of a recurrent decoder to those of these rows."""
+    graph, config = blocks.graph, blocks.config
+    layers, size = config.decoder_layers, config.model_size
+    rows = graph.input("rows", "int64", "N")
+    names = zip(past_names(layers, True), present_names(layers, True), strict=True)
+    for past, present in names:
+        gathered = graph.op("Gather", graph.input(past, "float32", "R", size), rows)
+        graph.output(gathered, present, "float32", "N", size)
+    return finish(graph)
+
+
 def score(blocks: Blocks) -> Graph:
     """Score given translations, teacher-forced.
 
@@ -209,7 +244,8 @@ def attention(blocks: OpenBlocks) -> Graph:
 
     Inputs are `input_ids` [B, S], `src_lengths` [B] and `tgt_in_ids` [B, T], beginning with the
     start symbol. Outputs are the weights of every layer's heads: `encoder_attention` [B, L, H, S,
-    S], `decoder_attention` [B, L, H, T, T] and `cross_attention` [B, L, H, T, S].
+    S], `decoder_attention` [B, L, H, T, T] and `cross_attention` [B, L, H, T, S]. A recurrent
+    decoder has no self-attention: its L is 0.
     """
     graph, config = blocks.graph, blocks.config
     input_ids = graph.input("input_ids", "int64", "B", "S")
@@ -219,14 +255,21 @@ def attention(blocks: OpenBlocks) -> Graph:
     of_encoder = list(blocks.weights)
     batch, length = blocks.size(tgt_in_ids, 0), blocks.size(tgt_in_ids, 1)
     _, of_cross = _decode(blocks, tgt_in_ids, batch, length, memory, src_keep_mask)
-    of_decoder = blocks.weights[len(of_encoder) :: 2]  # the cross-attention's stand between them
+    # The cross-attention's stand between them.
+    of_decoder = [] if config.decoder == "ssru" else blocks.weights[len(of_encoder) :: 2]
     one = graph.constant([1])
     for name, layers, shape in (
         ("encoder_attention", [graph.op("Unsqueeze", x, one) for x in of_encoder], ("S", "S")),
         ("decoder_attention", [graph.op("Unsqueeze", x, one) for x in of_decoder], ("T", "T")),
         ("cross_attention", of_cross, ("T", "S")),
     ):
-        joined = graph.op("Concat", *layers, axis=1)
+        if layers:
+            joined = graph.op("Concat", *layers, axis=1)
+        else:
+            heads = graph.constant([0, config.heads])
+            joined = graph.op(
+                "ConstantOfShape", graph.op("Concat", batch, heads, length, length, axis=0)
+            )
         graph.output(joined, name, "float32", "B", len(layers), config.heads, *shape)
     return finish(graph)
 
@@ -248,6 +291,9 @@ def _decode(
     def self_attention(x: str, name: str) -> str:
         return blocks.self_attention(x, name, batch, causal)
 
+    def recurrence(x: str, name: str) -> str:
+        return blocks.cell_output(blocks.all_cells(x, name, batch))
+
     def cross_attention(x: str, name: str) -> str:
         query = blocks.split_heads(blocks.query(x, name), batch)
         key, value = (blocks.split_heads(part, batch) for part in blocks.key_value(memory, name))
@@ -259,7 +305,10 @@ def _decode(
     x = graph.op("Reshape", x, graph.constant([-1, config.model_size]))
     for layer in range(config.decoder_layers):
         name = f"decoder_layers.{layer}"
-        x = blocks.residual(x, f"{name}.self_attention", self_attention)
+        if config.decoder == "ssru":
+            x = blocks.residual(x, f"{name}.ssru", recurrence)
+        else:
+            x = blocks.residual(x, f"{name}.self_attention", self_attention)
         x = blocks.residual(x, f"{name}.cross_attention", cross_attention)
         x = blocks.residual(x, f"{name}.feed_forward", blocks.feed_forward)
     return x, weights_by_layer
@@ -281,6 +330,7 @@ def all_graphs(config: ModelConfig, limits: Limits, weights: WeightsFile) -> dic
         decoder(int8("decoder_int8")),
         *(best(fp32(best_name(k)), k) for k in limits.best_sizes),
         reorder(fp32("reorder")),
+        *([reorder_states(fp32(REORDER_STATES))] if config.decoder == "ssru" else []),
         score(fp32("score")),
         attention(OpenBlocks(GraphBuilder(ATTENTION_GRAPH, weights), config, limits)),
     ]

@@ -147,6 +147,11 @@ def build_plans(
             f"{bundle}: TensorRT cannot read weights that are stored in int8: export the model "
             "again with --storage fp16"
         )
+    if manifest.dimensions.is_recurrent:
+        raise UsageError(
+            f"{bundle}: its decoder is an SSRU, for which no TensorRT plans are built: serve it on "
+            "the CPU, or with runtime onnxruntime_cuda"
+        )
     if not os.access(bundle, os.W_OK):
         raise UsageError(f"{bundle}: is not writable, but the plans are written there")
     library = load(settings.library)

@@ -24,11 +24,14 @@ MOST_BINDINGS = 500
 
 @dataclass(frozen=True)
 class CacheShape:
-    """The shape of a session's keys and values.
+    """The shape of a session's keys and values, or of its sources' and the states of its rows.
 
     `parts` is two for each decoder layer. `src_tokens` and `tgt_tokens` are the maximum tokens of a
     source and its translation. `capacities` are the possible capacities of a row, or a source, in
     tokens, up to those maximums; beyond the largest one, its multiples are used.
+
+    If `state_size` E is set, the decoder is recurrent: a row has one vector [E] in fp32 for each
+    layer, instead of keys and values.
     """
 
     parts: int
@@ -38,6 +41,14 @@ class CacheShape:
     tgt_tokens: int
     dtype: type[np.number[Any]] = np.float32
     capacities: tuple[int, ...] = CAPACITIES
+    state_size: int | None = None
+
+    @property
+    def of_rows(self) -> CacheShape:
+        """The shape of what the rows have; a recurrent state is like a single token."""
+        if self.state_size is None:
+            return self
+        return CacheShape(self.parts // 2, 1, self.state_size, self.src_tokens, tgt_tokens=1)
 
     def bytes(self, tokens: int) -> int:
         """Returns the bytes of keys and values for a number of tokens."""
@@ -46,10 +57,8 @@ class CacheShape:
 
     def most_bytes(self, width: int, slots: int) -> int:
         """Returns the maximum bytes of a cache, including the growth of one of its memories."""
-        cross, past = (
-            self.bytes(tokens)
-            for tokens in (slots * self.src_tokens, slots * width * self.tgt_tokens)
-        )
+        cross = self.bytes(slots * self.src_tokens)
+        past = self.of_rows.bytes(slots * width * self.of_rows.tgt_tokens)
         return cross + past + max(cross, past) // 2
 
 
@@ -115,7 +124,8 @@ class Cache:
 
     `cross` [parts, slots, H, S, D] and `src_lengths` [slots] are for the source, which the rows of
     a sentence share. `past` [parts, rows, H, C, D] is for the tokens so far, one row for each
-    hypothesis.
+    hypothesis. If the decoder is recurrent, `past` [layers, rows, E] are the rows' states; at
+    position 0 a state is not read.
     """
 
     def __init__(self, shape: CacheShape, width: int, most_slots: int) -> None:
@@ -133,7 +143,12 @@ class Cache:
         self._shape = shape
         least, most_rows = shape.capacities[0], most_slots * width
         self._cross = _Memory(shape, min(least, shape.src_tokens), (most_slots, shape.src_tokens))
-        self._past = _Memory(shape, min(least, shape.tgt_tokens), (most_rows, shape.tgt_tokens))
+        of_rows = shape.of_rows
+        self._past = _Memory(
+            of_rows, min(least, of_rows.tgt_tokens), (most_rows, of_rows.tgt_tokens)
+        )
+        self._most_tokens = shape.tgt_tokens
+        """Capacity of recurrent rows, which does not depend on their memory."""
         self._src_lengths = np.zeros(0, np.int64)
 
     @property
@@ -144,7 +159,7 @@ class Cache:
     @property
     def capacity(self) -> int:
         """Capacity C of a row, in tokens."""
-        return self._past.tokens
+        return self._past.tokens if self._shape.state_size is None else self._most_tokens
 
     @property
     def src_capacity(self) -> int:
@@ -186,8 +201,12 @@ class Cache:
 
     @property
     def past(self) -> KeysValues:
-        """Keys and values [parts, R, H, C, D] of the tokens so far, by layer and kind."""
-        return self._past.rows(self.rows)
+        """Keys and values [parts, R, H, C, D] of the tokens so far, by layer and kind; or states.
+
+        See `Cache`.
+        """
+        past = self._past.rows(self.rows)
+        return past if self._shape.state_size is None else past[:, :, 0, 0]
 
     def join(self, cross: Sequence[KeysValues], src_lengths: Ids) -> None:
         """Add a slot for each encoded sentence, without target tokens yet.
@@ -219,7 +238,7 @@ class Cache:
             wanted = self._cross.tokens  # not worth a new layout
         before = self._cross.generation, self._past.generation
         self._cross.lay_out(first, last, wanted)
-        self._past.lay_out(self.rows, last * self.width, self.capacity)
+        self._past.lay_out(self.rows, last * self.width, self._past.tokens)
         if last > len(self._src_lengths):
             more = np.zeros(max(last, 2 * len(self._src_lengths)), np.int64)
             more[:first] = self._src_lengths[:first]
@@ -235,7 +254,7 @@ class Cache:
         """Free a slot; the last slot, with `tokens` tokens per row, is moved there."""
         last = self.slots - 1
         if slot != last:
-            cross, past = self.cross, self.past
+            cross, past = self.cross, self._past.rows(self.rows)
             src_tokens = self._src_lengths[slot] = self._src_lengths[last]
             cross[:, slot, :, :src_tokens] = cross[:, last, :, :src_tokens]
             rows, last_rows = (
@@ -246,12 +265,16 @@ class Cache:
 
     def copy_rows(self, copies: Sequence[Copy]) -> None:
         """Copy rows to others; no row may be both source and target."""
-        past = self.past
+        past = self._past.rows(self.rows)
         for source, target, tokens in copies:
             past[:, target, :, :tokens] = past[:, source, :, :tokens]
 
     def fit(self, tokens: int) -> bool:
         """Adapt the capacity of the rows to a number of tokens; returns whether it was changed."""
+        if self._shape.state_size is not None:
+            was_enough = tokens <= self._most_tokens
+            self._most_tokens = max(tokens, self._most_tokens)
+            return not was_enough
         if self.capacity // 2 < tokens <= self.capacity:
             return False  # not worth a new layout
         capacities = self._shape.capacities

@@ -243,7 +243,8 @@ class Assessor:
         """The attention of the only sentence; empty for an empty text."""
         if not sentences:
             sizes = self._manifest.dimensions
-            layers = sizes.encoder_layers, sizes.decoder_layers, sizes.decoder_layers
+            of_decoder = 0 if sizes.is_recurrent else sizes.decoder_layers
+            layers = sizes.encoder_layers, of_decoder, sizes.decoder_layers
             weights = (np.zeros((number, sizes.heads, 0, 0), np.float32) for number in layers)
             return Attention((), (), (), *weights)
         (pair,), (found,) = sentences, scored

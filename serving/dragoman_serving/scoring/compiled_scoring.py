@@ -71,8 +71,8 @@ class NativeScoring:
         network, scratch = self._network, self._network.scratch
         src_room = whole_blocks(int(src_lengths.max()))
         room = whole_blocks(int(lengths.max()))
-        cross = network.new_parts(len(pairs), src_room)
-        past = network.new_parts(len(pairs), room, parts=2)
+        cross = network.new_cross(len(pairs), src_room)
+        past = network.new_past(len(pairs), room)
         cross_addresses = np.array([part.ctypes.data for part in cross], np.uintp)
         alignments = np.array([0 if one is None else one.ctypes.data for one in weights], np.uintp)
         log_probs = np.empty(len(ids), np.float32)
@@ -88,10 +88,12 @@ class NativeScoring:
                 *(len(pairs), len(ids), lengths.ctypes.data),
                 *(ids.ctypes.data, targets.ctypes.data, src_lengths.ctypes.data),
                 *(src_room, room, cross_addresses.ctypes.data),
-                *(past[0].ctypes.data, past[1].ctypes.data),
-                *(network.aligning.ctypes.data, alignments.ctypes.data),
-                *(scratch.scores(SCORED_TOGETHER), log_probs.ctypes.data),
-                scratch.ticks.ctypes.data,
+                aligning=network.aligning.ctypes.data,
+                alignments=alignments.ctypes.data,
+                scores=scratch.scores(SCORED_TOGETHER),
+                log_probs=log_probs.ctypes.data,
+                ticks=scratch.ticks.ctypes.data,
+                **{name: array.ctypes.data for name, array in past.items()},
             ),
             memory,
         )

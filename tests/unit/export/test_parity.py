@@ -31,7 +31,7 @@ from dragoman.kernel.errors import UsageError
 from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest, digests
 from tests.conftest import REPOSITORY
 from tests.saturation import saturate
-from tests.tiny_models import tiny_config, tiny_model
+from tests.tiny_models import VOCAB_SIZE, random_ssru_model, tiny_config, tiny_model
 from tests.toy import reverse_pairs
 
 PAIRS = reverse_pairs(6, seed=3)
@@ -91,6 +91,24 @@ def test_embeddings_that_the_engine_cannot_hold_are_refused(
 
 def test_features_of_imported_models_are_exported_too(elaborate_bundle: Path) -> None:
     assert failures(elaborate_bundle) == []
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("storage", ["fp32", "fp16", "int8"])
+def test_an_ssru_decoder_generates_the_same_tokens_as_pytorch(
+    norm: str, storage: str, tokenizer_path: Path, tmp_path: Path
+) -> None:
+    model = random_ssru_model(norm)
+    config = RunConfig(model=model.config, vocabulary=VocabularyConfig(size=VOCAB_SIZE))
+    checkpoint.save(tmp_path / "checkpoint", model.state_dict(), config, tokenizer_path)
+    bundle = tmp_path / "bundle"
+    export_bundle(tmp_path / "checkpoint", bundle, storage)  # type: ignore[arg-type]
+    outcomes = list(verify(bundle, TEXTS))
+    assert [outcome for outcome in outcomes if outcome.failed] == []
+    checks = {outcome.check for outcome in outcomes}
+    assert {"tokens: beam 4", "score: values", "reorder_states: values"} <= checks
+    attention = {check for check in checks if check.startswith("attention: ") and ", " not in check}
+    assert attention == {"attention: encoder_attention", "attention: cross_attention"}
 
 
 def test_int8_graphs_are_compared_only_where_their_products_are_exact(
@@ -287,3 +305,8 @@ def test_a_published_repository_has_the_whole_bundle(random_bundle: Path, tmp_pa
 def test_values_of_every_target_language_are_compared() -> None:
     sources = [([1], "de"), ([2], "de"), ([3], "de"), ([4], "en"), ([5], "fr"), ([6], "fr")]
     assert in_turn(sources) == [[1], [4], [5], [2], [6], [3]]
+
+
+def test_no_plans_are_built_for_an_ssru_decoder(ssru_bundle: Path) -> None:
+    with pytest.raises(UsageError, match="its decoder is an SSRU, for which no TensorRT plans"):
+        next(build_plans(ssru_bundle, PlanSettings()))

@@ -56,16 +56,19 @@ def look(
 
     Returns:
         Weights [B, L, H, S, S] of the encoder's self-attention, [B, L, H, T, T] of the decoder's
-        and [B, L, H, T, S] of the decoder's attention to the encoder.
+        and [B, L, H, T, S] of the decoder's attention to the encoder. A decoder with an SSRU has
+        no self-attention: its L is 0.
     """
     with looking_at(model) as seen:
         model(src_ids, src_keep_mask, tgt_ids)
     encoder, decoder = len(model.encoder_layers), len(model.decoder_layers)
-    return (
-        _stacked(seen, "encoder_layers.{}.self_attention", encoder),
-        _stacked(seen, "decoder_layers.{}.self_attention", decoder),
-        _stacked(seen, "decoder_layers.{}.cross_attention", decoder),
-    )
+    cross = _stacked(seen, "decoder_layers.{}.cross_attention", decoder)
+    if model.config.decoder == "ssru":
+        rows, steps = tgt_ids.shape
+        of_decoder = cross.new_zeros(rows, 0, model.config.heads, steps, steps)
+    else:
+        of_decoder = _stacked(seen, "decoder_layers.{}.self_attention", decoder)
+    return _stacked(seen, "encoder_layers.{}.self_attention", encoder), of_decoder, cross
 
 
 def _stacked(seen: dict[str, Tensor], name: str, layers: int) -> Tensor:

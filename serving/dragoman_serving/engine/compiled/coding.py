@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.kernel.positions import sinusoidal_positions
+from dragoman.kernel.positions import PositionRates, sinusoidal_positions
 from dragoman.kernel.tensors import SCALES
 from dragoman_serving.engine.compiled.library import LANES, PANEL, Sizes
 
@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 Pieces = Iterable[Array]
 """The consecutive parts of an array; each may be freed before the next one is made."""
 
-CODING_VERSION = 1
+CODING_VERSION = 2
 """Increment this when the same weights give another block, so that kept blocks are made again."""
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
@@ -157,7 +157,8 @@ def _arrays(tensors: Tensors, sizes: Sizes) -> Iterator[Pieces]:
     yield _halves(embedding)
     if sizes.own_src_embedding:
         yield _halves(tensors.weight("src_embedding.weight"))
-    yield [sinusoidal_positions(sizes.longest, sizes.model_size)]
+    rates: PositionRates = "inclusive" if sizes.inclusive_rates else "paper"
+    yield [sinusoidal_positions(sizes.longest, sizes.model_size, rates)]
     for i in range(sizes.encoder_layers):
         yield from _encoder_layer(tensors, f"encoder_layers.{i}", sizes)
     for i in range(sizes.decoder_layers):
@@ -182,10 +183,11 @@ def _encoder_layer(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces
 
 
 def _decoder_layer(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces]:
-    yield from _norm(tensors, f"{name}.self_attention_norm")
+    part = f"{name}.ssru" if sizes.has_ssru else f"{name}.self_attention"
+    yield from _norm(tensors, f"{part}_norm")
     yield from _norm(tensors, f"{name}.cross_attention_norm")
     yield from _norm(tensors, f"{name}.feed_forward_norm")
-    yield from _self_attention(tensors, f"{name}.self_attention", sizes)
+    yield from (_ssru(tensors, part) if sizes.has_ssru else _self_attention(tensors, part, sizes))
     yield from _product(*_query(tensors, f"{name}.cross_attention", sizes))
     yield from _product(*tensors.linear(f"{name}.cross_attention.key_value"))
     yield from _product(*tensors.linear(f"{name}.cross_attention.output"))
@@ -204,6 +206,15 @@ def _self_attention(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Piece
     both = None if bias is None or biases is None else np.concatenate([bias, biases])
     yield from _product(np.concatenate([weight, weights]), both)
     yield from _product(*tensors.linear(f"{name}.output"))
+
+
+def _ssru(tensors: Tensors, name: str) -> Iterator[Pieces]:
+    """One product for the forget gate and the candidate."""
+    weight, bias = tensors.linear(f"{name}.forget")
+    candidate, _ = tensors.linear(f"{name}.candidate")
+    padding = np.zeros(len(candidate), np.float32)
+    both = None if bias is None else np.concatenate([bias, padding])
+    yield from _product(np.concatenate([weight, candidate]), both)
 
 
 def _query(tensors: Tensors, name: str, sizes: Sizes) -> tuple[Floats, Floats | None]:

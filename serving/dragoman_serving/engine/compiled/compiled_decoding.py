@@ -206,7 +206,11 @@ class NativeDecoding:
         self._cross, self._past = _pointers(cache.cross), _pointers(cache.past)
         rows.ids, rows.positions = _address(self._ids), _address(self._positions)
         rows.src_lengths = _address(cache.src_lengths)
-        rows.cross, rows.past = _address(self._cross), _address(self._past)
+        rows.cross = _address(self._cross)
+        if self._weights.sizes.has_ssru:
+            rows.cells = _address(self._past)
+        else:
+            rows.past = _address(self._past)
         self._bound = cache.memory
 
 

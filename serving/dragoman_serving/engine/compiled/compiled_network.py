@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,12 +33,17 @@ class NativeMemory:
         limits, sizes = manifest.limits, manifest.dimensions
         self._manifest = manifest
         self._aligns = manifest.alignment is not None
+        src_tokens, tgt_tokens = map(
+            whole_blocks, (limits.max_source_tokens, limits.max_target_tokens)
+        )
         # No cache has more capacity than this, so the table of positions is never exceeded.
-        self.longest = max(limits.max_source_tokens, limits.max_target_tokens)
+        self.longest = max(src_tokens, tgt_tokens)
         self.cache_shape = CacheShape(
             *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
-            *(whole_blocks(limits.max_source_tokens), whole_blocks(limits.max_target_tokens)),
-            *(np.uint8, _CAPACITIES),
+            *(src_tokens, tgt_tokens),
+            dtype=np.uint8,
+            capacities=_CAPACITIES,
+            state_size=sizes.state_size,
         )
 
     def most_bytes(self, width: int, slots: int) -> int:
@@ -129,13 +135,19 @@ class NativeNetwork:
         """Address of the model's structure."""
         return self._weights.address
 
-    def new_parts(
-        self, rows: int, room: int, parts: int | None = None
-    ) -> list[npt.NDArray[np.uint8]]:
-        """Returns memory for keys and values, by layer and kind, or for some parts of them."""
+    def new_cross(self, sources: int, room: int) -> list[npt.NDArray[np.uint8]]:
+        """Returns memory for the keys and values of sources, by layer and kind."""
+        return [self._new_heads(sources, room) for _ in range(self.cache_shape.parts)]
+
+    def new_past(self, rows: int, room: int) -> dict[str, npt.NDArray[Any]]:
+        """Returns memory for what rows keep of their tokens in a layer, by its name in `Pairs`."""
+        if (state_size := self.cache_shape.state_size) is not None:
+            return {"cells": np.empty((rows, state_size), np.float32)}
+        return {name: self._new_heads(rows, room) for name in ("keys", "values")}
+
+    def _new_heads(self, rows: int, room: int) -> npt.NDArray[np.uint8]:
         shape = self.cache_shape
-        size = (rows, shape.heads, room, shape.head_size)
-        return [np.empty(size, np.uint8) for _ in range(parts or shape.parts)]
+        return np.empty((rows, shape.heads, room, shape.head_size), np.uint8)
 
 
 def whole_blocks(tokens: int) -> int:

@@ -17,18 +17,30 @@ static void copy_tokens(const Model *model, const uint8_t *from, uint8_t *to, in
         memcpy(to + head * size, from + head * size, (tokens + BLOCK - 1) / BLOCK * block);
 }
 
+static void copy_cells(const Model *model, const Rows *rows, int64_t source, int64_t target)
+{
+    const int64_t e = model->sizes.model_size;
+    for (int64_t layer = 0; layer < model->sizes.decoder_layers; layer++)
+        memcpy(rows->cells[layer] + target * e, rows->cells[layer] + source * e, e * sizeof(float));
+}
+
 static void copy_row(const Model *model, const Rows *rows, int64_t source, int64_t target,
                      int64_t tokens)
 {
     assert(source >= 0 && target >= 0 && source != target);
     ASSERT_INDEX(tokens, rows->room + 1);
+    if (rows->cells) {
+        copy_cells(model, rows, source, target);
+        return;
+    }
     const int64_t size = heads_bytes(model, rows->room);
     for (int64_t part = 0; part < 2 * model->sizes.decoder_layers; part++)
         copy_tokens(model, rows->past[part] + source * size, rows->past[part] + target * size,
                     rows->room, tokens);
 }
 
-/* Copy the caches of rows: `copies` [count, 3] are source, target and tokens of each copy. */
+/* Copy the caches or cells of rows: `copies` [count, 3] are source, target and tokens of each
+ * copy; the tokens are all that the source has read. */
 static void copy_rows(const Model *model, const Rows *rows, const int64_t *copies, int64_t count)
 {
     for (int64_t i = 0; i < count; i++, copies += 3) {

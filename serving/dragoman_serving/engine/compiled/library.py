@@ -74,6 +74,9 @@ class Sizes(ctypes.Structure):
         ("own_src_embedding", Number),
         ("norm_first", Number),
         ("activation", Number),
+        ("has_ssru", Number),
+        ("inclusive_rates", Number),
+        ("norm_epsilon", ctypes.c_double),
     )
 
 
@@ -104,6 +107,7 @@ class Rows(ctypes.Structure):
         ("room", Number),
         ("cross", Pointer),
         ("past", Pointer),
+        ("cells", Pointer),
         ("ticks", Pointer),
         ("aligning", Pointer),
         ("alignments", Pointer),
@@ -127,6 +131,7 @@ class Pairs(ctypes.Structure):
         ("cross", Pointer),
         ("keys", Pointer),
         ("values", Pointer),
+        ("cells", Pointer),
         ("aligning", Pointer),
         ("alignments", Pointer),
         ("scores", Pointer),

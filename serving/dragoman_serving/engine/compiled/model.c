@@ -11,6 +11,7 @@
 typedef struct {
     const char *block;
     int64_t offset;
+    float norm_epsilon;
 } Cursor;
 
 static const void *take(Cursor *cursor, int64_t bytes)
@@ -25,6 +26,7 @@ static Norm take_norm(Cursor *cursor, int64_t size)
     Norm norm;
     norm.scales = take(cursor, 4 * size);
     norm.biases = take(cursor, 4 * size);
+    norm.epsilon = cursor->norm_epsilon;
     return norm;
 }
 
@@ -50,14 +52,18 @@ static EncoderLayer take_encoder_layer(Cursor *cursor, int64_t e, int64_t f)
     return layer;
 }
 
-static DecoderLayer take_decoder_layer(Cursor *cursor, int64_t e, int64_t f)
+static DecoderLayer take_decoder_layer(Cursor *cursor, int64_t e, int64_t f, int64_t has_ssru)
 {
-    DecoderLayer layer;
+    DecoderLayer layer = {0};
     layer.self_norm = take_norm(cursor, e);
     layer.cross_norm = take_norm(cursor, e);
     layer.feed_forward_norm = take_norm(cursor, e);
-    layer.query_key_value = take_product(cursor, e, 3 * e);
-    layer.self_output = take_product(cursor, e, e);
+    if (has_ssru) {
+        layer.forget_candidate = take_product(cursor, e, 2 * e);
+    } else {
+        layer.query_key_value = take_product(cursor, e, 3 * e);
+        layer.self_output = take_product(cursor, e, e);
+    }
     layer.cross_query = take_product(cursor, e, e);
     layer.cross_key_value = take_product(cursor, e, 2 * e);
     layer.cross_output = take_product(cursor, e, e);
@@ -78,6 +84,7 @@ static void check_sizes(const Sizes *sizes)
     ASSERT_INDEX(sizes->decoder_layers, MOST_LAYERS + 1);
     assert(sizes->longest > 0 && sizes->vocab_size > 0 && sizes->src_ids > 0);
     ASSERT_INDEX(sizes->activation, GELU + 1);
+    assert(sizes->norm_epsilon > 0);
 }
 #endif
 
@@ -86,10 +93,11 @@ int64_t dragoman_model_bytes(void) { return sizeof(Model); }
 /* Find the arrays of a block; reads only its sizes. Returns how many bytes the block must have. */
 int64_t dragoman_find_weights(const void *block, Model *model)
 {
-    Cursor cursor = {block, 0};
+    Cursor cursor = {.block = block};
     memcpy(&model->sizes, take(&cursor, sizeof(Sizes)), sizeof(Sizes));
     const Sizes *const sizes = &model->sizes;
     CHECK(check_sizes(sizes));
+    cursor.norm_epsilon = (float)sizes->norm_epsilon;
     const int64_t e = sizes->model_size, f = sizes->feed_forward_size;
     model->embedding = take(&cursor, 2 * sizes->vocab_size * e);
     model->src_embedding = model->embedding;
@@ -99,7 +107,7 @@ int64_t dragoman_find_weights(const void *block, Model *model)
     for (int64_t i = 0; i < sizes->encoder_layers; i++)
         model->encoder[i] = take_encoder_layer(&cursor, e, f);
     for (int64_t i = 0; i < sizes->decoder_layers; i++)
-        model->decoder[i] = take_decoder_layer(&cursor, e, f);
+        model->decoder[i] = take_decoder_layer(&cursor, e, f, sizes->has_ssru);
     model->encoder_norm = take_norm(&cursor, e);
     model->decoder_norm = take_norm(&cursor, e);
     model->logits = take_product(&cursor, e, sizes->vocab_size);

@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     const float *scales;
     const float *biases;
+    float epsilon; /* added to the variance */
 } Norm;
 
 typedef struct {
@@ -41,9 +42,14 @@ typedef struct {
     Product query_key_value, attention_output, inner, outer;
 } EncoderLayer;
 
+/* Either with self-attention, or with an SSRU instead: c = f c + (1 - f) W x, with a gate f that
+ * forgets, and the cell c [E] as its state. The other kind's products are not set. `self_norm` is of
+ * either kind. */
 typedef struct {
     Norm self_norm, cross_norm, feed_forward_norm;
-    Product query_key_value, self_output, cross_query, cross_key_value, cross_output, inner, outer;
+    Product query_key_value, self_output;
+    Product forget_candidate; /* gate before its sigmoid, and W x */
+    Product cross_query, cross_key_value, cross_output, inner, outer;
 } DecoderLayer;
 
 /* A model's sizes. Its coded weights begin with them. */
@@ -56,6 +62,9 @@ typedef struct {
     int64_t own_src_embedding;              /* whether sources have a separate embedding */
     int64_t norm_first;                     /* pre-norm, with a norm after the last layer */
     int64_t activation;                     /* an Activation */
+    int64_t has_ssru;                       /* in place of the decoder's self-attention */
+    int64_t inclusive_rates;                /* of the position encodings, see positions.py */
+    double norm_epsilon;
 } Sizes;
 
 typedef struct {

@@ -5,7 +5,6 @@
 #include "bounds.h"
 #include "vec.h"
 
-static const float NORM_EPSILON = 1e-5f;
 static const float SMALLEST = 1e-30f; /* prevents division by zero */
 
 void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x)
@@ -31,7 +30,7 @@ void normalise(const float *x, Norm norm, int64_t size, float *y)
         squares = v_fma(centred, centred, squares);
     }
     const float variance = v_sum(squares) / (float)size;
-    const Vec factor = v_set(1.0f / sqrtf(variance + NORM_EPSILON));
+    const Vec factor = v_set(1.0f / sqrtf(variance + norm.epsilon));
     for (int64_t i = 0; i < size; i += 16) {
         const Vec centred = v_sub(v_load(x + i), mean);
         const Vec normed = v_mul(centred, factor);
@@ -41,14 +40,15 @@ void normalise(const float *x, Norm norm, int64_t size, float *y)
     }
 }
 
-/* x times the sigmoid of x. */
-INLINE Vec silu(Vec x)
+INLINE Vec sigmoid(Vec x)
 {
     const Vec one = v_set(1.0f);
     const Vec power = v_exp(v_sub(v_zero(), v_abs(x)));
     const Vec above = v_if_less(x, v_zero(), power, one);
-    return v_mul(x, v_div(above, v_add(one, power)));
+    return v_div(above, v_add(one, power));
 }
+
+INLINE Vec silu(Vec x) { return v_mul(x, sigmoid(x)); }
 
 /* x times the cumulative normal distribution of x, to about 1e-7.
  *
@@ -75,6 +75,21 @@ void activate(Activation activation, float *x, int64_t size)
     for (int64_t i = 0; i < size; i += 16) {
         const Vec values = v_load(x + i);
         v_store(x + i, activation == SILU ? silu(values) : gelu(values));
+    }
+}
+
+/* Read a token into the cell [E] of an SSRU, and add the result to the residual stream x [E].
+ * `gates` [2E] are the forget gate before its sigmoid, and the candidate. Before the first token,
+ * the cell is zero, whatever is in memory. */
+void read_input(const float *gates, int64_t size, int is_first, float *cell, float *x)
+{
+    ASSERT_MULTIPLE(size, 16);
+    for (int64_t i = 0; i < size; i += 16) {
+        const Vec forget = sigmoid(v_load(gates + i)), candidate = v_load(gates + size + i);
+        const Vec before = is_first ? v_zero() : v_load(cell + i);
+        const Vec after = v_fma(forget, v_sub(before, candidate), candidate);
+        v_store(cell + i, after);
+        v_store(x + i, v_add(v_load(x + i), v_max(after, v_zero())));
     }
 }
 

@@ -239,7 +239,8 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory, H
     return_helpers(scratch->helpers);
 }
 
-/* Sizes of the keys and values of a step, and the alignment heads. */
+/* Sizes of the keys and values of a step, and the alignment heads. With an SSRU, `room` is only the
+ * largest number of tokens. */
 typedef struct {
     int64_t src_room, room;     /* S, C */
     const int64_t *src_lengths; /* [B] */
@@ -282,6 +283,23 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
     end_sublayer(model, layer->self_norm, &layer->self_output, count, scratch);
 }
 
+/* The recurrence that a layer has instead of self-attention. The live rows of a sentence are in the
+ * order of its tokens. */
+static void ssru(const Model *model, const DecoderLayer *layer, float *cells, int64_t count,
+                 Scratch *scratch)
+{
+    const int64_t e = model->sizes.model_size;
+    begin_sublayer(model, layer->self_norm, count, scratch);
+    TIMED(PRODUCTS, project(scratch, &layer->forget_candidate, count, STORE, scratch->wide));
+    TIMED(ATTENTION, for (int64_t i = 0; i < count; i++) {
+        const Live *const live = scratch->live + i;
+        read_input(scratch->wide + i * 2 * e, e, live->position == 0, cells + live->row * e,
+                   scratch->x + i * e);
+    });
+    if (!model->sizes.norm_first)
+        TIMED(NORMS, normalise_rows(scratch->x, layer->self_norm, count, e, scratch->x));
+}
+
 static void cross_attention(const Model *model, const DecoderLayer *layer, const Caches *caches,
                             const uint8_t *keys, const uint8_t *values, const uint8_t *aligning,
                             int64_t count, Scratch *scratch)
@@ -309,16 +327,31 @@ static float factor_of_heads(const Model *model, const uint8_t *aligning)
     return heads ? 1.0f / (float)heads : 0.0f;
 }
 
+/* What a layer keeps of the tokens that its rows have read. */
+typedef struct {
+    uint8_t *keys, *values; /* of self-attention */
+    float *cells;           /* of an SSRU */
+} Past;
+
 /* One layer of the decoder, over `count` live rows. */
-static void decoder_layer(const Model *model, int64_t i, const Caches *caches,
-                          uint8_t *const past[2], uint8_t *const cross[2], int64_t count,
-                          Scratch *scratch)
+static void decoder_layer(const Model *model, int64_t i, const Caches *caches, Past past,
+                          uint8_t *const cross[2], int64_t count, Scratch *scratch)
 {
     const DecoderLayer *const layer = model->decoder + i;
-    self_attention(model, layer, caches, past[0], past[1], count, scratch);
+    if (model->sizes.has_ssru)
+        ssru(model, layer, past.cells, count, scratch);
+    else
+        self_attention(model, layer, caches, past.keys, past.values, count, scratch);
     cross_attention(model, layer, caches, cross[0], cross[1],
                     caches->aligning + i * model->sizes.heads, count, scratch);
     feed_forward(model, layer->feed_forward_norm, &layer->inner, &layer->outer, count, scratch);
+}
+
+static Past past_of(const Rows *rows, int64_t layer)
+{
+    if (rows->cells)
+        return (Past){.cells = rows->cells[layer]};
+    return (Past){rows->past[2 * layer], rows->past[2 * layer + 1], NULL};
 }
 
 /* The alignment of a row's step, within [T, W, S]. */
@@ -371,7 +404,9 @@ static void multiply_logits(const Model *model, const Rows *rows, int64_t count,
 static void check_rows(const Model *model, const Rows *rows)
 {
     ASSERT_MULTIPLE(rows->src_room, BLOCK);
-    ASSERT_MULTIPLE(rows->room, BLOCK);
+    assert(model->sizes.has_ssru ? rows->cells && !rows->past : rows->past && !rows->cells);
+    if (!model->sizes.has_ssru)
+        ASSERT_MULTIPLE(rows->room, BLOCK);
     assert(rows->sentences > 0 && rows->width > 0);
     for (int64_t row = 0; row < count_rows(rows); row++) {
         ASSERT_INDEX(rows->src_lengths[row / rows->width] - 1, rows->src_room);
@@ -400,7 +435,7 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
         embed(model, model->embedding + rows->ids[scratch->live[i].row] * e,
               scratch->live[i].position, scratch->x + i * e);
     for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
-        decoder_layer(model, i, &caches, rows->past + 2 * i, rows->cross + 2 * i, count, scratch);
+        decoder_layer(model, i, &caches, past_of(rows, i), rows->cross + 2 * i, count, scratch);
     final_norm(model, model->decoder_norm, count, scratch);
     TIMED(LOGITS, multiply_logits(model, rows, count, scratch, scores));
     spread(scratch->live, count, model->logits.outputs + model->logits.outputs / PANEL, scores);
@@ -446,6 +481,7 @@ static void check_pairs(const Model *model, const Pairs *pairs)
     int64_t steps = 0;
     ASSERT_MULTIPLE(pairs->src_room, BLOCK);
     ASSERT_MULTIPLE(pairs->room, BLOCK);
+    assert(model->sizes.has_ssru ? pairs->cells != NULL : pairs->keys && pairs->values);
     assert(pairs->pairs > 0);
     for (int64_t pair = 0; pair < pairs->pairs; pair++) {
         ASSERT_INDEX(pairs->src_lengths[pair] - 1, pairs->src_room);
@@ -465,7 +501,7 @@ static void check_pairs(const Model *model, const Pairs *pairs)
 void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
 {
     const int64_t e = model->sizes.model_size, count = pairs->steps;
-    uint8_t *const past[2] = {pairs->keys, pairs->values};
+    const Past past = {pairs->keys, pairs->values, pairs->cells};
     CHECK(check_pairs(model, pairs));
     Scratch laid_out = {.ticks = pairs->ticks};
     Scratch *const scratch = &laid_out;

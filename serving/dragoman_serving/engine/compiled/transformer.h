@@ -25,7 +25,8 @@ typedef struct {
     int64_t *src_lengths;        /* [B] */
     int64_t src_room, room;      /* S, C */
     uint8_t *const *cross;       /* per layer and kind [B, H, S, D + 8] */
-    uint8_t *const *past;        /* per layer and kind [R, H, C, D + 8] */
+    uint8_t *const *past;        /* per layer and kind [R, H, C, D + 8]; NULL with an SSRU */
+    float *const *cells;         /* per layer [R, E] of an SSRU; else NULL */
     int64_t *ticks;              /* [SECTIONS], counters to add ticks of the processor's clock to */
     const uint8_t *aligning;     /* [decoder layers, H], 1 for alignment heads */
     float **alignments;          /* [B], each the mean of these heads [T, W, its own S], filled with
@@ -43,7 +44,8 @@ typedef struct {
     const int64_t *src_lengths; /* [P] */
     int64_t src_room, room;     /* S, C */
     uint8_t *const *cross;      /* per layer and kind [P, H, S, D + 8] */
-    uint8_t *keys, *values;     /* [P, H, C, D + 8], reused by each layer */
+    uint8_t *keys, *values;     /* [P, H, C, D + 8], reused by each layer; NULL with an SSRU */
+    float *cells;               /* [P, E] of an SSRU, reused by each layer; else NULL */
     const uint8_t *aligning;    /* see Rows */
     float **alignments;         /* [P], each [steps, its own S]; NULL: not requested */
     float *scores;              /* [SCORED_TOGETHER, V padded, panels] scratch */

@@ -125,6 +125,9 @@ def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Size
         src_ids=dimensions.src_ids,
         own_src_embedding=dimensions.src_vocab_size is not None,
         activation=ACTIVATIONS.index(activation),
+        has_ssru=dimensions.decoder == "ssru",
+        inclusive_rates=dimensions.position_rates == "inclusive",
+        norm_epsilon=dimensions.norm_epsilon,
     )
 
 

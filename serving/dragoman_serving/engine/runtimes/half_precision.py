@@ -62,7 +62,10 @@ def lower_precision(
 
 
 def _scores(graph: onnx.GraphProto, lowered_tensors: set[str]) -> set[str]:
-    """Names of the fp32 outputs, and of the values that they equal up to renaming and a bias."""
+    """Names of the fp32 outputs, and of the values that they equal up to renaming and a sum.
+
+    So the candidates of recurrent states are kept, too.
+    """
     names = {value.name for value in graph.output} - lowered_tensors
     for node in reversed(graph.node):
         if node.op_type in ("Identity", "Add") and node.output[0] in names:

@@ -57,14 +57,15 @@ class OnnxSession:
         }
         sizes = manifest.dimensions
         self._cross_names = cross_names(sizes.decoder_layers)
-        self._past_names = past_names(sizes.decoder_layers)
-        self._present_names = present_names(sizes.decoder_layers)
+        self._past_names = past_names(sizes.decoder_layers, sizes.is_recurrent)
+        self._present_names = present_names(sizes.decoder_layers, sizes.is_recurrent)
         self.vocab_size = sizes.vocab_size
         self._of_thread = threading.local()
         limits = manifest.limits
         self.cache_shape = CacheShape(
-            *(len(self._past_names), sizes.heads, sizes.head_size),
+            *(len(self._cross_names), sizes.heads, sizes.head_size),
             *(limits.max_source_tokens, limits.max_target_tokens),
+            state_size=sizes.state_size,
         )
 
     def encode(self, src_ids: Ids, src_lengths: Ids) -> list[Floats]:

@@ -275,6 +275,24 @@ def test_positions_of_odd_sizes_are_not_drawn(
     assert f"model_size is {size}: position encodings can be drawn for" in capsys.readouterr().err
 
 
+def test_an_ssru_decoder_is_drawn_without_self_attention(
+    ssru_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, picture = tmp_path / "a.html", tmp_path / "a.svg"
+    models = ("--model", ssru_bundle), ("--model", ssru_bundle.parent / "checkpoint")
+    for where in models:
+        assert run(TEXT, *where, "--translation", TRANSLATION, "--out", page, "--force") == 0
+        data = data_of(page)
+        assert data["decoder"] == []
+        assert set(data["sides"]) == {"encoder", "cross"}
+        assert run(TEXT, *where, "--kind", "decoder", "--out", picture) == 2
+        assert "--kind decoder: the model's decoder is recurrent" in capsys.readouterr().err
+    assert run("--figure", "architecture", *models[0], "--out", picture) == 0
+    told = " ".join(texts_of(picture))
+    assert "SSRU state of 64" in told
+    assert "masked self-attention" not in told
+
+
 def test_checkpoints_are_drawn_as_bundles_are(
     random_bundle: Path, random_checkpoint: MakeBundle, tmp_path: Path
 ) -> None:

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from dragoman_serving.engine.arrays import Floats
+from dragoman_serving.engine.arrays import Copy, Floats
 from dragoman_serving.engine.cache import CAPACITIES, Cache, CacheShape
 
 SHAPE = CacheShape(parts=2, heads=2, head_size=3, src_tokens=40, tgt_tokens=400)
+
+
+RECURRENT = replace(SHAPE, state_size=5)
 
 
 def encoded(value: float, src_tokens: int) -> list[Floats]:
@@ -47,6 +51,24 @@ def test_slots_keep_their_contents_when_others_join_leave_and_grow(width: int) -
             assert np.isfinite(past).all()
 
 
+def test_recurrent_states_follow_their_slots_whatever_their_tokens() -> None:
+    cache = Cache(RECURRENT, 2, 8)
+    for value in (1, 2, 3):
+        cache.join(encoded(value, 4), np.array([4]))
+        assert cache.past.shape == (1, 2 * value, 5)
+        cache.past[:, -2:] = value
+    layouts = {cache.layout}
+    assert [cache.fit(tokens) for tokens in (1, 17, 400)] == [False] * 3
+    assert {cache.layout} == layouts  # more tokens take no more memory
+    cache.copy_rows([Copy(source=0, target=3, tokens=9)])
+    assert cache.past[0, :, 0].tolist() == [1, 1, 2, 1, 3, 3]
+    cache.leave(0, tokens=9)
+    assert cache.past[0, :, 0].tolist() == [3, 3, 2, 1]
+    assert cache.past[0].flags.c_contiguous
+    assert cache.capacity == 400
+    assert cache.fit(401)
+
+
 def test_capacity_grows_and_shrinks_as_needed() -> None:
     cache = Cache(SHAPE, 1, 8)
     cache.join(encoded(1, 4), np.array([4]))
@@ -75,10 +97,13 @@ def test_layouts_recur_and_new_memory_drops_the_bindings() -> None:
     assert seen[0][0] not in cache.bindings
 
 
+@pytest.mark.parametrize("state_size", [None, 640])
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("seed", range(5))
-def test_memory_stays_within_its_limit_while_it_grows(width: int, seed: int) -> None:
-    shape = CacheShape(parts=4, heads=2, head_size=16, src_tokens=100, tgt_tokens=150)
+def test_memory_stays_within_its_limit_while_it_grows(
+    width: int, seed: int, state_size: int | None
+) -> None:
+    shape = CacheShape(4, 2, 16, src_tokens=100, tgt_tokens=150, state_size=state_size)
     slots, generator = 24 // width, random.Random(seed)
     lengths = np.array([generator.randint(1, 100) for _ in range(slots - 1)] + [100])
     bound = shape.most_bytes(width, slots)

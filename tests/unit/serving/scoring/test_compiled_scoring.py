@@ -24,14 +24,20 @@ HEADS = AlignmentHeads(((0, 1), (2, 3)), True, "anchors", 1.0, 1, "nothing")
 SCORED = Constraints(scored=True)
 
 
-@pytest.fixture(scope="module")
-def manifest(random_bundle: Path) -> Manifest:
-    return replace(Manifest.load(random_bundle), alignment=HEADS)
+@pytest.fixture(scope="module", params=["random_bundle", "ssru_bundle"])
+def bundle(request: pytest.FixtureRequest) -> Path:
+    folder: Path = request.getfixturevalue(request.param)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def network(random_bundle: Path, manifest: Manifest) -> NativeNetwork:
-    return NativeNetwork(random_bundle, manifest)
+def manifest(bundle: Path) -> Manifest:
+    return replace(Manifest.load(bundle), alignment=HEADS)
+
+
+@pytest.fixture(scope="module")
+def network(bundle: Path, manifest: Manifest) -> NativeNetwork:
+    return NativeNetwork(bundle, manifest)
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +105,10 @@ def test_neighbours_change_no_bit(scoring: NativeScoring) -> None:
 
 
 def test_scores_are_close_to_the_fp32_graphs(
-    scoring: NativeScoring, random_bundle: Path, manifest: Manifest
+    scoring: NativeScoring, bundle: Path, manifest: Manifest
 ) -> None:
     pairs = [Pair(src_ids, src_ids[::-1], attention=True) for src_ids in sources(30)]
-    right = ScoreGraph(random_bundle, manifest).run(pairs)
+    right = ScoreGraph(bundle, manifest).run(pairs)
     for scored, exact in zip(scoring.run(pairs), right, strict=True):
         # Random weights, whose scores are far from 0.
         np.testing.assert_allclose(scored.log_probs, exact.log_probs, rtol=0.1, atol=0.1)

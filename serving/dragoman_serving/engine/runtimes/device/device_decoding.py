@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from dragoman.kernel.manifest import Dimensions, Limits, SpecialIds
-from dragoman.kernel.tensors import best_name, cross_names, past_names, present_names
+from dragoman.kernel.tensors import (
+    REORDER_STATES,
+    best_name,
+    cross_names,
+    past_names,
+    present_names,
+)
 from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.compiled.compiled_ranking import log_softmax
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
@@ -111,16 +118,23 @@ class DeviceDecoding:
         self._width = width
         self._staging = _Staging(memory)
         layers, head = sizes.decoder_layers, (sizes.heads, sizes.head_size)
-        self._cross_names, self._past_names = cross_names(layers), past_names(layers)
-        self._present_names = present_names(layers)
+        self._cross_names = cross_names(layers)
+        self._past_names = past_names(layers, sizes.is_recurrent)
+        self._present_names = present_names(layers, sizes.is_recurrent)
         self._cross = DeviceCache(
             *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
             *(runner.source_capacities, most_slots, 1, self._padded),
         )
-        self._past = DeviceCache(
-            *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
-            *(runner.target_capacities, most_slots, width, self._padded),
-        )
+        if not sizes.is_recurrent:
+            self._past = DeviceCache(
+                *(memory, self._reorder, 2 * layers, head, runner.cache_dtype),
+                *(runner.target_capacities, most_slots, width, self._padded),
+            )
+        else:  # a recurrent state is like a single token
+            self._past = DeviceCache(
+                *(memory, self._reorder_states, layers, (1, sizes.model_size), "float32"),
+                *((1,), most_slots, width, self._padded),
+            )
         self._searches = NativeSearches(
             width // searches, special_ids.end, sizes.vocab_size, searches
         )
@@ -194,6 +208,8 @@ class DeviceDecoding:
         rows, slots = self._past.padded_rows, self._cross.padded_rows
         logits = self._staging.tensor("logits", (rows, self._sizes.vocab_size), "float32")
         past = self._past.tensors()
+        if self._sizes.is_recurrent:
+            past = _vectors(past)
         self._runner.run(
             "decoder",
             {
@@ -264,11 +280,29 @@ class DeviceDecoding:
     def _reorder(
         self, source: Sequence[DeviceTensor], rows: Ids, target: Sequence[DeviceTensor]
     ) -> None:
+        layers = self._sizes.decoder_layers
         self._runner.run(
             "reorder",
             {
                 "rows": self._staging.upload("rows", rows),
-                **dict(zip(self._past_names, source, strict=True)),
-                **dict(zip(self._present_names, target, strict=True)),
+                **dict(zip(past_names(layers), source, strict=True)),
+                **dict(zip(present_names(layers), target, strict=True)),
             },
         )
+
+    def _reorder_states(
+        self, source: Sequence[DeviceTensor], rows: Ids, target: Sequence[DeviceTensor]
+    ) -> None:
+        self._runner.run(
+            REORDER_STATES,
+            {
+                "rows": self._staging.upload("rows", rows),
+                **dict(zip(self._past_names, _vectors(source), strict=True)),
+                **dict(zip(self._present_names, _vectors(target), strict=True)),
+            },
+        )
+
+
+def _vectors(states: Sequence[DeviceTensor]) -> list[DeviceTensor]:
+    """States [R, 1, 1, E] as [R, E]."""
+    return [replace(one, shape=(one.shape[0], one.shape[-1])) for one in states]

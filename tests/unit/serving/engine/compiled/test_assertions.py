@@ -18,7 +18,7 @@ from dragoman_serving.engine.compiled.library import (
 c, of, N = ctypes.CDLL(sys.argv[1]), ctypes.byref, Number
 zeros = lambda count: (N * count)()
 sizes = dict(model_size=64, feed_forward_size=64, heads=2, head_size=32, encoder_layers=1,
-             decoder_layers=1, longest=16, vocab_size=100, src_ids=100)
+             decoder_layers=1, longest=16, vocab_size=100, src_ids=100, norm_epsilon=1e-5)
 def model(**changed):
     c.dragoman_model_bytes.restype = N
     memory = ctypes.create_string_buffer(c.dragoman_model_bytes())
@@ -33,7 +33,7 @@ def rows(token=1, position=0, src_length=1, **changed):
     kept = [(N * 1)(value) for value in (token, position, src_length)]
     ids, positions, lengths = map(ctypes.addressof, kept)
     fields = dict(sentences=1, width=1, ids=ids, positions=positions, src_lengths=lengths,
-                  src_room=16, room=16)
+                  src_room=16, room=16, past=ids)
     c.dragoman_step(model(), of(Rows(**{**fields, **changed})), None, None, None)
 def searches(**fields):
     return of(Searches(**{**dict(slots=2, width=1, branches=1, panels=1, capacity=4), **fields}))
@@ -56,6 +56,7 @@ BROKEN = {
     "product: a part of a panel": "c.multiply_listed(of(Product(inputs=16, outputs=63)))",
     "model: too many layers": "model(decoder_layers=65)",
     "model: heads of another size": "model(heads=3)",
+    "model: no epsilon": "model(norm_epsilon=0.0)",
     "encode: an id beyond the vocabulary": "sources([1, 100], [2])",
     "encode: a negative id": "sources([1, -1], [2])",
     "encode: other lengths than tokens": "sources([1, 2, 3], [1, 1])",
@@ -65,6 +66,8 @@ BROKEN = {
     "step: a position beyond the cache": "rows(position=16)",
     "step: a source longer than its cache": "rows(src_length=17)",
     "step: a part of a block": "rows(room=20)",
+    "step: no keys and values": "rows(past=None)",
+    "step: cells of another kind of decoder": "rows(cells=1)",
     "constraints: a mask of a larger vocabulary": "advance(not_first=1, not_first_size=65)",
     "leave: no such sentence": "c.dragoman_leave_search(searches(), N(2))",
     "result: no such slot": "c.dragoman_result(searches(), N(-1), N(0), None, None, None, None)",

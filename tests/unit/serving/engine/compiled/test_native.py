@@ -31,12 +31,15 @@ STEPS = 20
 GREEDY = SearchOptions(1, 0.0)
 
 
-@pytest.fixture(scope="module", params=["pre", "post"])
+@pytest.fixture(scope="module", params=["pre", "post", "ssru"])
 def bundle(
     request: pytest.FixtureRequest,
     random_checkpoint: MakeBundle,
+    ssru_bundle: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
+    if request.param == "ssru":
+        return ssru_bundle
     folder = tmp_path_factory.mktemp("native") / "bundle"
     export_bundle(random_checkpoint(request.param), folder)
     return folder

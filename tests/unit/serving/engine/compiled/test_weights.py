@@ -24,8 +24,14 @@ from tests.conftest import MakeBundle
 from tests.unit.serving.engine.compiled.test_native import EVERYONE, native_scores
 
 SIZES = Dimensions(200, 64, 128, 4, 1, 2, src_vocab_size=130)
-BLOCK_DIGESTS = {1: "f3266356163544ff0c66fa2081fb746c7a0dd5ea9768f3f4993bcf5087a25513"}
-"""Digest of `elaborate_weights`, by `coding.CODING_VERSION`."""
+SSRU_SIZES = replace(SIZES, decoder="ssru", norm_epsilon=1e-6, position_rates="inclusive")
+BLOCK_DIGESTS = {
+    2: (
+        "9ffc07f2bf4a26835538a7004658f2e909c8b06a451f339432eaf1d022aaeedf",
+        "1af235a8a3317b835a7669a58303b0e53d3a00118d5326494ed2e8b3457559fb",
+    )
+}
+"""Digests of `elaborate_weights` of both kinds of decoder, by `coding.CODING_VERSION`."""
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +71,12 @@ def write_elaborate_weights(path: Path, sizes: Dimensions = SIZES) -> None:
     }
     if sizes.src_vocab_size:
         shapes["src_embedding.weight"] = (sizes.src_vocab_size, e)
+    of_decoder = (
+        ("cross_attention",) if sizes.is_recurrent else ("self_attention", "cross_attention")
+    )
     for side, layers, attentions in (
         ("encoder", sizes.encoder_layers, ("self_attention",)),
-        ("decoder", sizes.decoder_layers, ("self_attention", "cross_attention")),
+        ("decoder", sizes.decoder_layers, of_decoder),
     ):
         norms = [f"{side}_norm"]
         for name in (f"{side}_layers.{i}" for i in range(layers)):
@@ -76,6 +85,10 @@ def write_elaborate_weights(path: Path, sizes: Dimensions = SIZES) -> None:
             for attention in attentions:
                 for part, outputs in (("query", e), ("key_value", 2 * e), ("output", e)):
                     linears[f"{name}.{attention}.{part}"] = (outputs, e)
+            if sizes.is_recurrent and side == "decoder":
+                norms.append(f"{name}.ssru_norm")
+                linears[f"{name}.ssru.forget"] = (e, e)
+                shapes[f"{name}.ssru.candidate.weight"] = (e, e)
             for linear, shape in linears.items():
                 shapes |= {f"{linear}.weight": shape, f"{linear}.bias": shape[:1]}
         for norm in norms:
@@ -163,10 +176,12 @@ def test_codes_of_another_version_are_made_again(
 def test_the_version_changes_with_the_block(tmp_path: Path) -> None:
     """If this fails, raise `CODING_VERSION` and record its digest here."""
     path = tmp_path / "model.safetensors"
-    write_elaborate_weights(path)
-    block = load_weights(path, SIZES, 40, "silu").block
-    found = hashlib.sha256(block.tobytes()).hexdigest()
-    assert found == BLOCK_DIGESTS[coding.CODING_VERSION]
+    found = []
+    for sizes in (SIZES, SSRU_SIZES):
+        write_elaborate_weights(path, sizes)
+        block = load_weights(path, sizes, 40, "silu").block
+        found.append(hashlib.sha256(block.tobytes()).hexdigest())
+    assert tuple(found) == BLOCK_DIGESTS[coding.CODING_VERSION]
 
 
 def test_large_weights_are_coded_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import cache_tensors
 
 
-@pytest.mark.parametrize("model_of", ["random_bundle", "elaborate_bundle"])
+@pytest.mark.parametrize("model_of", ["random_bundle", "elaborate_bundle", "ssru_bundle"])
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 @pytest.mark.parametrize("name", ["encoder", "decoder", "reorder"])
 def test_only_products_attention_and_cache_are_lowered(
@@ -33,7 +33,8 @@ def test_only_products_attention_and_cache_are_lowered(
     }
     for value in (*inferred.input, *inferred.output):
         assert (types[value.name] == half) == (value.name in cache), value.name
-    of_scores = [node.input[0] for node in inferred.node if "logits" in node.output]
+    kept = {value.name for value in inferred.output} - cache  # logits and states
+    of_scores = [node.input[0] for node in inferred.node if node.output[0] in kept]
     of_scores += [node.input[0] for node in inferred.node if node.output[0] in of_scores]
     for node in inferred.node:
         if node.op_type in ("MatMul", "Attention", "TensorScatter"):
