@@ -33,15 +33,16 @@ def run(*words: str | Path) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("decoder", ["attention", "ssru"])
 def test_the_reverse_task_is_trained_and_served(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    decoder: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_pairs(tmp_path / "text", reverse_pairs(5000, seed=1), ("xx", "yy"))
     held_out = reverse_pairs(200, seed=2)
     write_pairs(tmp_path / "held", held_out, ("xx", "yy"))
     checkpoint, bundle = tmp_path / "run" / "final", tmp_path / "bundle"
     repository = tmp_path / "repository"
-    options = [f"--set={setting}" for setting in SETTINGS]
+    options = [f"--set={setting}" for setting in (*SETTINGS, f"model.decoder={decoder}")]
     text = (tmp_path / "text.xx", tmp_path / "text.yy")
     run("train", "--text", *text, "--out", tmp_path / "run", *options)
     held = ("--alignment-text", "held", "--data-dir", tmp_path)

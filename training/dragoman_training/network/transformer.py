@@ -177,26 +177,33 @@ class FeedForward(nn.Module):
         return self.outer(self.activate(self.inner(x)))  # type: ignore[no-any-return]
 
 
-class _Recurrence(torch.autograd.Function):
-    """c[t] = f[t] c[t-1] + u[t] from zero, and its gradients, as loops over [B, T, E] in fp32."""
+# An operator of its own, because a compiler would unroll the loop for every length.
+@torch.library.custom_op("dragoman::recurrence", mutates_args=())
+def _recurrence(forget: Tensor, update: Tensor) -> Tensor:
+    """c[t] = f[t] c[t-1] + u[t], all [B, T, E], from zero."""
+    cells = update.clone(memory_format=torch.contiguous_format)
+    for step in range(1, cells.size(1)):
+        cells[:, step].addcmul_(forget[:, step], cells[:, step - 1])
+    return cells
 
-    @staticmethod
-    def forward(ctx: Any, forget: Tensor, update: Tensor) -> Tensor:
-        cells = update.clone(memory_format=torch.contiguous_format)
-        for step in range(1, cells.size(1)):
-            cells[:, step].addcmul_(forget[:, step], cells[:, step - 1])
-        ctx.save_for_backward(forget, cells)
-        return cells
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
-        forget, cells = ctx.saved_tensors
-        update_grad = grads[0].clone(memory_format=torch.contiguous_format)
-        for step in range(cells.size(1) - 1, 0, -1):
-            update_grad[:, step - 1].addcmul_(forget[:, step], update_grad[:, step])
-        forget_grad = torch.zeros_like(forget)
-        torch.mul(update_grad[:, 1:], cells[:, :-1], out=forget_grad[:, 1:])
-        return forget_grad, update_grad
+@_recurrence.register_fake
+def _(_forget: Tensor, update: Tensor) -> Tensor:
+    return torch.empty_like(update, memory_format=torch.contiguous_format)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0], output)
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of an update is the same recurrence, from the last step to the first."""
+    forget, cells = ctx.saved_tensors
+    update_grad = _recurrence(forget.flip(1).roll(1, dims=1), grad.flip(1)).flip(1)
+    return update_grad * F.pad(cells[:, :-1], (0, 0, 1, 0)), update_grad
+
+
+_recurrence.register_autograd(_gradients, setup_context=_keep)
 
 
 class Ssru(nn.Module):
@@ -214,14 +221,10 @@ class Ssru(nn.Module):
         self.candidate = nn.Linear(config.model_size, config.model_size, bias=False)
         self.forget = nn.Linear(config.model_size, config.model_size)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # would unroll every length's loop
     def forward(self, x: Tensor) -> Tensor:
         """Map [B, T, E] to [B, T, E]; each position sees itself and those before it."""
         forget, candidate = self.forget(x).float().sigmoid(), self.candidate(x).float()
-        cells: Tensor = _Recurrence.apply(  # type: ignore[no-untyped-call]
-            forget, (1 - forget) * candidate
-        )
-        return F.relu(cells)
+        return F.relu(_recurrence(forget, (1 - forget) * candidate))
 
 
 class EncoderLayer(nn.Module):

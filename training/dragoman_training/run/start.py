@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from torch import Tensor
@@ -35,15 +35,16 @@ class Start:
 
         Raises:
             UsageError: a file is missing or damaged; or the model has neither the run's
-                architecture nor that of a larger model that can be pruned to it; or the run's
-                vocabulary is smaller although its model is not; or it differs from an imported
-                model's.
+                architecture, nor that of a larger model that can be pruned to it, nor that of one
+                whose decoder's self-attention can be replaced by SSRUs; or the run's vocabulary is
+                smaller although its model is not; or it differs from an imported model's.
         """
         self._folder, self._found = folder, checkpoint.load(folder)
         theirs, ours = self._found.model.config, config
         for setting in dataclasses.fields(ModelConfig):
             has, wanted = (getattr(one, setting.name) for one in (theirs, ours))
             fits = has >= wanted if setting.name in MAY_SHRINK else has == wanted
+            fits |= setting.name == "decoder" and wanted == "ssru"
             if setting.name not in _MAY_DIFFER and not fits:
                 raise UsageError(
                     f"{folder}: its model.{setting.name} is {has}, but the settings give {wanted}"
@@ -79,8 +80,8 @@ class Start:
 
         An entry of both vocabularies keeps its row of the embedding. A new entry gets the mean of
         the rows of the tokens that the former vocabulary splits it into; a new language's tag gets
-        the mean of all tags. From a larger model, it gets the weights that `shrink` keeps. An
-        imported model keeps its vocabularies.
+        the mean of all tags. From a larger model, it gets the weights that `shrink` keeps. SSRUs in
+        place of self-attention keep their random weights. An imported model keeps its vocabularies.
 
         Source: Gee et al. 2022, https://aclanthology.org/2022.emnlp-industry.41
         """
@@ -88,6 +89,8 @@ class Start:
         weights = shrink(larger.state_dict(), larger.config, self._config)
         if not self._is_imported:
             weights[_EMBEDDING] = self._rows(weights[_EMBEDDING], model, tokenizer)
+        if self._config.decoder != larger.config.decoder:
+            weights = _with_own_decoder(weights, model)
         model.load_state_dict(weights)
         log.info("starting from the weights of %s", self._folder)
 
@@ -110,3 +113,12 @@ class Start:
                 yield [ids[piece]]
             else:  # a new entry that stands for no text is a tag
                 yield former.encode(text.replace(_SPACE, " ")) if text else tags
+
+
+def _with_own_decoder(weights: Mapping[str, Tensor], model: Transformer) -> dict[str, Tensor]:
+    """The weights for a model with SSRUs, which take the norm of the self-attention."""
+    renamed = {
+        name.replace("self_attention_norm", "ssru_norm") if "decoder" in name else name: weight
+        for name, weight in weights.items()
+    }
+    return {name: renamed.get(name, own) for name, own in model.state_dict().items()}

@@ -94,6 +94,29 @@ def test_new_entries_are_computed_from_those_that_they_replace(
         assert name == "embedding.weight" or torch.equal(tensor, old[name]), name
 
 
+def test_ssrus_take_the_place_of_self_attention(
+    text: Path, tmp_path: Path, random_checkpoint: MakeBundle
+) -> None:
+    start, run = random_checkpoint("post"), tmp_path / "run"
+    former = checkpoint.load(start).model.state_dict()
+    words = ("--start-from", str(start), "--set=training.peak_learning_rate=1e-12")
+    teacher = f"--set=training.teacher={start}"
+    assert main(command(text, run, *words, "--set=model.decoder=ssru", teacher)) == 0
+    found = checkpoint.load(run / "final").model.state_dict()
+    new = set()
+    for name, tensor in found.items():
+        if ".ssru." in name:
+            new.add(name.partition(".ssru.")[2])
+        else:
+            torch.testing.assert_close(
+                tensor, former[name.replace("ssru_norm", "self_attention_norm")]
+            )
+    assert new == {"forget.weight", "forget.bias", "candidate.weight"}
+    # Nothing takes the place of SSRUs.
+    back = ("--start-from", str(run / "final"), "--set=model.decoder=attention")
+    assert main(command(text, tmp_path / "back", *back)) == 2
+
+
 def test_a_run_teaches_a_model_another_language(
     tmp_path: Path, random_checkpoint: MakeBundle
 ) -> None:

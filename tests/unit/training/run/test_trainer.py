@@ -780,8 +780,9 @@ def test_too_little_memory_is_reported_in_one_line(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("decoder", ["attention", "ssru"])
 def test_a_compiled_model_trains_the_same_in_few_graphs(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decoder: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Compiling the graphs to machine code takes minutes; errors would be in the graphs.
     graphs, compile_module = [], Transformer.compile
@@ -795,7 +796,7 @@ def test_a_compiled_model_trains_the_same_in_few_graphs(
 
     # Compiled code uses PyTorch's own dropout, which drops other values.
     words = ["training.precision=fp32", "training.peak_learning_rate=1e-3", "model.dropout=0.0"]
-    words += ["alignment.weight=0.1"]
+    words += ["alignment.weight=0.1", f"model.decoder={decoder}"]
     Trainer(settings(10, *words), text, tmp_path / "plain").train()
     monkeypatch.setattr(Transformer, "compile", compile_without_code)
     Trainer(settings(10, *words), text, tmp_path / "none").train()
