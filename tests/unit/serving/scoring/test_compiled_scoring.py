@@ -65,6 +65,7 @@ def sources(number: int) -> list[tuple[int, ...]]:
         SearchOptions(4, 0.6, 4, Constraints(repetition_penalty=1.5, no_repeat_ngram_size=2)),
         SearchOptions(8, 0.6, 2, Constraints(prefix=(17, 18, 19))),
         SearchOptions(1, 0.0, 1, Constraints(repetition_penalty=1.5, prefix=(17,))),
+        SearchOptions(2, 0.6, 3, Constraints(prefix=(17, 18)), alternatives=range(3)),
     ],
     ids=str,
 )
