@@ -283,19 +283,25 @@ static void self_attention(const Model *model, const DecoderLayer *layer, const 
     end_sublayer(model, layer->self_norm, &layer->self_output, count, scratch);
 }
 
-/* The recurrence that a layer has instead of self-attention. The live rows of a sentence are in the
- * order of its tokens. */
+/* Read the projected tokens [count, 2E] into the cells. The live rows of a sentence are in the order
+ * of its tokens. */
+static void read_inputs(const Scratch *scratch, int64_t e, float *cells, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const Live *const live = scratch->live + i;
+        read_input(scratch->wide + i * 2 * e, e, live->position == 0, cells + live->row * e,
+                   scratch->x + i * e);
+    }
+}
+
+/* The recurrence that a layer has instead of self-attention. */
 static void ssru(const Model *model, const DecoderLayer *layer, float *cells, int64_t count,
                  Scratch *scratch)
 {
     const int64_t e = model->sizes.model_size;
     begin_sublayer(model, layer->self_norm, count, scratch);
     TIMED(PRODUCTS, project(scratch, &layer->forget_candidate, count, STORE, scratch->wide));
-    TIMED(ATTENTION, for (int64_t i = 0; i < count; i++) {
-        const Live *const live = scratch->live + i;
-        read_input(scratch->wide + i * 2 * e, e, live->position == 0, cells + live->row * e,
-                   scratch->x + i * e);
-    });
+    TIMED(ATTENTION, read_inputs(scratch, e, cells, count));
     if (!model->sizes.norm_first)
         TIMED(NORMS, normalise_rows(scratch->x, layer->self_norm, count, e, scratch->x));
 }
