@@ -17,17 +17,15 @@ from typing import NamedTuple
 
 _SPACES = "[ \u00a0\u202f\u2009'’]"
 _NUMBER = re.compile(
-    r"(?<!\d)\d{1,2}\s?h\s?\d{2}(?!\d)"  # French times
-    rf"|\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/]\d+)*"
+    r"(?:(?<!\d)\d{1,2}\s?h\s?\d{2}(?!\d)"  # French times
+    rf"|\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/]\d+)*+)"
+    r"(?=(?P<half_day>(?i:\s?(?:[ap]\.? ?m\b|(?:Uhr|heures)\b|h\b)))"
+    r"|(?P<decade>['’]?(?:s|er)\b)|)"
 )
+"""Also what follows: a half of the day, as in `2 p.m.`, or the end of a decade, as in `the 90s`."""
 _SPACE = re.compile(_SPACES)
 _SEPARATOR = re.compile(r"[.,:/]")
 _HOURS = re.compile(r"\s?h\s?")
-_HALF_DAY = re.compile(r"\s?(?:[ap]\.? ?m\b|(?:Uhr|heures)\b|h\b)", re.IGNORECASE)
-_DECADE = re.compile(r"['’]?(?:s|er)\b")
-_CERTAINLY_ALONE = frozenset(".,;:!?)%")
-_SEEN = 8
-"""Characters after a number that are examined."""
 _NAMES = {
     "de": "(ein(?:e[mnrs]?|s)?|erste[mnrs]?)|(zwei|zweite[mnrs]?)|(drei|dritte[mnrs]?)"
     "|(vier|vierte[mnrs]?)|(fünf|fünfte[mnrs]?)|(sechs|sechste[mnrs]?)|(sieben|sieb(?:en)?te[mnrs]?)"
@@ -92,21 +90,16 @@ def numbers_of(text: str) -> list[Number]:
     """Returns the numbers that are written in digits."""
     if not any(map(str.isdigit, text)):
         return []
-    return [_number(text, found) for found in _NUMBER.finditer(text)]
+    return [_number(match) for match in _NUMBER.finditer(text)]
 
 
-def _number(text: str, found: re.Match[str]) -> Number:
-    (begin, end), written = found.span(), found[0]
+def _number(match: re.Match[str]) -> Number:
+    (begin, end), written, behind = match.span(), match[0], match.lastgroup
     if end - begin > _MOST_CHARACTERS:
         return Number(begin, end, written, frozenset({written}))
     if not written.isdigit():
         written = _HOURS.sub(":", written)
-    is_half_day = is_decade = False
-    if text[end : end + 1] not in _CERTAINLY_ALONE:
-        behind = text[end : end + _SEEN]
-        is_half_day = _HALF_DAY.match(behind) is not None
-        is_decade = _DECADE.match(behind) is not None
-    return Number(begin, end, written, _values(written, is_half_day, is_decade))
+    return Number(begin, end, written, _values(written, behind == "half_day", behind == "decade"))
 
 
 def difference(source: str, target: str, languages: tuple[str, str]) -> Difference:
