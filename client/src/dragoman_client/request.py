@@ -68,9 +68,9 @@ class Translation:
         detected_language: language of the text if `source_language` was "auto"; None also if the
             text has no detectable language.
         detected_probability: probability of the detected language, from 0 to 1.
-        warnings: "numbers", "placeholders" or "signs" if the translation lacks some; "repetition",
-            "short", "long" or "untranslated" if one of a sentence is suspicious; docs/options.md
-            has the rules.
+        warnings: "numbers", "placeholders", "signs" or "terms" (of the glossary) if the translation
+            lacks some; "repetition", "short", "long" or "untranslated" if one of a sentence is
+            suspicious; docs/options.md has the rules.
         codes: positions of the markup codes in the translation.
         via: the pivot language, such as "en"; None for a direct translation.
         delta: in a stream, the text that this part adds to the previous one.

@@ -377,8 +377,8 @@ OUTPUTS: Final[Mapping[str, Output]] = {
         Output(
             "warnings",
             "BYTES",
-            "`numbers`, `placeholders`, `signs`, `repetition`, `short`, `long`, `untranslated`, "
-            "separated by commas; absent if empty",
+            "`numbers`, `placeholders`, `signs`, `terms`, `repetition`, `short`, `long`, "
+            "`untranslated`, separated by commas; absent if empty",
             (TRANSLATE, STREAM),
         ),
         Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),

@@ -160,8 +160,8 @@ class TranslationAnswer(Struct, kw_only=True):
     warnings: Annotated[
         list[str],
         Meta(
-            description="any of `numbers`, `placeholders`, `signs`, `repetition`, `short`, `long`, "
-            "`untranslated`"
+            description="any of `numbers`, `placeholders`, `signs`, `terms`, `repetition`, "
+            "`short`, `long`, `untranslated`"
         ),
     ]
     detected_language: (

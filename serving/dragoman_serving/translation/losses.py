@@ -14,7 +14,7 @@ from dragoman_serving.request.numbers import Number, difference, numbers_of
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.segments import SourceSentence
 
-NUMBERS, PLACEHOLDERS, SIGNS = "numbers", "placeholders", "signs"
+NUMBERS, PLACEHOLDERS, SIGNS, TERMS = "numbers", "placeholders", "signs", "terms"
 """Names of losses in answers."""
 
 
@@ -47,6 +47,8 @@ def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
     """
     if wrong_numbers(sentence, written).total:
         yield NUMBERS
+    if missing_terms(sentence, written):
+        yield TERMS
     if "\ufffd" in text:
         yield SIGNS
     if _surplus(sentence.reading, written):

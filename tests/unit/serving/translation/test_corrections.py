@@ -148,6 +148,17 @@ def test_a_number_that_cannot_be_kept_has_a_warning(
     assert translated(shipped, text, keep_placeholders=False).warnings == ()
 
 
+def test_a_term_that_cannot_be_placed_has_a_warning(
+    shipped: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    glossary = json.dumps({"house": "Bude"})
+    assert translated(shipped, "The house is big.", glossary=glossary).warnings == ()
+    monkeypatch.setattr(Corrections, "_aligned", lambda _self, _sentence, found, *_: found)
+    lacking = translated(shipped, "The house is big.", glossary=glossary)
+    assert "Bude" not in lacking.text
+    assert lacking.warnings == ("terms",)
+
+
 @pytest.mark.parametrize("aligns", [True, False])
 @pytest.mark.parametrize(
     ("text", "glossary", "found", "not_found"),

@@ -113,6 +113,7 @@ export const ENGLISH = {
   "warning_repetition": "repetitions",
   "warning_short": "length",
   "warning_signs": "signs",
+  "warning_terms": "terms of the glossary",
   "warning_untranslated": "untranslated words",
   "word_from": "from {from}"
 };
