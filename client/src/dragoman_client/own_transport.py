@@ -36,7 +36,9 @@ class OwnTransport:
             answer = await ask("POST", own_wire.SCORE_PATH, timeout_s, body)
             return own_wire.read_scores(authority, *answer)
         answer = await ask("POST", own_wire.TRANSLATE_PATH, timeout_s, body)
-        return own_wire.read_translations(authority, *answer)
+        counts = inputs.get("num_return_sequences")
+        each = 1 if counts is None else int(counts.item())
+        return own_wire.read_translations(authority, each, *answer)
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""

@@ -24,7 +24,7 @@ from dragoman_client.errors import (
     from_status,
 )
 from dragoman_client.http_wire import refusal_message
-from dragoman_client.request import Part
+from dragoman_client.request import REPEATED, Part
 from dragoman_client.tensors import Array
 
 INFO_PATH = "/api/v1/info"
@@ -143,11 +143,14 @@ def of_error(error: Mapping[str, Any], retry_after: str | None = None) -> Transl
 
 
 def read_translations(
-    authority: str, status: int, retry_after: str | None, body: bytes
+    authority: str, each: int, status: int, retry_after: str | None, body: bytes
 ) -> dict[str, Array | None]:
-    """Parse the outputs in an answer; see `http_wire.read_answer`."""
+    """Parse the outputs in an answer with `each` translations of a text.
+
+    Where an answer has fewer, the last one is repeated, as by Triton; see `http_wire.read_answer`.
+    """
     check_status(status, retry_after, body)
-    return _outputs_of(authority, body, "translations")
+    return _outputs_of(authority, body, "translations", each)
 
 
 def read_scores(
@@ -217,9 +220,9 @@ class EventReader:
             raise _no_answer(self._authority, error) from error
 
 
-def _outputs_of(authority: str, body: bytes, name: str) -> dict[str, Array | None]:
+def _outputs_of(authority: str, body: bytes, name: str, each: int = 1) -> dict[str, Array | None]:
     try:
-        return _outputs(json.loads(body)[name])
+        return _outputs(json.loads(body)[name], each)
     except _FAULTS as error:
         raise _no_answer(authority, error) from error
 
@@ -228,9 +231,13 @@ def _no_answer(authority: str, error: Exception) -> ServerError:
     return ServerError(f"{authority}: not an answer of a gateway: {error!r}")
 
 
-def _outputs(answers: Iterable[dict[str, Any]]) -> dict[str, Array | None]:
+def _outputs(answers: Iterable[dict[str, Any]], each: int = 1) -> dict[str, Array | None]:
     """Converts answers to outputs of a model; a translation's alternatives follow it."""
-    rows = [_row(one) for answer in answers for one in (answer, *answer.get("alternatives", ()))]
+    rows: list[dict[str, Any]] = []
+    for answer in answers:
+        own = [_row(one) for one in (answer, *answer.get("alternatives", ()))]
+        repeated = {**own[-1], "finish_reason": REPEATED}
+        rows += (*own, *[repeated] * (each - len(own)))
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: _column([row.get(name, _ABSENT.get(name)) for row in rows]) for name in names}
 

@@ -24,7 +24,7 @@ ENDED_EARLY: Final = "the answer ended before its last part"
 _NO_OPTIONS: Mapping[str, Any] = {}
 _LAST = (b"stop", b"length")
 """The values of `finish_reason` in the last part of a stream."""
-_REPEATED = "repeated"
+REPEATED = "repeated"
 """The `finish_reason` of a translation that only fills up the requested number."""
 
 
@@ -163,7 +163,7 @@ def read_outputs(
         dataclasses.replace(
             found[i],
             alternatives=tuple(
-                other for other in found[i + 1 : i + each] if other.finish_reason != _REPEATED
+                other for other in found[i + 1 : i + each] if other.finish_reason != REPEATED
             ),
         )
         for i in range(0, len(found), each)

@@ -10,19 +10,45 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
 _SPACES = "[ \u00a0\u202f\u2009'’]"
-_NUMBER = re.compile(
+_SCALES = {
+    "de": "6 Million Millionen Mio|9 Milliarde Milliarden Mrd|12 Billion Billionen",
+    "en": "6 million million millions mn|9 billion billion billions bn|12 trillion trillion",
+    "fr": "6 million millions|9 milliard milliards Md|12 billion billions",
+    "it": "6 milione milioni|9 miliardo miliardi",
+    "nl": "6 miljoen miljoen|9 miljard miljard",
+}
+"""Powers of ten, each with its words after 1, after other numbers, and further ones.
+
+Source: Unicode CLDR 46, `numbers/decimalFormats-long`"""
+_SCALE_WORDS = {
+    language: {int(power): words for power, *words in map(str.split, scales.split("|"))}
+    for language, scales in _SCALES.items()
+}
+_DIGITS = (
     r"(?:(?<!\d)\d{1,2}\s?h\s?\d{2}(?!\d)"  # French times
     rf"|\d{{1,3}}(?:{_SPACES}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/]\d+)*+)"
+)
+_BEHIND = (
     r"(?=(?P<half_day>(?i:\s?(?:[ap]\.? ?m\b|(?:Uhr|heures)\b|h\b)))"
     r"|(?P<decade>['’]?(?:s|er)\b)|)"
 )
-"""Also what follows: a half of the day, as in `2 p.m.`, or the end of a decade, as in `the 90s`."""
+"""A half of the day, as in `2 p.m.`, or the end of a decade, as in `the 90s`."""
+_WORDS_OF_SCALES = {"": "(?!)"} | {
+    language: "|".join(sorted({word for words in powers.values() for word in words}, reverse=True))
+    for language, powers in _SCALE_WORDS.items()
+}
+_NUMBER = {
+    language: re.compile(rf"{_DIGITS}(?:[\s-](?P<scale>(?i:{words}))\b)?{_BEHIND}")
+    for language, words in _WORDS_OF_SCALES.items()
+}
+"""Patterns of numbers by language: also a power of ten in words, and what follows."""
+_BEFORE_SCALE = re.compile(r"[\s-](?=[^\W\d]+$)")
 _SPACE = re.compile(_SPACES)
 _SEPARATOR = re.compile(r"[.,:/]")
 _HOURS = re.compile(r"\s?h\s?")
@@ -86,20 +112,59 @@ class Difference(NamedTuple):
     additional: list[Number]
 
 
-def numbers_of(text: str) -> list[Number]:
-    """Returns the numbers that are written in digits."""
+def numbers_of(text: str, language: str = "", other: str = "") -> list[Number]:
+    """Returns the numbers that are written in digits.
+
+    Args:
+        text: a text.
+        language: its language. A power of ten in words, as in `27 billion`, is part of a number.
+        other: another language, which must have a word for the power too.
+    """
     if not any(map(str.isdigit, text)):
         return []
-    return [_number(match) for match in _NUMBER.finditer(text)]
+    powers = _powers(language, other)
+    pattern = _NUMBER[language if powers else ""]
+    return [_number(match, powers) for match in pattern.finditer(text)]
 
 
-def _number(match: re.Match[str]) -> Number:
+def _number(match: re.Match[str], powers: Mapping[str, int]) -> Number:
     (begin, end), written, behind = match.span(), match[0], match.lastgroup
-    if end - begin > _MOST_CHARACTERS:
-        return Number(begin, end, written, frozenset({written}))
-    if not written.isdigit():
-        written = _HOURS.sub(":", written)
-    return Number(begin, end, written, _values(written, behind == "half_day", behind == "decade"))
+    power = 0
+    if scale := match["scale"]:
+        power = powers.get(scale.casefold(), 0)
+        digits = written[: match.start("scale") - begin - 1]
+        end = end if power else begin + len(digits)
+    else:
+        digits = written
+    if len(digits) > _MOST_CHARACTERS:
+        return Number(begin, end, digits, frozenset({digits}))
+    if not digits.isdigit():
+        digits = _HOURS.sub(":", digits)
+    values = _values(digits, behind == "half_day", behind == "decade")
+    if not power:
+        return Number(begin, end, digits, values)
+    return Number(begin, end, written, frozenset(_scaled(values, power)) or values)
+
+
+def _scaled(values: Iterable[Value], power: int) -> Iterator[Value]:
+    """Yields the values of a number that stands before a power of ten."""
+    for value in values:
+        if isinstance(value, int):
+            yield value * 10**power
+        elif isinstance(value, Decimal):
+            yield (value * 10**power).normalize()
+
+
+@lru_cache(maxsize=256)
+def _powers(language: str, other: str) -> Mapping[str, int]:
+    """The powers of ten of a language's words, as far as the other language has words for them."""
+    of_other = _SCALE_WORDS.get(other, {})
+    return {
+        word.casefold(): power
+        for power, words in _SCALE_WORDS.get(language, {}).items()
+        for word in words
+        if power in of_other
+    }
 
 
 def difference(source: str, target: str, languages: tuple[str, str]) -> Difference:
@@ -110,14 +175,14 @@ def difference(source: str, target: str, languages: tuple[str, str]) -> Differen
         target: its translation.
         languages: of the text and of the translation, in which numbers up to twelve may be words.
     """
-    found = numbers_of(target)
+    found = numbers_of(target, languages[1], languages[0])
     by_value: dict[Value, list[int]] = {}
     for index in reversed(range(len(found))):
         for value in found[index].values:
             by_value.setdefault(value, []).append(index)
     missing: list[Number] = []
     used: set[int] = set()
-    for number in numbers_of(source):
+    for number in numbers_of(source, *languages):
         for value in number.values:
             places = by_value.get(value, [])
             while places and places[-1] in used:
@@ -141,6 +206,14 @@ def localized(number: str, source: str, target: str) -> str:
     """Returns a number of one language in the spelling of another, if it has just one meaning."""
     if source == target or not {source, target} <= _POINT_AND_GROUP.keys():
         return number
+    *digits, scale = _BEFORE_SCALE.split(number)
+    if digits and (power := _powers(source, target).get(scale.casefold())):
+        one, other = _SCALE_WORDS[target][power][:2]
+        return f"{_localized(digits[0], source, target)} {one if digits[0] == '1' else other}"
+    return _localized(number, source, target)
+
+
+def _localized(number: str, source: str, target: str) -> str:
     point, group = _POINT_AND_GROUP[source]
     whole, *fraction = number.split(point)
     if len(fraction) > 1 or (fraction and not fraction[0].isdigit()):

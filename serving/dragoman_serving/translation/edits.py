@@ -78,6 +78,7 @@ def edit_of_number(
     ]
     if linked and max(linked)[0] >= _ADDITIONAL * strongest:
         begin = max(linked)[1]
+    begin = next((one.begin for one in additional if one.begin <= begin < one.end), begin)
     while (
         begin > 0
         and not aligned.text[begin - 1].isspace()

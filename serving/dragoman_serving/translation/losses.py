@@ -90,7 +90,8 @@ def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:
     if not additional:
         return WrongNumbers(missing)
     values = {value for number in additional for value in number.values}
-    repeated = [number for number in numbers_of(source) if number.values & values]
+    numbers = numbers_of(source, *sentence.languages)
+    repeated = [number for number in numbers if number.values & values]
     return WrongNumbers(missing, repeated, additional)
 
 

@@ -110,3 +110,40 @@ def test_a_text_has_its_own_numbers(text: str) -> None:
     assert difference(text, text, ("en", "en")) == ([], [])
     for one in numbers_of(text):
         assert text[one.begin].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "languages", "missing"),
+    [
+        ("27 billion euros", "27 Milliarden Euro", ("en", "de"), []),
+        ("2.5 billion euros", "2,5 Mrd. Euro", ("en", "de"), []),
+        ("2.5 billion euros", "2.500.000.000 Euro", ("en", "de"), []),
+        ("27 billion euros", "27 Euro", ("en", "de"), ["27 billion"]),
+        ("27 billion euros", "27 Millionen Euro", ("en", "de"), ["27 billion"]),
+        ("27 Billionen Euro", "27 billion euros", ("de", "en"), ["27 Billionen"]),
+        ("3,1 milliards d'euros", "3.1 billion euros", ("fr", "en"), []),
+        ("27 euros", "27 Millionen Euro", ("en", "de"), ["27"]),
+        ("27 billion euros", "27 mil millones de euros", ("en", "es"), []),
+    ],
+)
+def test_a_power_of_ten_in_words_is_part_of_a_number(
+    source: str, target: str, languages: tuple[str, str], missing: list[str]
+) -> None:
+    assert [number.text for number in difference(source, target, languages).missing] == missing
+
+
+@pytest.mark.parametrize(
+    ("number", "source", "target", "written"),
+    [
+        ("2.5 billion", "en", "de", "2,5 Milliarden"),
+        ("1 Million", "de", "fr", "1 million"),
+        ("2,8\u00a0Milliarden", "de", "en", "2.8 billion"),
+        ("27-Millionen", "de", "en", "27 million"),
+        ("12 milliards", "fr", "en", "12 billion"),
+        ("3 trillion", "en", "es", "3 trillion"),
+    ],
+)
+def test_a_power_of_ten_is_written_in_the_other_language(
+    number: str, source: str, target: str, written: str
+) -> None:
+    assert localized(number, source, target) == written
