@@ -102,7 +102,7 @@ format: $(DEV)/.done  ## Rewrite the code in the project's style
 lock: $(DEV)/.done  ## Update the locks after a change of requirements; ARGS=--upgrade for the newest releases
 	$(COMPILE) --python-version 3.11 -o locks/uv.txt locks/uv.in
 	$(COMPILE) --python-version 3.11 -o locks/build.txt locks/build.in
-	$(COMPILE) --python-version 3.11 --extra serve --extra load-test -o locks/serve.txt pyproject.toml
+	$(COMPILE) --python-version 3.11 --extra serve --extra import --extra load-test -o locks/serve.txt pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra export -o locks/train.txt pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra serve --extra dev -o locks/dev.txt pyproject.toml
 	$(COMPILE) --python-version 3.12 --extra serve-cpu --extra import --extra tracing -o locks/serve-cpu.txt pyproject.toml

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 MODEL_HELP = (
-    "a bundle, a folder of bundles, a checkpoint, a folder of a Marian model, or the name of a "
-    "model on a hub, such as Helsinki-NLP/opus-mt-en-de or owner/model@revision"
+    "a bundle, a folder of bundles, a checkpoint, a folder of a Marian model, the name of a model "
+    "on a hub, such as Helsinki-NLP/opus-mt-en-de or owner/model@revision, or Firefox's models, as "
+    "firefox:en-de or firefox:en,de,fr"
 )
 OFFLINE_HELP = "download nothing, as with HF_HUB_OFFLINE=1"
 

@@ -69,7 +69,8 @@ def _list(arguments: argparse.Namespace) -> None:
         commit = (one["commit"] or "")[:12]
         size = f"{one['size_bytes'] / 1e6:.0f} MB"
         failed = ", ".join(f"{name} failed" for name in one["failed_precisions"]) or "checked"
-        print("\t".join((one["model"], directions, size, commit, failed)))
+        licence = one["licence"] or "see its page"
+        print("\t".join((one["model"], directions, size, commit, failed, licence)))
 
 
 def _described(model: CachedModel) -> dict[str, Any]:
@@ -82,6 +83,7 @@ def _described(model: CachedModel) -> dict[str, Any]:
         "directions": ["-".join(direction) for direction in manifest.all_directions],
         "size_bytes": model.size_bytes,
         "commit": model.record.commit,
+        "licence": model.record.licence,
         "checked_against": model.record.reference,
         "failed_precisions": [name for name in precisions if manifest.failed_checks(name)],
         "bundle": str(model.bundle),
@@ -108,20 +110,22 @@ def _given(words: list[str]) -> list[str]:
 
 def _remove(arguments: argparse.Namespace) -> None:
     from dragoman_export.models.model_cache import ModelCache
-    from dragoman_export.models.model_source import kept_source
+    from dragoman_export.models.model_source import kept_sources
 
     for word in arguments.models:
-        ModelCache().remove(kept_source(word))
+        for source in kept_sources(word):
+            ModelCache().remove(source)
 
 
 def _verify(arguments: argparse.Namespace) -> None:
     from dragoman_export.models.conversion import verify_cached
     from dragoman_export.models.model_cache import ModelCache
-    from dragoman_export.models.model_source import kept_source
+    from dragoman_export.models.model_source import kept_sources
     from dragoman_serving.engine.compiled.cpu import exact_int8_products
 
     cache = ModelCache()
-    models = [cache.need(kept_source(word)) for word in arguments.models] or cache.models()
+    named = [source for word in arguments.models for source in kept_sources(word)]
+    models = list(map(cache.need, named)) or cache.models()
     failed = 0
     for model in models:
         report = verify_cached(model, exact_int8_products())

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 HELP = "serve translations over HTTP and gRPC with Triton Inference Server"
 EXTRA = "serve"
 EXTRA_OF_GATEWAY = "gateway"
+_HINT = (
+    "the shipped model is a small one, for everyday sentences; far better ones: dragoman serve "
+    "firefox:en,de,fr (docs/models.md)"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,9 +69,14 @@ def run(arguments: argparse.Namespace) -> int:
     stop_on_signals()
     try:
         if words := settings["models"]:
+            from dragoman_export.models.model_source import find_sources, implied_pivot
+
             arguments.extra = "serve,import"  # to convert one that is not cached
-            bundles = _bundles(words, settings["offline"], arguments.quiet)
+            sources = [source for word in words for source in find_sources(word)]
+            bundles = bundles_of(sources, settings["offline"], arguments.quiet)
             repository = _repository(bundles)
+            if "pivot" not in resolved.origins and (pivot := implied_pivot(sources)):
+                resolved = resolved.implying("pivot", pivot, "Firefox's models")
         else:
             bundles = []
             repository = settings["repository"] or shipped_repository()
@@ -79,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             restart=settings["on_failure"] == "restart",
             follow_bundle=settings["follow_bundle"],
             settings=resolved.description,
+            hint="" if settings["models"] or settings["repository"] else _HINT,
             gateway=gateway,
         )
     except Stopped:
@@ -88,18 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
             # Nobody reads stderr; this prevents a second error at exit, and its exit code 120.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     return 0
-
-
-def _bundles(words: Sequence[str], offline: bool, quiet: bool) -> list[Path]:
-    """Returns checked bundles of the models on the command line; missing ones are made.
-
-    Raises:
-        UsageError: a word names no model, or a model cannot be fetched or converted.
-    """
-    from dragoman_export.models.model_source import find_sources
-
-    sources = [source for word in words for source in find_sources(word)]
-    return bundles_of(sources, offline, quiet)
 
 
 def _repository(bundles: Sequence[Path]) -> Path | None:

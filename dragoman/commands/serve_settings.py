@@ -10,7 +10,7 @@ import argparse
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ SETTINGS = (
     Setting(
         "pivot",
         "pivot language, such as en: directions without a model are translated in two steps "
-        "through it (default: none)",
+        "through it (default: none; with Firefox's models, en)",
     ),
     Setting(
         "on_failure",
@@ -220,6 +220,12 @@ class Resolved:
     settings: Sequence[Setting]
     values: Mapping[str, Any]
     origins: Mapping[str, str]
+
+    def implying(self, name: str, value: Any, origin: str) -> Resolved:
+        """Returns a copy with a value that others imply."""
+        return replace(
+            self, values={**self.values, name: value}, origins={**self.origins, name: origin}
+        )
 
     @property
     def parameters(self) -> dict[str, str]:

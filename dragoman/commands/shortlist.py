@@ -111,10 +111,11 @@ def _read(arguments: argparse.Namespace, manifest: Manifest) -> dict[Direction, 
 
 def _print(bundle: Path, manifest: Manifest, texts: dict[Direction, Texts]) -> None:
     """Print the length and coverage of the shortlists of some sentences."""
-    from dragoman_export.shortlist import FILE_NAME, measure
+    from dragoman_export.shortlist import measure
+    from dragoman_training.run.checkpoint_folder import SHORTLIST
 
-    size = (bundle / FILE_NAME).stat().st_size
-    print(f"{bundle / FILE_NAME}: {size / 1e6:.1f} MB")
+    size = (bundle / SHORTLIST).stat().st_size
+    print(f"{bundle / SHORTLIST}: {size / 1e6:.1f} MB")
     for (src, tgt), (sources, targets) in texts.items():
         some = (sources[:_REPORTED], targets[:_REPORTED])
         found = measure(bundle, manifest, some, tgt)

@@ -219,9 +219,10 @@ class PlanEntry:
     """For Triton's own backend: the updated cache is a separate output tensor."""
 
 
-Criterion = Literal["agreement", "anchors"]
+Criterion = Literal["agreement", "anchors", "trained"]
 """How heads were chosen. agreement: how well the links of both directions agree, corrected for
-agreement by position alone (0 to 1). anchors: the share of identical words that are linked."""
+agreement by position alone (0 to 1). anchors: the share of identical words that are linked.
+trained: the model was trained to align words with this head; nothing was measured."""
 
 
 @dataclass(frozen=True)

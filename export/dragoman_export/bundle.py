@@ -19,6 +19,7 @@ from dragoman_training.config import RunConfig
 from dragoman_training.run import checkpoint_folder
 from dragoman_training.run.checkpoint_folder import (
     CONFIG,
+    SHORTLIST,
     TGT_TOKENIZER,
     TOKENIZER,
     WEIGHTS,
@@ -33,6 +34,7 @@ from dragoman.kernel.errors import UsageError, writing
 from dragoman.kernel.manifest import (
     FORMAT_VERSION,
     INT8_FORMAT_VERSION,
+    AlignmentHeads,
     Dimensions,
     Limits,
     Manifest,
@@ -71,7 +73,8 @@ def export_bundle(
         bundle: folder to create; it appears complete or not at all.
         storage: precision of the weights on disk. The graphs compute in fp32 in any case. In fp16,
             tensors with numbers beyond its range, 65504, stay in fp32. In int8, matrices
-            have one scale per row, and products in the engine's own int8 stay the same.
+            have one scale per row, and products in the engine's own int8 stay the same; codes of
+            the checkpoint stay as they are.
         limits: of requests; None for the checkpoint's.
         length_penalty: default of requests; None for the limits'.
         max_sentence_tokens: default for sentences of a longer text; None for the limits'.
@@ -94,19 +97,21 @@ def export_bundle(
         raise UsageError(
             f"limits.top_k is {limits.top_k}: more than the vocabulary's {config.model.vocab_size}"
         )
-    stored = checkpoint_folder.load_weights(source, config)
+    stored = checkpoint_folder.load_weights(source, config, codes=storage == "int8")
     weights = dict(_stored(stored, storage))
     partial = bundle.with_name(f".{bundle.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     save_file(weights, partial / WEIGHTS)
     (partial / CONFIG).write_text(config.to_json(), encoding="utf-8")
-    for name in tokenizer_files(config):
+    shortlist = SHORTLIST if (source / SHORTLIST).exists() else None
+    copied = (*tokenizer_files(config), *([SHORTLIST] if shortlist else []))
+    for name in copied:
         shutil.copyfile(source / name, partial / name)
     graphs = all_graphs(config.model, limits, WeightsFile(partial / WEIGHTS))
     for graph in graphs.values():
         _write(graph, partial)
-    files = (WEIGHTS, CONFIG, *tokenizer_files(config))
+    files = (WEIGHTS, CONFIG, *copied)
     sizes = {field.name: getattr(config.model, field.name) for field in fields(Dimensions)}
     manifest = Manifest(
         format_version=INT8_FORMAT_VERSION if storage == "int8" else FORMAT_VERSION,
@@ -123,6 +128,8 @@ def export_bundle(
         directions=config.directions,
         tgt_tokenizer=TGT_TOKENIZER if config.imported else None,
         activation=config.model.activation,
+        alignment=_alignment(config),
+        shortlist=shortlist,
     )
     manifest.write(partial)
     replace_folder(partial, bundle)
@@ -142,6 +149,8 @@ def _stored(weights: Arrays, storage: Storage) -> Iterator[tuple[str, npt.NDArra
         if storage == "fp16" and largest > _LARGEST_HALF:
             _log.warning("%s is stored in fp32: it has %g, too large for fp16", name, largest)
             yield name, array.astype(np.float32)
+        elif name + SCALES in weights or name.endswith(SCALES):
+            yield name, array
         elif storage != "int8":
             yield name, array.astype(np.float32 if storage == "fp32" else np.float16)
         elif array.ndim < 2:
@@ -166,6 +175,14 @@ def _quantized(
     largest = np.abs(weight).max(axis=1, keepdims=True)
     scales = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
     return np.rint(weight / scales).astype(np.int8), scales
+
+
+def _alignment(config: RunConfig) -> AlignmentHeads | None:
+    """The head that an imported model was trained to align words with."""
+    if config.imported is None or config.imported.alignment_head is None:
+        return None
+    layer, head = config.imported.alignment_head
+    return AlignmentHeads(((layer, head),), False, "trained", 0.0, 0, "none")
 
 
 def _special_ids(described: Described) -> SpecialIds:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from dragoman_serving.engine.compiled.library import LANES
 from dragoman_serving.engine.compiled.shortlists import Shortlists
+from dragoman_training.run.checkpoint_folder import SHORTLIST
 from safetensors.numpy import save
 
 from dragoman.kernel.errors import UsageError, writing
@@ -25,7 +26,6 @@ from dragoman.kernel.manifest import Manifest, digests
 from dragoman.kernel.text import UNKNOWN_ID, Tokenizer
 from dragoman_export.word_translation import Links, Pair, count_links
 
-FILE_NAME = "shortlist.safetensors"
 EACH, FREQUENT = 50, 100
 """Length of a source token's list, and of a language's list."""
 MOST_TOKENS = 100
@@ -83,13 +83,13 @@ def add_shortlist(
             raise UsageError(f"the text of {src}-{tgt} has no pair that the model can encode")
         lists.add(list(tags).index(tgt) if tags else 0, pairs, told)
     with writing(bundle):
-        partial = bundle / f"{FILE_NAME}.partial"
+        partial = bundle / f"{SHORTLIST}.partial"
         partial.write_bytes(save(lists.arrays()))
-        os.replace(partial, bundle / FILE_NAME)
+        os.replace(partial, bundle / SHORTLIST)
         added = dataclasses.replace(
             manifest,
-            shortlist=FILE_NAME,
-            files={**manifest.files, **digests(bundle, [FILE_NAME])},
+            shortlist=SHORTLIST,
+            files={**manifest.files, **digests(bundle, [SHORTLIST])},
         )
         added.write(bundle)
     return added

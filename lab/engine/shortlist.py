@@ -24,10 +24,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from dragoman_export.shortlist import FILE_NAME
 from dragoman_serving.engine.compiled.library import LANES, choose_instruction_set
 from dragoman_serving.engine.compiled.shortlists import Shortlists
 from dragoman_serving.engine.sentence import SearchOptions
+from dragoman_training.run.checkpoint_folder import SHORTLIST
 from safetensors.numpy import save_file
 
 from dragoman.kernel.errors import UsageError
@@ -82,9 +82,9 @@ def add_random_shortlist(bundle: Path, folder: Path, share: float) -> Path:
         "begins": np.arange(len(tags) * BASE.vocab_size + 1, dtype=np.int32) * each,
         "ids": np.tile(ids.ravel().astype(np.uint16), len(tags)),
     }
-    save_file(arrays, copy / FILE_NAME)
-    files = {**manifest.files, **digests(copy, [FILE_NAME])}
-    replace(manifest, shortlist=FILE_NAME, files=files).write(copy)
+    save_file(arrays, copy / SHORTLIST)
+    files = {**manifest.files, **digests(copy, [SHORTLIST])}
+    replace(manifest, shortlist=SHORTLIST, files=files).write(copy)
     return copy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from dragoman_client import Translator
 from dragoman.cli import main
 from tests.marian_hub import MODEL, Fault, MarianHub
 from tests.marian_models import MarianModel, sentences, write_marian
+from tests.marian_students import Student
+from tests.mozilla_servers import Model, MozillaServers
 from tests.servers import WAIT_S, running
 
 SERVE = (MODEL, "--no-gateway", "--precision=fp32")
@@ -79,6 +82,31 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
     assert both[1] not in found
 
 
+def test_firefoxs_models_translate_between_all_languages_in_one_command(tmp_path: Path) -> None:
+    student = Student(encoder_layers=1, decoder_layers=1, entries=300, strength=1.0)
+    models = [
+        Model(pair, replace(student, seed=seed))
+        for seed, pair in enumerate(("en-de", "de-en", "en-fr", "fr-en"))
+    ]
+    with MozillaServers(tmp_path / "made", models).run() as servers:
+        program = (sys.executable, "-m", "tests.only_extras", "serve", "import", "--", "serve")
+        environment = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **servers.environment}
+        words = ("firefox:en,de,fr", "--no-gateway")
+        with (
+            running(tmp_path, *words, program=program, environment=environment) as server,
+            Translator(server.grpc, timeout_s=WAIT_S) as client,
+        ):
+            direct, pivoted = (
+                client.translate(
+                    "w0100 w0200", source_language="de", target_language=target, repair=False
+                )
+                for target in ("en", "fr")
+            )
+    assert direct.text
+    assert (direct.via, pivoted.via) == (None, "en")
+    assert not servers.requested(".zst")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -93,6 +121,8 @@ def test_from_a_hub_to_a_translation_in_one_command_without_torch(
         (["{0}", "--load", "any"], "--load: is for models of a repository; give --repository"),
         (["{0}", "--repository", "any"], "--repository any: give it or models, not both"),
         (["any/model", "--offline"], "any/model: needs a download, which HF_HUB_OFFLINE or"),
+        (["firefox:en-de", "--offline"], "firefox:en-de: needs a download, which HF_HUB_OFFLINE"),
+        (["firefox:german"], "firefox:german: write a pair, firefox:en-de, or languages, "),
     ],
 )
 def test_an_unusable_model_is_reported_in_one_line(

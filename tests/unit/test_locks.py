@@ -89,7 +89,7 @@ def test_a_lock_fits_the_requirements(lock: str, python: str, machine: str) -> N
 
 def test_every_extra_that_is_installed_has_its_lock() -> None:
     assert MAKE == {
-        "serve.txt": ("3.11", ("serve", "load-test")),
+        "serve.txt": ("3.11", ("serve", "import", "load-test")),
         "train.txt": ("3.11", ("export",)),
         "dev.txt": ("3.11", ("serve", "dev")),
         "serve-cpu.txt": ("3.12", ("serve-cpu", "import", "tracing")),

@@ -331,6 +331,12 @@ class ImportConfig:
     """The vocabulary entry that selects each target language; empty if there is only one."""
     max_tokens: int
     """Maximum length of a sentence, on either side."""
+    max_sentence_tokens: int | None = None
+    """Longer sentences of a text are cut; None: only those that the model cannot take."""
+    target_margin_tokens: int = 10
+    """See `Limits`."""
+    alignment_head: tuple[int, ...] | None = None
+    """Layer and head, from 0, of the cross-attention that was trained to align words."""
 
 
 @dataclass(frozen=True)
@@ -367,7 +373,12 @@ class RunConfig:
         if self.imported is None:
             return Limits()
         most = self.imported.max_tokens
-        return Limits(max_source_tokens=most, max_target_tokens=most)
+        return Limits(
+            max_source_tokens=most,
+            max_target_tokens=most,
+            target_margin_tokens=self.imported.target_margin_tokens,
+            max_sentence_tokens=self.imported.max_sentence_tokens,
+        )
 
     def to_json(self) -> str:
         """The resolved settings, in the form that `from_json` reads."""

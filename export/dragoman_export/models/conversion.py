@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
+from dragoman_training.firefox.catalogue import Offer, Pair
+from dragoman_training.firefox.mozilla import LICENCE, Mozilla
+from dragoman_training.firefox.student_importing import StudentFolder, import_student, is_student
 from dragoman_training.marian.hub import Fetched, Hub, Told
 from dragoman_training.marian.importing import FILES, import_marian
 from dragoman_training.marian.languages import Languages
@@ -21,6 +26,9 @@ from dragoman_export.graph_checks import digest, digest_outcome, fp32_tokens, ve
 from dragoman_export.models.model_cache import CachedModel, ModelCache, ModelRecord
 from dragoman_export.models.model_source import ModelSource
 from dragoman_export.models.probe_texts import probe_texts
+
+if TYPE_CHECKING:
+    from dragoman_export.bundle import Storage
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +54,11 @@ class Converter:
     offline: bool = False
     languages: Languages = field(default_factory=Languages)
     exact: bool = field(default_factory=exact_int8_products)
+
+    @cached_property
+    def _mozilla(self) -> Mozilla:
+        """Mozilla's servers; their lists are read once."""
+        return Mozilla.of_environment(self.offline)
 
     def bundle(self, source: ModelSource) -> Path:
         """The checked bundle of a source; it is made if it does not exist.
@@ -93,10 +106,13 @@ class Converter:
             verify_cached(model, self.exact).log(model.record.model)
 
     def _has_changed(self, source: ModelSource, found: CachedModel) -> bool:
-        if source.kind != "hub":
+        if source.path is not None:
             return self._is_outdated(source, found)
         with self.cache.downloading(source) as folder:
-            commit = self._hub(source).commit(source.name, folder, self.told)
+            if source.pair is not None:
+                commit = self._offer(source, source.pair, folder).sha256
+            else:
+                commit = self._hub(source).commit(source.name, folder, self.told)
         return commit != found.record.commit
 
     def _is_outdated(self, source: ModelSource, found: CachedModel) -> bool:
@@ -116,17 +132,29 @@ class Converter:
             made = self._converted(source, source.path, fetched)
         else:
             with self.cache.downloading(source) as folder:
-                hub = self._hub(source)
-                hub.check_online(source.name)
-                log.info("%s: downloading from %s", source, hub.endpoint)
-                fetched = hub.fetch(source.name, folder, self.told)
-                log.info("%s: commit %s", source, fetched.commit)
+                files, fetched = self._fetched(source, folder)
                 try:
-                    made = self._converted(source, folder, fetched)
+                    made = self._converted(source, files, fetched)
                 except UsageError as error:  # the message names the temporary folder
-                    raise UsageError(str(error).replace(str(folder), source.name)) from error
+                    raise UsageError(str(error).replace(str(files), source.name)) from error
         log.info("%s: converted and checked in %.1f s", source, time.monotonic() - begin_s)
         return made
+
+    def _fetched(self, source: ModelSource, folder: Path) -> tuple[Path, Fetched]:
+        """Download a model's files; returns their folder."""
+        if source.pair is not None:
+            offer = self._offer(source, source.pair, folder)
+            downloaded = self._mozilla.fetch(str(source), offer, folder, self.told)
+            return downloaded.folder, downloaded.fetched
+        hub = self._hub(source)
+        hub.check_online(source.name)
+        log.info("%s: downloading from %s", source, hub.endpoint)
+        fetched = hub.fetch(source.name, folder, self.told)
+        log.info("%s: commit %s", source, fetched.commit)
+        return folder, fetched
+
+    def _offer(self, source: ModelSource, pair: Pair, folder: Path) -> Offer:
+        return self._mozilla.find(str(source), pair, source.architecture, folder)
 
     def _converted(self, source: ModelSource, folder: Path, fetched: Fetched) -> CachedModel:
         """Convert a folder with a checkpoint, ours or Marian's."""
@@ -135,11 +163,18 @@ class Converter:
         log.info("%s: converting", source)
         with self.cache.making(source) as scratch:
             checkpoint, bundle = folder, scratch / "bundle"
-            if source.kind != "checkpoint":
+            storage: Storage = "fp16"
+            if source.kind in ("firefox", "student"):
+                checkpoint, storage = scratch / "checkpoint", "int8"
+                languages = self.languages
+                if source.pair is not None:
+                    languages = Languages(source.pair[:1], ((source.pair[1], None),))
+                import_student(folder, checkpoint, languages, source.name)
+            elif source.kind != "checkpoint":
                 checkpoint = scratch / "checkpoint"
                 name = source.name if source.kind == "hub" else None
                 import_marian(folder, checkpoint, self.languages, name)
-            manifest = export_bundle(checkpoint, bundle, "fp16")
+            manifest = export_bundle(checkpoint, bundle, storage)
             report = check(bundle, self.exact)
             report.record(manifest, bundle)
             report.log(str(source))
@@ -150,6 +185,7 @@ class Converter:
                 reference=report.reference,
                 fp32_tokens=report.fp32_tokens,
                 commit=fetched.commit,
+                licence=LICENCE if source.kind == "firefox" else None,
             )
             return self.cache.put(source, bundle, record)
 
@@ -231,6 +267,8 @@ def verify_cached(model: CachedModel, exact: bool) -> Report:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of the files of a checkpoint, ours or Marian's."""
+    """SHA-256 of the files of a checkpoint, ours, Marian's or Firefox's."""
+    if is_student(folder):
+        return {path.name: sha256(path) for path in StudentFolder.of(folder).all}
     names = dict.fromkeys((*FILES, WEIGHTS, TOKENIZER, TGT_TOKENIZER))
     return {name: sha256(folder / name) for name in names if (folder / name).is_file()}

@@ -43,7 +43,9 @@ class ModelRecord:
     fp32_tokens: str
     """Digest of what its graphs translate in fp32."""
     commit: str | None = None
-    """Commit of a hub's model that its revision named."""
+    """Commit of a hub's model that its revision named; of Firefox's, the digest of its weights."""
+    licence: str | None = None
+    """Licence of the model, if it is known."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ def keep_serving(
     restart: bool = True,
     follow_bundle: bool = False,
     settings: str = "",
+    hint: str = "",
     gateway: GatewayOptions | None = None,
 ) -> None:
     """Serve until an exception ends it, such as `Stopped`.
@@ -36,6 +37,7 @@ def keep_serving(
         restart: restart processes that exit, on the same ports.
         follow_bundle: also restart when the bundle can run with another layout.
         settings: description of the settings that differ from the defaults, to be logged.
+        hint: another line to log once.
         gateway: options of a gateway next to the server; its requests finish first at a stop.
 
     Raises:
@@ -56,8 +58,9 @@ def keep_serving(
             }
             process = stack.enter_context(GatewayProcess(gateway, triton, server.say))
             look, also = process.look, f" (Triton), {process.url} (gateway)"
-        if settings:
-            server.say(f"settings: {settings}")
+        for line in (f"settings: {settings}" if settings else "", hint):
+            if line:
+                server.say(line)
         while True:
             begin_s = time.monotonic()
             server.say(f"ready: {server.http_url} and {server.grpc_url}{also}")

@@ -9,20 +9,17 @@ Source: https://huggingface.co/docs/hub/models-downloading and huggingface_hub's
 
 from __future__ import annotations
 
-import email.utils
 import hashlib
 import http
-import logging
 import os
 import re
-import time
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from email.message import Message
 from pathlib import Path
 
-from dragoman.kernel.errors import UsageError, writing
+from dragoman.kernel.errors import UsageError
 from dragoman_training.marian.importing import (
     LIST,
     SOURCE_PIECES,
@@ -32,10 +29,9 @@ from dragoman_training.marian.importing import (
 )
 from dragoman_training.marian.settings import CONFIG
 from dragoman_training.marian.stored_tensors import PICKLE, SAFETENSORS, pickle_obstacle
+from dragoman_training.patience import Missing, Unavailable, download, forbidden, is_offline
 from dragoman_training.secure_http import Hop, is_secure
-from dragoman_training.transfer import BrokenOff, PartialFile, Refused, Unreachable, transfer
-
-log = logging.getLogger(__name__)
+from dragoman_training.transfer import PartialFile, Refused
 
 ENDPOINT = "https://huggingface.co"
 MAIN = "main"
@@ -45,13 +41,7 @@ _OPTIONAL = (TOKENIZER_CONFIG, TARGET_LIST)
 _NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_TRUE = {"1", "true", "yes", "on"}
-_TIMEOUT_S = 30.0
-_BUSY = {408, 425, 429, 500, 502, 503, 504}
-"""Status codes after which the same request may succeed when repeated."""
-_TRIES = 6
-"""Attempts in a row that brought no byte of a file."""
-_FIRST_WAIT_S, _MOST_WAIT_S = 1.0, 120.0
+_PRIVATE = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
 
 Told = Callable[[str, int, int | None], None]
 """Called with the file, the bytes downloaded so far, and the total."""
@@ -106,8 +96,8 @@ class Hub:
     ) -> Hub:
         """The hub that `HF_ENDPOINT`, `HF_TOKEN` and `HF_HUB_OFFLINE` name."""
         found = endpoint or os.environ.get("HF_ENDPOINT") or ENDPOINT
-        offline |= os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE
-        return cls(found, revision, os.environ.get("HF_TOKEN", "").strip(), offline)
+        token = os.environ.get("HF_TOKEN", "").strip()
+        return cls(found, revision, token, offline or is_offline())
 
     def fetch(self, name: str, folder: Path, told: Told) -> Fetched:
         """Download a model's files.
@@ -153,7 +143,7 @@ class Hub:
             UsageError: they are not.
         """
         if self.offline:
-            raise UsageError(f"{name}: needs a download, which HF_HUB_OFFLINE or --offline forbids")
+            raise forbidden(name)
 
     def _first(self, name: str, folder: Path, told: Told) -> _Stated:
         self.check_online(name)
@@ -173,35 +163,6 @@ class Hub:
         """Download and verify a file; return what the hub states about it, None if it has none."""
         address = self._address(name, file)
         partial = PartialFile(folder / file, folder / f".{file}.version")
-        try:
-            stated = self._transfer(address, partial, lambda done, size: told(file, done, size))
-        except Refused as error:
-            if error.code == http.HTTPStatus.NOT_FOUND:
-                partial.path.unlink(missing_ok=True)
-                return None
-            reason = str(error)
-            # The hub gives this answer for models that do not exist, too.
-            if error.code in (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN):
-                reason += "; there is no such model, or it is not public and needs HF_TOKEN"
-            if error.code in _BUSY:
-                reason += "; try again later"
-            raise UsageError(f"{address}: {reason}") from error
-        except Unreachable as error:
-            raise UsageError(
-                f"{address}: cannot be reached: {error}; name a folder that has the files"
-            ) from error
-        except BrokenOff as error:
-            raise UsageError(f"{address}: {error}") from error
-        found = _digest(partial.path, stated.digest)
-        if found != stated.digest:
-            partial.path.unlink()
-            raise UsageError(f"{address}: has digest {found}, the hub states {stated.digest}")
-        return stated
-
-    def _transfer(
-        self, address: str, partial: PartialFile, watch: Callable[[int, int | None], None]
-    ) -> _Stated:
-        """Download a file; retry as long as attempts make progress."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         stated: list[_Stated] = []
 
@@ -209,21 +170,22 @@ class Hub:
             stated.append(self._stated(address, answers))
             return stated[-1].size_bytes
 
-        fruitless = 0
-        while True:
-            before = partial.size_bytes
-            try:
-                with writing(partial.path):
-                    transfer(address, partial, _TIMEOUT_S, headers, accept, watch)
-                return stated[-1]
-            except (Refused, BrokenOff) as error:
-                fruitless = 0 if partial.size_bytes > before else fruitless + 1
-                wait_s = _wait_s(error, fruitless)
-                busy = not isinstance(error, Refused) or error.code in _BUSY
-                if not busy or fruitless >= _TRIES or wait_s > _MOST_WAIT_S:
-                    raise
-                log.warning("%s: %s; trying again in %g s", address, error, wait_s)
-                time.sleep(wait_s)
+        try:
+            download(address, partial, accept, lambda done, size: told(file, done, size), headers)
+        except Missing:
+            return None
+        except Unavailable as error:
+            # The hub gives this answer for models that do not exist, too.
+            if isinstance(error.__cause__, Refused) and error.__cause__.code in _PRIVATE:
+                raise UsageError(
+                    f"{error}; there is no such model, or it is not public and needs HF_TOKEN"
+                ) from error
+            raise
+        found = _digest(partial.path, stated[-1].digest)
+        if found != stated[-1].digest:
+            partial.path.unlink()
+            raise UsageError(f"{address}: has digest {found}, the hub states {stated[-1].digest}")
+        return stated[-1]
 
     def _stated(self, address: str, answers: list[Hop]) -> _Stated:
         """What the hub states about a file; headers of servers that it redirects to are ignored.
@@ -257,17 +219,6 @@ class _Stated:
     commit: str
     digest: str
     size_bytes: int | None
-
-
-def _wait_s(error: Refused | BrokenOff, fruitless: int) -> float:
-    """Seconds to wait before the next attempt: from `Retry-After`, else exponential backoff."""
-    wanted = str(error.headers.get("Retry-After", "")) if isinstance(error, Refused) else ""
-    if wanted.isdecimal():
-        return float(wanted)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(wanted).timestamp() - time.time())
-    except ValueError:
-        return _FIRST_WAIT_S * 2.0 ** (fruitless - 1) if fruitless else 0.0
 
 
 def _first(answers: list[Message], name: str) -> str:

@@ -33,7 +33,7 @@ from dragoman_training.marian.settings import (
 from dragoman_training.marian.stored_tensors import PICKLE, SAFETENSORS
 from dragoman_training.marian.weights import convert
 from dragoman_training.run import checkpoint_folder
-from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WEIGHTS
+from dragoman_training.run.checkpoint_folder import SHORTLIST, TGT_TOKENIZER, TOKENIZER, WEIGHTS
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SOURCE_PIECES, TARGET_PIECES = "source.spm", "target.spm"
@@ -105,11 +105,11 @@ def import_marian(
 
 
 def own_files(out: Path) -> tuple[str, ...]:
-    """The files that `import_marian` writes into a folder; see `replacement.OwnFiles`."""
+    """The files that an import writes into a folder; see `replacement.OwnFiles`."""
     config = RunConfig.from_json(out / checkpoint_folder.CONFIG)
     if config.imported is None or config.data.train:
         raise UsageError(f"{out / checkpoint_folder.CONFIG}: this model was trained, not imported")
-    return WEIGHTS, checkpoint_folder.CONFIG, TOKENIZER, TGT_TOKENIZER
+    return WEIGHTS, checkpoint_folder.CONFIG, TOKENIZER, TGT_TOKENIZER, SHORTLIST
 
 
 def _check_pieces(source: Path, path: Path, tgt_path: Path) -> None:

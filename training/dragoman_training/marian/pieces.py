@@ -7,7 +7,7 @@ SentencePiece file at the index of its id, so that SentencePiece returns the ids
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,17 @@ _OF_TEXT = {NORMAL, USER_DEFINED, BYTE, UNUSED}
 
 @dataclass(frozen=True)
 class MarianSpecials:
-    """Ids of special tokens in a Marian model's own list; decoding starts with `begin`."""
+    """Ids of special tokens in a Marian model's own list; decoding starts with `begin`.
 
-    pad: int
+    Without a padding or a start token (None), our own is a zero vector. With `says_unknown`, a
+    translation may contain the unknown token.
+    """
+
+    pad: int | None
     unknown: int
-    begin: int
+    begin: int | None
     end: int
+    says_unknown: bool = True
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def arrange(
     names = {token_id: piece for piece, token_id in pieces.items()}
     entries = [
         Entry(_SPECIALS[PAD_ID], specials.pad, is_said=False),
-        Entry(_SPECIALS[UNKNOWN_ID], specials.unknown),
+        Entry(_SPECIALS[UNKNOWN_ID], specials.unknown, is_said=specials.says_unknown),
         Entry(_SPECIALS[BEGIN_ID], specials.begin, is_said=False),
         Entry(_SPECIALS[END_ID], specials.end),
         *(Entry(language_tag(language), pieces[tag]) for language, tag in tags.items()),
@@ -124,7 +129,7 @@ def arrange(
     return entries + [Entry(f"<filler {i}>", None, is_said=False) for i in range(missing)]
 
 
-def write_sentencepiece(source: Path, entries: list[Entry], out: Path) -> None:
+def write_sentencepiece(source: Path, entries: Sequence[Entry], out: Path) -> None:
     """Write a side's SentencePiece model with the vocabulary's entries in their order.
 
     Args:
@@ -158,7 +163,7 @@ def write_sentencepiece(source: Path, entries: list[Entry], out: Path) -> None:
     out.write_bytes(written.SerializeToString())
 
 
-def _arranged(own: dict[str, Any], entries: list[Entry]) -> Iterator[Any]:
+def _arranged(own: dict[str, Any], entries: Sequence[Entry]) -> Iterator[Any]:
     known = set()
     for token_id, entry in enumerate(entries):
         if entry.is_piece and entry.name in own:
@@ -169,5 +174,7 @@ def _arranged(own: dict[str, Any], entries: list[Entry]) -> Iterator[Any]:
         else:
             kind = UNKNOWN if token_id == UNKNOWN_ID else CONTROL
             yield Piece(piece=entry.name, type=kind)
-    yield Piece(piece=VOCABULARY_END, type=CONTROL)
-    yield from (piece for name, piece in own.items() if name not in known)
+    others = [piece for name, piece in own.items() if name not in known]
+    if others or any(entry.is_piece and entry.name not in own for entry in entries):
+        yield Piece(piece=VOCABULARY_END, type=CONTROL)
+        yield from others

@@ -54,6 +54,11 @@ def convert(
     return _Weights(StoredTensors.read(folder), theirs, src_entries, tgt_entries).converted()
 
 
+def paired_order(size: int) -> npt.NDArray[np.int64]:
+    """Permutation that puts the sine and cosine of each frequency next to each other."""
+    return np.arange(size).reshape(2, size // 2).T.flatten()
+
+
 class _Weights:
     """Converts a model's tensors to our names and our order."""
 
@@ -70,10 +75,9 @@ class _Weights:
 
     @cached_property
     def _order(self) -> npt.NDArray[np.int64]:
-        """Permutation that puts the sine and cosine of each frequency next to each other."""
+        """See `paired_order`."""
         # Built only after a tensor of this size was found: the file's number may be arbitrary.
-        size = self._theirs.sizes.model_size
-        return np.arange(size).reshape(2, size // 2).T.flatten()
+        return paired_order(self._theirs.sizes.model_size)
 
     def converted(self) -> tuple[Arrays, ModelConfig]:
         """All weights by our names, and the matching configuration."""

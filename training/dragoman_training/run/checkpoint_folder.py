@@ -26,6 +26,8 @@ from dragoman_training.network.architecture import ModelConfig, weight_shapes
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.model"
 TGT_TOKENIZER = "tokenizer_target.model"
 """Target tokenizer of an imported model that has one for each side."""
+SHORTLIST = "shortlist.safetensors"
+"""Lexical shortlists, of an imported model that has them and of a bundle."""
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -70,21 +72,28 @@ def tokenizer_files(config: RunConfig) -> tuple[str, ...]:
     return (TOKENIZER, TGT_TOKENIZER) if config.imported else (TOKENIZER,)
 
 
-def load_weights(folder: Path, config: RunConfig) -> Arrays:
+def load_weights(folder: Path, config: RunConfig, codes: bool = False) -> Arrays:
     """Read a checkpoint's weights.
+
+    Args:
+        folder: with the weights.
+        config: of the model.
+        codes: whether to return weights that are stored in int8 as codes, with their scales.
 
     Raises:
         UsageError: the file is missing or damaged, or its names or shapes do not fit.
     """
     path = folder / WEIGHTS
-    weights = read_arrays(path)
-    shapes = {name: array.shape for name, array in weights.items()}
+    weights = read_arrays(path, codes)
+    shapes = {name: array.shape for name, array in weights.items() if not name.endswith(SCALES)}
     check_shapes(path, shapes, config.model)
     return weights
 
 
-def read_arrays(path: Path) -> Arrays:
+def read_arrays(path: Path, codes: bool = False) -> Arrays:
     """Read a safetensors file; bfloat16, which NumPy lacks, and int8 with scales become fp32.
+
+    With `codes`, int8 and scales stay as they are.
 
     Raises:
         UsageError: it cannot be read, or its tensors are not floating-point.
@@ -107,7 +116,7 @@ def read_arrays(path: Path) -> Arrays:
         else:
             raise UsageError(f"{path}: {name!r} is of {dtype}, not floating-point")
         found[name] = array.reshape(entry["shape"])
-    return with_scales(found)
+    return found if codes else with_scales(found)
 
 
 def with_scales(tensors: dict[str, _Tensor]) -> dict[str, _Tensor]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +46,21 @@ class Weight(Protocol):
     def __getitem__(self, rows: slice, /) -> Floats:
         """Returns a slice of rows, which may be overwritten."""
         ...
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear map.
+
+    Attributes:
+        weight: [M, K].
+        bias: [M], if there is one.
+        scales: [M], of the codes that the weight is stored as; None: it is not stored in int8.
+    """
+
+    weight: Weight
+    bias: Floats | None = None
+    scales: Floats | None = None
 
 
 class Tensors:
@@ -88,10 +104,18 @@ class Tensors:
         scales = name + SCALES if name + SCALES in self else None
         return _StoredWeight(self._path, name, self._shapes[name], scales)
 
-    def linear(self, name: str) -> tuple[Floats, Floats | None]:
-        """Returns weight [M, K] and bias [M]."""
+    def linear(self, name: str) -> Linear:
+        """Returns a weight with its bias.
+
+        Raises:
+            KeyError: there is no tensor of this name.
+        """
         bias = self.floats(f"{name}.bias") if f"{name}.bias" in self else None
-        return self.floats(f"{name}.weight"), bias
+        return Linear(self.floats(f"{name}.weight"), bias, self.scales(f"{name}.weight"))
+
+    def scales(self, name: str) -> Floats | None:
+        """Returns the scale [M] of each row of a weight that is stored in int8, else None."""
+        return self.floats(name + SCALES).reshape(-1) if name + SCALES in self else None
 
 
 class _StoredWeight:
@@ -172,7 +196,8 @@ def _arrays(tensors: Tensors, sizes: Sizes) -> Iterator[Pieces]:
     own_output = "own_output.weight" in tensors
     output = tensors.weight("own_output.weight") if own_output else _Halved(embedding)
     bias = tensors.floats("output_bias") if "output_bias" in tensors else None
-    yield from _product(output, bias, padding_bias=-np.inf)
+    scales = tensors.scales("own_output.weight" if own_output else "embedding.weight")
+    yield from _product(Linear(output, bias, scales), padding_bias=-np.inf)
 
 
 def _encoder_layer(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces]:
@@ -188,40 +213,51 @@ def _decoder_layer(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces
     yield from _norm(tensors, f"{name}.cross_attention_norm")
     yield from _norm(tensors, f"{name}.feed_forward_norm")
     yield from (_ssru(tensors, part) if sizes.has_ssru else _self_attention(tensors, part, sizes))
-    yield from _product(*_query(tensors, f"{name}.cross_attention", sizes))
-    yield from _product(*tensors.linear(f"{name}.cross_attention.key_value"))
-    yield from _product(*tensors.linear(f"{name}.cross_attention.output"))
+    yield from _product(_query(tensors, f"{name}.cross_attention", sizes))
+    yield from _product(tensors.linear(f"{name}.cross_attention.key_value"))
+    yield from _product(tensors.linear(f"{name}.cross_attention.output"))
     yield from _feed_forward(tensors, f"{name}.feed_forward")
 
 
 def _feed_forward(tensors: Tensors, name: str) -> Iterator[Pieces]:
-    yield from _product(*tensors.linear(f"{name}.inner"))
-    yield from _product(*tensors.linear(f"{name}.outer"))
+    yield from _product(tensors.linear(f"{name}.inner"))
+    yield from _product(tensors.linear(f"{name}.outer"))
 
 
 def _self_attention(tensors: Tensors, name: str, sizes: Sizes) -> Iterator[Pieces]:
     """One product for queries, keys and values, and the output product."""
-    weight, bias = _query(tensors, name, sizes)
-    weights, biases = tensors.linear(f"{name}.key_value")
-    both = None if bias is None or biases is None else np.concatenate([bias, biases])
-    yield from _product(np.concatenate([weight, weights]), both)
-    yield from _product(*tensors.linear(f"{name}.output"))
+    query = _query(tensors, name, sizes)
+    yield from _product(_joined(query, tensors.linear(f"{name}.key_value")))
+    yield from _product(tensors.linear(f"{name}.output"))
 
 
 def _ssru(tensors: Tensors, name: str) -> Iterator[Pieces]:
     """One product for the forget gate and the candidate."""
-    weight, bias = tensors.linear(f"{name}.forget")
-    candidate, _ = tensors.linear(f"{name}.candidate")
-    padding = np.zeros(len(candidate), np.float32)
-    both = None if bias is None else np.concatenate([bias, padding])
-    yield from _product(np.concatenate([weight, candidate]), both)
+    forget, candidate = tensors.linear(f"{name}.forget"), tensors.linear(f"{name}.candidate")
+    no_bias = np.zeros(candidate.weight.shape[0], np.float32)
+    yield from _product(_joined(forget, replace(candidate, bias=no_bias)))
 
 
-def _query(tensors: Tensors, name: str, sizes: Sizes) -> tuple[Floats, Floats | None]:
-    """Weight and bias, with the scale of attention already applied."""
+def _query(tensors: Tensors, name: str, sizes: Sizes) -> Linear:
+    """Returns a linear map with the scale of attention already applied."""
     scale = np.float32(math.sqrt(sizes.model_size // sizes.heads))
-    weight, bias = tensors.linear(f"{name}.query")
-    return weight / scale, None if bias is None else bias / scale
+    query = tensors.linear(f"{name}.query")
+    bias = None if query.bias is None else query.bias / scale
+    scales = None if query.scales is None else query.scales / scale
+    return Linear(query.weight[:] / scale, bias, scales)
+
+
+def _joined(first: Linear, second: Linear) -> Linear:
+    """Returns both maps of the same input as one."""
+
+    def both(one: Floats | None, other: Floats | None) -> Floats | None:
+        return None if one is None or other is None else np.concatenate([one, other])
+
+    return Linear(
+        np.concatenate([first.weight[:], second.weight[:]]),
+        both(first.bias, second.bias),
+        both(first.scales, second.scales),
+    )
 
 
 def _norm(tensors: Tensors, name: str) -> Iterator[Pieces]:
@@ -234,23 +270,24 @@ def _halves(weight: Weight) -> Iterator[Array]:
         yield weight[begin : begin + _PIECE_ROWS].astype(np.float16)
 
 
-def _product(
-    weight: Weight, bias: Floats | None = None, padding_bias: float = 0.0
-) -> Iterator[Pieces]:
+def _product(linear: Linear, padding_bias: float = 0.0) -> Iterator[Pieces]:
     """Quantize a weight [M, K], in the order in which a product reads it; overwrites the weight.
 
-    The other arrays are complete only after all codes have been read.
+    A weight that is stored in int8 keeps its codes and scales. The other arrays are complete only
+    after all codes have been read.
     """
+    weight = linear.weight
     outputs, inputs = weight.shape
     padded = -(-outputs // PANEL) * PANEL
     scales, sums = np.zeros(padded, np.float32), np.zeros(padded, np.int32)
     biases = np.full(padded, padding_bias, np.float32)
-    biases[:outputs] = 0 if bias is None else bias
+    biases[:outputs] = 0 if linear.bias is None else linear.bias
 
     def codes() -> Iterator[Array]:
         for begin in range(0, padded, _PIECE_ROWS):
             rows = slice(begin, min(begin + _PIECE_ROWS, padded))
-            found = _codes(weight[rows], scales[rows])
+            stored = None if linear.scales is None else linear.scales[rows]
+            found = _codes(weight[rows], scales[rows], stored)
             sums[rows] = found.sum(axis=1, dtype=np.int32)
             yield found.reshape(-1, LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
 
@@ -260,11 +297,17 @@ def _product(
     yield [biases]
 
 
-def _codes(weight: Floats, scales: Floats) -> npt.NDArray[np.int8]:
-    """Codes of rows; fills `scales`, and pads the codes with 0 to their number."""
+def _codes(weight: Floats, scales: Floats, stored: Floats | None) -> npt.NDArray[np.int8]:
+    """Codes of rows, padded with 0 to the number of scales, which this fills.
+
+    They are the stored scales, if any, or else those by which a row's largest code is 127.
+    """
     outputs, inputs = weight.shape
-    largest = np.maximum(weight.max(axis=1), -weight.min(axis=1))
-    scales[:outputs] = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
+    if stored is not None:
+        scales[:outputs] = stored
+    else:
+        largest = np.maximum(weight.max(axis=1), -weight.min(axis=1))
+        scales[:outputs] = np.maximum(largest / _LARGEST_CODE, _SMALLEST_SCALE)
     codes = np.zeros((len(scales), inputs), np.int8)
     np.divide(weight, scales[:outputs, None], out=weight)  # in place, to save the memory of a copy
     codes[:outputs] = np.rint(weight, out=weight)

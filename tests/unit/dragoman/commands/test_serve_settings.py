@@ -59,6 +59,13 @@ def test_models_are_words_or_come_from_the_environment() -> None:
     assert resolved(DRAGOMAN_MODELS="").values["models"] == []
 
 
+def test_an_implied_value_is_described_with_its_origin() -> None:
+    implied = resolved().implying("pivot", "en", "Firefox's models")
+    assert implied.values["pivot"] == "en"
+    assert implied.description == "pivot en (Firefox's models)"
+    assert resolved().values["pivot"] is None
+
+
 @pytest.mark.parametrize(
     ("written", "message"),
     [

@@ -155,3 +155,16 @@ def test_a_crash_ends_a_server_without_restarts(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(DragomanError, match="code -11"):
         run(server, monkeypatch, restart=False)
     assert server.calls == ["stop, drain False", "stop"]
+
+
+@pytest.mark.usefixtures("slept")
+def test_a_hint_is_logged_once_however_often_the_server_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Server([CRASH, None, CRASH, None])
+    monkeypatch.setattr(supervision, "TritonServer", server)
+    with pytest.raises(Over):
+        keep_serving(OPTIONS, restart=True, hint="one command away")
+    assert server.said[0] == "one command away"
+    assert server.said.count("one command away") == 1
+    assert server.calls.count("start, anew False") == 2

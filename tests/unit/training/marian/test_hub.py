@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dragoman_training.marian import hub as hub_module
+from dragoman_training import patience
 from dragoman_training.marian import stored_tensors
 from dragoman_training.marian.hub import Hub
 from dragoman_training.marian.importing import import_marian
@@ -31,7 +31,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hub(original: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MarianHub]:
-    monkeypatch.setattr(hub_module, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(patience, "_FIRST_WAIT_S", 0.001)
     for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
     with MarianHub(original).run() as running:

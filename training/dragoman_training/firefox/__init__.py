@@ -1,0 +1,1 @@
+"""Firefox's translation models, which Marian trained as students: downloads, files, conversion."""
