@@ -78,17 +78,19 @@ class Cache:
 class CacheKeys:
     """Makes the keys of a request's texts from everything that affects an answer."""
 
-    def __init__(self, server: bytes, options: Mapping[str, Any]) -> None:
+    def __init__(self, server: bytes, owner: str, options: Mapping[str, Any]) -> None:
         """Hash the part that all texts share.
 
         Args:
             server: see `fingerprint`.
+            owner: whose translations these are: the time of an answer shows whether it was cached,
+                and so whether that owner has translated a text.
             options: options of the request, as `dragoman_options.table.check` returns them,
                 without its languages, glossary and prefixes.
         """
         self._begin = hashlib.sha256()
         written = json.dumps(sorted(options.items()), ensure_ascii=False)
-        _feed(self._begin, server, written.encode())
+        _feed(self._begin, server, owner.encode(), written.encode())
 
     def key(
         self,

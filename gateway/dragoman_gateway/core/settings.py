@@ -59,6 +59,8 @@ class GatewaySettings:
         body_bytes: maximum size of a body, except uploaded files.
         file_bytes: maximum size of an uploaded file.
         cache_bytes: maximum memory of the translation cache; 0: no cache.
+        share_cache: whether all keys share the cache. Then a key can find out, by the time of an
+            answer, whether another key has translated a sentence.
         document_bytes: maximum size of all stored documents and their translations.
         document_bytes_per_caller: maximum size of all documents and their translations of one key,
             or of one network address without a key.
@@ -119,6 +121,7 @@ class GatewaySettings:
     body_bytes: int = 8 << 20
     file_bytes: int = 32 << 20
     cache_bytes: int = 64 << 20
+    share_cache: bool = False
     document_bytes: int = 1 << 30
     document_bytes_per_caller: int = 256 << 20
     document_expiry_s: float = 3600.0

@@ -15,7 +15,7 @@ from dragoman_options.table import check, sampled
 from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.language import Detected, detect_language, detectable_languages
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.cache import Cache, CacheCounts
+from dragoman_gateway.core.cache import Cache, CacheCounts, CacheKeys
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.directions import Direction, Directions
 from dragoman_gateway.core.errors import DeadlineExceeded, GatewayError, InvalidInput, client_errors
@@ -30,7 +30,13 @@ from dragoman_gateway.core.segmentation import SegmentedText
 from dragoman_gateway.core.server_status import ServerStatus
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.term_index import TermIndex, Terms
-from dragoman_gateway.core.units import Segmenter, TermsPerDirection, Unit, groups_of
+from dragoman_gateway.core.units import (
+    Segmenter,
+    TermsPerDirection,
+    Unit,
+    groups_of,
+    key_options,
+)
 
 _FAULTS = frozenset(("repetition", "short", "long"))
 """Warnings that make the server search again unless it is overloaded; not stored in the cache."""
@@ -65,6 +71,7 @@ class Translations:
         self._streams = AsyncTranslator(settings.triton_http, timeout_s=timeout_s)
         self._access, self._glossaries = access, glossaries
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
+        self._shares_cache = settings.share_cache
         self._merging = Merging(self._send)
         self._server = ServerStatus(self._requests)
 
@@ -160,7 +167,8 @@ class Translations:
         if found is None or is_other or not _fit(texts, info) or prefixes not in (1, len(texts)):
             return await self._ask(texts, checked)
         terms = await self._terms_of(caller, ids, checked, found, strict=not directions.detects)
-        segmenter = Segmenter(checked, server, terms, keeps)
+        keys = self._cache_keys(caller, server, checked)
+        segmenter = Segmenter(checked, keys, terms, keeps)
         if "markup" in checked or any(one.stays for one in found):
             return await self._ask(texts, checked | await segmenter.all_terms(texts, found))
         parts = await segmenter.all_units(texts, found)
@@ -310,6 +318,10 @@ class Translations:
         with client_errors():
             return await with_retries(lambda: self._requests.translate(texts, **options))
 
+    def _cache_keys(self, caller: Caller, server: bytes, options: Mapping[str, Any]) -> CacheKeys:
+        owner = "" if self._shares_cache else caller.name
+        return CacheKeys(server, owner, key_options(options))
+
     async def _directions_of(
         self, texts: Sequence[str], directions: Directions
     ) -> list[Direction] | None:
@@ -356,7 +368,8 @@ class Translations:
         terms = await self._terms_of(
             caller, ids, checked, [direction], strict=not directions.detects
         )
-        segmenter = Segmenter(checked, server, terms, keeps=False)
+        keys = self._cache_keys(caller, server, checked)
+        segmenter = Segmenter(checked, keys, terms, keeps=False)
         return checked | await segmenter.all_terms([text], [direction])
 
     async def _translated(

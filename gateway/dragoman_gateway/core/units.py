@@ -52,17 +52,21 @@ class Segmenter:
     """Splits the texts of a request into units."""
 
     def __init__(
-        self, options: Mapping[str, Any], server: bytes, terms: TermsPerDirection, keeps: bool
+        self,
+        options: Mapping[str, Any],
+        keys: CacheKeys,
+        terms: TermsPerDirection,
+        keeps: bool,
     ) -> None:
         """Prepare for the texts of a request.
 
         Args:
             options: options of the request, as `dragoman_options.table.check` returns them.
-            server: see `fingerprint`.
+            keys: makes the keys of units.
             terms: terms of the request's glossaries, for each direction of its texts.
             keeps: whether translations are stored in the cache.
         """
-        self._keys, self._terms = CacheKeys(server, _key_options(options)), terms
+        self._keys, self._terms = keys, terms
         self._prefixes: Sequence[str] = options.get("prefix", ())
         self._keeps_placeholders = options.get("keep_placeholders") is not False
         # Splitting is useful only for the cache.
@@ -158,7 +162,7 @@ def groups_of(units: Sequence[Unit]) -> Iterator[list[Unit]]:
             yield group
 
 
-def _key_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def key_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options for cache keys; an explicit default of `split_sentences` is the same."""
     found = {name: value for name, value in options.items() if name not in _APART}
     return found | {"split_sentences": splits(options)}

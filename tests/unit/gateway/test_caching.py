@@ -1,12 +1,18 @@
-"""The header `Cache-Control: no-store` keeps a request out of the cache, in every protocol."""
+"""The cache: whose translations it gives to whom, and how to bypass it, in every protocol."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
+from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.keys import add_key
 
 from tests.unit.gateway.asgi import Application
+from tests.unit.gateway.core.model_server import ModelServer, translations_of
+from tests.unit.gateway.core.test_translations import until
 
 DIRECTION = {"source": "en", "target": "de"}
 
@@ -31,3 +37,60 @@ def test_a_request_can_bypass_the_cache(
         assert app.post(path, given, **{"cache-control": header}).status == 200
         asked.append(len(app.requests) - before)
     assert asked == [1, 1, 1, 0]
+
+
+def _translated_by_two_keys(**settings: Any) -> tuple[int, int, int]:
+    """Requests to Triton for a text of two keys, and for its repetition by the first key."""
+    with Application(**settings) as app:
+
+        async def add(label: str) -> str:
+            return (await app.gateway.store.write(lambda db: add_key(db, label)))[1]
+
+        keys = [app._runner.run(add(label)) for label in ("first", "second")]
+        asked = []
+        for key in (*keys, keys[0]):
+            before = len(app.requests)
+            body = {"text": "How are you, my friend?", "target_language": "de"}
+            assert app.post("/api/v1/translate", body, authorization=f"Bearer {key}").status == 200
+            asked.append(len(app.requests) - before)
+    return tuple(asked)  # type: ignore[return-value]
+
+
+def test_a_key_cannot_tell_what_another_one_translated() -> None:
+    assert _translated_by_two_keys() == (1, 1, 0)
+
+
+def test_a_setting_shares_the_cache_between_keys() -> None:
+    assert _translated_by_two_keys(share_cache=True) == (1, 0, 0)
+
+
+def test_strangers_do_not_share_the_cache() -> None:
+    body = json.dumps({"text": "How are you?", "target_language": "de"}).encode()
+    with Application(address="0.0.0.0", anonymous=True, trusted_proxies=("127.0.0.1",)) as app:
+        asked = []
+        for address in ("8.8.8.8", "9.9.9.9", "8.8.8.8"):
+            before = len(app.requests)
+            headers = {"content-type": "application/json", "x-forwarded-for": address}
+            assert app.call("POST", "/api/v1/translate", body, headers).status == 200
+            asked.append(len(app.requests) - before)
+    assert asked == [1, 1, 0]
+
+
+def test_requests_in_flight_of_two_keys_are_not_shared() -> None:
+    """Cancelling or timing a request would show what another key has in flight."""
+
+    async def work() -> None:
+        server = ModelServer()
+        server.let_go.clear()
+        translations = translations_of(server)
+        options = {"source_language": "en", "target_language": "de"}
+        tasks = [
+            asyncio.create_task(translations.translate(Caller(name, name), ["A text."], options))
+            for name in ("a", "b", "a")
+        ]
+        await until(lambda: len(server.texts) == 2)
+        server.let_go.set()
+        await asyncio.gather(*tasks)
+        assert server.texts == ["A text.", "A text."]
+
+    asyncio.run(work())

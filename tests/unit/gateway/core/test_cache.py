@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 SMALL = st.text("a|:,\"'{}[]=\\ä", max_size=4)
 REQUESTS = st.tuples(
     st.binary(max_size=2),
+    SMALL,
     st.dictionaries(
         st.sampled_from(sorted(OPTIONS)),
         st.one_of(st.integers(0, 2), SMALL, st.booleans(), st.tuples(SMALL, SMALL)),
@@ -28,14 +29,14 @@ REQUESTS = st.tuples(
 
 
 def key_of(request: tuple[Any, ...]) -> bytes:
-    server, options, text, direction, terms, prefix = request
-    return CacheKeys(server, options).key(text, direction, terms, prefix)
+    server, owner, options, text, direction, terms, prefix = request
+    return CacheKeys(server, owner, options).key(text, direction, terms, prefix)
 
 
 def form(request: tuple[Any, ...]) -> str:
     """Differences between requests; 1 and True are not the same option."""
-    server, options, *others, terms, prefix = request
-    return repr((server, sorted(options.items()), others, sorted(terms.items()), prefix))
+    server, owner, options, *others, terms, prefix = request
+    return repr((server, owner, sorted(options.items()), others, sorted(terms.items()), prefix))
 
 
 @given(REQUESTS, REQUESTS)
@@ -46,7 +47,7 @@ def test_different_requests_have_different_keys(
     assert (key_of(one) == key_of(other)) == (form(one) == form(other))
 
 
-@given(REQUESTS, st.integers(0, 5), st.data())
+@given(REQUESTS, st.integers(0, 6), st.data())
 def test_each_part_of_a_request_counts(
     request: tuple[Any, ...], index: int, data: st.DataObject
 ) -> None:
