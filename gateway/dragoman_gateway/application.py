@@ -43,7 +43,7 @@ class GatewayApplication:
             own,
         )
         self._gateway = gateway
-        self._dispatcher = Dispatcher(protocols, gateway.access, gateway.settings)
+        self._dispatcher = Dispatcher(protocols, gateway.access, gateway.settings, gateway.bodies)
         answering: ASGIApp = self._dispatcher
         if spans is not None:
             answering = Traced(answering, spans)

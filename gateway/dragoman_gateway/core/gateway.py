@@ -10,6 +10,7 @@ from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.jobs import Jobs
 from dragoman_gateway.core.metrics import Metrics, watch_cache
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.shares import Bodies
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.translations import Translations
 
@@ -24,6 +25,7 @@ class Gateway:
         glossaries: glossaries of all callers.
         translations: translation, scoring, language detection and languages.
         jobs: documents that are translated in the background.
+        bodies: limits on the bodies of all requests.
         metrics: the gateway's metrics.
         finishing: tasks that must end before the parts are closed.
         stopping: whether the gateway is shutting down, and no longer ready.
@@ -39,6 +41,7 @@ class Gateway:
         self.stopping = False
         self.finishing: set[asyncio.Task[None]] = set()
         self.metrics = Metrics()
+        self.bodies = Bodies(settings)
         self.store = Store(settings.folder)
         self.access = Access(settings, self.store)
         self.glossaries = Glossaries(settings, self.store)

@@ -80,6 +80,9 @@ class GatewaySettings:
             Dialect, accept no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: maximum number of open connections.
+        client_share: share of the connections, bodies and threads, and of the documents that are
+            translated at the same time, that one client may use: a key, an IPv4 address, or an IPv6
+            network of 64 bits; 1: no limit.
         metrics_networks: networks that may read /metrics.
         otlp: URL of an OpenTelemetry collector for spans of requests, such as
             `http://localhost:4318`; by default, nothing is traced.
@@ -136,6 +139,7 @@ class GatewaySettings:
     libretranslate_title: bool = False
     access_log: bool = False
     connections: int = 2000
+    client_share: float = 0.25
     metrics_networks: tuple[str, ...] = _LOOPBACK
     otlp: str | None = None
     trace_rate: float = DEFAULT_RATE

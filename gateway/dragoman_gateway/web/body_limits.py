@@ -1,120 +1,17 @@
-"""Limits on the size and time of request bodies, and on all bodies together.
-
-Bodies of clients without a key have their own limits, so that they cannot use up the memory for
-those with a key. Each client has at most a share of a limit.
-"""
+"""Limits on the size and time of request bodies, and on all bodies together."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from typing import NamedTuple
 
 from starlette.types import Message, Receive
 
-from dragoman_gateway.core.access import network_of
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import (
-    GatewayError,
-    SlowUpload,
-    TooLarge,
-    TooManyRequests,
-    Unavailable,
-)
-from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.errors import GatewayError, SlowUpload, TooLarge
+from dragoman_gateway.core.shares import Bodies
 
-_RETRY_S = 1.0
 LEAST_BYTES_PER_S = 64 << 10
 """At this speed, a body of any length arrives in time."""
-_KEY_BYTES, _KEYLESS_BYTES = 256 << 20, 32 << 20
-"""Maximum memory of the bodies of all requests with a key, and of those without."""
-_KEY_FILE_BYTES, _KEYLESS_FILE_BYTES = 256 << 20, 128 << 20
-"""Maximum size of all uploaded files on disk until their request is answered."""
-_SHARE = 4
-"""One client has at most this part of a limit, but always enough for one body."""
-
-
-class Budget:
-    """Counts bytes, in total and for each client.
-
-    Attributes:
-        held_bytes: the total.
-    """
-
-    def __init__(self, most_bytes: int, most_bytes_of_client: int) -> None:
-        """Start without bytes."""
-        self._most_bytes, self._most_bytes_of_client = most_bytes, most_bytes_of_client
-        self.held_bytes = 0
-        self._of_client: Counter[str] = Counter()
-
-    @classmethod
-    def of(cls, most_bytes: int, body_bytes: int) -> Budget:
-        """Make a budget with a share for each client, in which at least one body fits."""
-        most_bytes = max(most_bytes, body_bytes)
-        return cls(most_bytes, max(most_bytes // _SHARE, body_bytes))
-
-    def hold(self, client: str, size: int) -> None:
-        """Count received bytes.
-
-        Raises:
-            TooManyRequests: the client's share is exceeded; these bytes are not counted.
-            Unavailable: the total is exceeded; these bytes are not counted.
-        """
-        if self._of_client[client] + size > self._most_bytes_of_client:
-            raise TooManyRequests(
-                f"the bodies of your requests have more than {self._most_bytes_of_client:,} bytes "
-                "together: send fewer at once",
-                _RETRY_S,
-            )
-        if self.held_bytes + size > self._most_bytes:
-            raise Unavailable(
-                "the gateway has reached its limit of request bodies: try again soon", _RETRY_S
-            )
-        self.held_bytes += size
-        self._of_client[client] += size
-
-    def let_go(self, client: str, size: int) -> None:
-        """Release bytes."""
-        self.held_bytes -= size
-        self._of_client[client] -= size
-        if not self._of_client[client]:
-            del self._of_client[client]
-
-
-class Account(NamedTuple):
-    """Where the bytes of a body count.
-
-    Attributes:
-        client: name of the client.
-        memory: budget of the bytes in memory.
-        files: budget of the bytes of uploaded files, which are on disk.
-    """
-
-    client: str
-    memory: Budget
-    files: Budget
-
-
-class Bodies:
-    """The budgets of all bodies."""
-
-    def __init__(self, settings: GatewaySettings) -> None:
-        """Start without bodies."""
-        body, file = settings.body_bytes, settings.file_bytes
-        self._with_key = Budget.of(_KEY_BYTES, body), Budget.of(_KEY_FILE_BYTES, file)
-        self._without = Budget.of(_KEYLESS_BYTES, body), Budget.of(_KEYLESS_FILE_BYTES, file)
-
-    def account(self, caller: Caller | None, address: str) -> Account:
-        """Returns the account of a request.
-
-        Args:
-            caller: its sender; None: not identified yet.
-            address: network address of the client, behind trusted proxies.
-        """
-        if caller is not None and caller.key_id is not None:
-            return Account(f"key {caller.key_id}", *self._with_key)
-        is_known = caller is not None and not caller.is_stranger
-        return Account(network_of(address), *(self._with_key if is_known else self._without))
 
 
 class BoundedBody:

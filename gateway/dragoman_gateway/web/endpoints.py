@@ -31,8 +31,9 @@ from dragoman_gateway.core.errors import (
 )
 from dragoman_gateway.core.record import current_record
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.shares import Bodies
 from dragoman_gateway.web.body_encodings import check_not_encoded
-from dragoman_gateway.web.body_limits import Bodies, BoundedBody
+from dragoman_gateway.web.body_limits import BoundedBody
 from dragoman_gateway.web.requests import (
     FORM,
     FORM_BYTES,
@@ -106,7 +107,11 @@ class Dispatcher:
     """
 
     def __init__(
-        self, protocols: Sequence[ProtocolPackage], access: Access, settings: GatewaySettings
+        self,
+        protocols: Sequence[ProtocolPackage],
+        access: Access,
+        settings: GatewaySettings,
+        bodies: Bodies,
     ) -> None:
         """Build the table of endpoints.
 
@@ -115,9 +120,10 @@ class Dispatcher:
                 accepts every path.
             access: checks keys before a body is read.
             settings: settings with the limits of bodies.
+            bodies: counts the bodies of all requests.
         """
         self._protocols, self._access, self._settings = protocols, access, settings
-        self._bodies = Bodies(settings)
+        self._bodies = bodies
         self._exact: dict[str, dict[str, tuple[ProtocolPackage, Endpoint]]] = {}
         self._patterns: list[tuple[re.Pattern[str], ProtocolPackage, Endpoint]] = []
         for protocol in protocols:

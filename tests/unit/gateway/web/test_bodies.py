@@ -14,10 +14,11 @@ from dragoman_gateway.core.caller import Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, SlowUpload, TooManyRequests, Unavailable
 from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.shares import Bodies, Budget
 from dragoman_gateway.own.bodies import options_of_form
 from dragoman_gateway.web import requests
 from dragoman_gateway.web.body_encodings import UTF_8
-from dragoman_gateway.web.body_limits import Bodies, BoundedBody, Budget
+from dragoman_gateway.web.body_limits import BoundedBody
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.requests import FORM, FORM_BYTES
 from hypothesis import given
@@ -180,18 +181,18 @@ def test_a_key_in_a_body_moves_it_to_the_share_of_the_key() -> None:
         await body()
         await body()
         body.move_to_file(4)
-        assert (stranger.memory.held_bytes, stranger.files.held_bytes) == (8, 4)
+        assert (stranger.memory.held, stranger.files.held) == (8, 4)
         body.charge(Caller("a", "a"))
-        assert (stranger.memory.held_bytes, stranger.files.held_bytes) == (0, 0)
-        assert (key.memory.held_bytes, key.files.held_bytes) == (8, 4)
+        assert (stranger.memory.held, stranger.files.held) == (0, 0)
+        assert (key.memory.held, key.files.held) == (8, 4)
         body.let_go()
-        assert (key.memory.held_bytes, key.files.held_bytes) == (0, 0)
+        assert (key.memory.held, key.files.held) == (0, 0)
 
     asyncio.run(read())
 
 
 def test_refused_bytes_do_not_count() -> None:
-    budget = Budget(10, 8)
+    budget = Budget("bytes", 10, 8)
     budget.hold("a", 7)
     with pytest.raises(TooManyRequests):
         budget.hold("a", 2)
@@ -200,7 +201,7 @@ def test_refused_bytes_do_not_count() -> None:
     budget.hold("b", 3)
     budget.let_go("a", 7)
     budget.hold("a", 7)
-    assert budget.held_bytes == 10
+    assert budget.held == 10
 
 
 def test_a_body_may_not_pause_for_long() -> None:
