@@ -9,13 +9,12 @@ import grpc
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.metrics import status_class
 from dragoman_gateway.core.record import RequestRecord
-from dragoman_gateway.riva.riva_service import NAME, RivaService
+from dragoman_gateway.riva.riva_service import CALLS, NAME, RivaService
 from dragoman_gateway.web.access_log import AccessLog
-from dragoman_gateway.web.body_limits import LEAST_BYTES_PER_S
 from dragoman_gateway.web.request_spans import RequestSpans
 
-_CALLS = 1000
-"""Maximum number of concurrent calls; others get RESOURCE_EXHAUSTED."""
+_WINDOW_BYTES = 64 << 10
+"""What gRPC receives of a call before it is read; with a probe of the bandwidth, up to megabytes."""
 _IDLE_MS = 60_000
 _AGE_S = 300.0
 """Time after which a connection is asked to end, when its calls have ended; gRPC's clients open a
@@ -47,13 +46,14 @@ class RivaServer:
     async def open(self) -> None:
         """Open the port."""
         settings = self._gateway.settings
-        upload_s = settings.upload_timeout_s + settings.body_bytes / LEAST_BYTES_PER_S
-        grace_s = upload_s + settings.timeout_s
+        grace_s = self._service.upload_s + settings.timeout_s
         self._server = grpc.aio.server(
-            maximum_concurrent_rpcs=_CALLS,
+            maximum_concurrent_rpcs=CALLS,
             options=[
-                ("grpc.max_receive_message_length", settings.body_bytes),
+                ("grpc.max_receive_message_length", self._service.message_bytes),
                 ("grpc.so_reuseport", 0),
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
                 ("grpc.keepalive_time_ms", _IDLE_MS),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import grpc
@@ -16,14 +16,17 @@ from dragoman_gateway.core.errors import (
     DeadlineExceeded,
     GatewayError,
     InvalidInput,
+    SlowUpload,
     Unsupported,
     log_fault,
 )
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.languages import Languages
 from dragoman_gateway.core.record import RequestRecord, begin_record
+from dragoman_gateway.core.shares import Budget, client_of
 from dragoman_gateway.riva import messages
 from dragoman_gateway.riva.phrases import read_phrases, take_marks
+from dragoman_gateway.web.body_limits import LEAST_BYTES_PER_S
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.request_spans import RequestSpans
 
@@ -36,23 +39,34 @@ _MOST_VARIATION = 256
 _HEALTH_S = 1.0
 """Time between two health checks for a call of Watch; all calls share one request."""
 _MOST_WATCHERS = 100
+CALLS = 1000
+"""Maximum number of concurrent calls; others get RESOURCE_EXHAUSTED."""
+MESSAGE_BYTES = 2 << 20
+"""Maximum size of a message, which is reserved while the message arrives."""
+_HEALTH_BYTES = 16 << 20
+"""Maximum memory of the messages to the health service, which needs no key."""
 _UNSERVED = ("StreamingTranslateSpeechToText", "StreamingTranslateSpeechToSpeech")
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
     404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
     413: grpc.StatusCode.RESOURCE_EXHAUSTED,
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE,
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 _Observe = Callable[[float, str, RequestRecord], None]
-_Answer = Callable[[Any, Any], Awaitable[Any]]
+_Answer = Callable[[Any, Any, Caller], Awaitable[Any]]
 
 
 class RivaService:
-    """Answers the calls of Riva's protocol."""
+    """Answers the calls of Riva's protocol.
+
+    All handlers are those of streams, although a client sends one message: gRPC calls them when the
+    metadata has arrived, so the key is checked and memory reserved before the message is read.
+    """
 
     def __init__(
         self, gateway: Gateway, observe: _Observe, spans: RequestSpans | None = None
@@ -66,7 +80,14 @@ class RivaService:
             spans: makes the spans of calls; None: no tracing.
         """
         self._gateway, self._observe, self._spans = gateway, observe, spans
-        self._watchers = 0
+        settings = gateway.settings
+        self.message_bytes = min(settings.body_bytes, MESSAGE_BYTES)
+        self.upload_s = settings.upload_timeout_s + self.message_bytes / LEAST_BYTES_PER_S
+        self._calls = Budget.of("concurrent calls", CALLS, settings)
+        self._watchers = Budget.of("calls of Watch", _MOST_WATCHERS, settings)
+        self._health_bytes = Budget.of(
+            "bytes of health checks", _HEALTH_BYTES, settings, self.message_bytes
+        )
 
     @property
     def handlers(self) -> list[Any]:
@@ -80,8 +101,8 @@ class RivaService:
         }
         write_health = messages.HealthCheckResponse.SerializeToString
         health = {
-            "Check": grpc.unary_unary_rpc_method_handler(self._check, None, write_health),
-            "Watch": grpc.unary_stream_rpc_method_handler(self._watch, None, write_health),
+            "Check": grpc.stream_unary_rpc_method_handler(self._check, None, write_health),
+            "Watch": grpc.stream_stream_rpc_method_handler(self._watch, None, write_health),
         }
         return [
             grpc.method_handlers_generic_handler(messages.TRANSLATION_SERVICE, translation),
@@ -92,12 +113,25 @@ class RivaService:
         """Returns a handler that counts and traces calls, and converts errors to gRPC's."""
         call = answer.__name__.strip("_")
 
-        async def respond(received: bytes, context: Any, record: RequestRecord) -> Any:
+        async def respond(received: AsyncIterator[bytes], context: Any) -> bytes:
+            caller, address = await self._caller(context), _address(context.peer())
+            account = self._gateway.bodies.account(caller, address)
+            async with (
+                self._call(account.client),
+                self._message(received, account.memory, account.client) as message,
+            ):
+                response = await answer(_parsed(request_type, message), context, caller)
+                written: bytes = response.SerializeToString()
+                return written
+
+        async def convert(
+            received: AsyncIterator[bytes], context: Any, record: RequestRecord
+        ) -> Any:
             try:
                 async with asyncio.timeout(context.time_remaining()):
-                    response = await answer(_parsed(request_type, received), context)
+                    response = await respond(received, context)
                 record.status = 200
-                return response.SerializeToString()
+                return response
             except TimeoutError:
                 record.status = DeadlineExceeded.status
                 await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer in time")
@@ -111,15 +145,55 @@ class RivaService:
                     grpc.StatusCode.INTERNAL, "the request failed: see the server's log"
                 )
 
-        async def handle(received: bytes, context: Any) -> Any:
+        async def handle(received: AsyncIterator[bytes], context: Any) -> Any:
             record, began = begin_record(), self._gateway.metrics.begin()
             try:
                 with self._span(call, context):
-                    return await respond(received, context, record)
+                    return await convert(received, context, record)
             finally:
                 self._observe(began, call, record)
 
-        return grpc.unary_unary_rpc_method_handler(handle)
+        return grpc.stream_unary_rpc_method_handler(handle)
+
+    @asynccontextmanager
+    async def _call(self, client: str) -> AsyncGenerator[None, None]:
+        """Count a call of a client while it runs."""
+        self._calls.hold(client)
+        try:
+            yield
+        finally:
+            self._calls.let_go(client)
+
+    @asynccontextmanager
+    async def _message(
+        self, received: AsyncIterator[bytes], budget: Budget, client: str
+    ) -> AsyncGenerator[bytes, None]:
+        """Receive the message of a call; its bytes count until the call ends.
+
+        A call waits while its client's other messages arrive, or all memory is reserved.
+
+        Raises:
+            SlowUpload: the message did not arrive in time.
+            InvalidInput: there is none.
+        """
+        held = 0
+        try:
+            try:
+                async with asyncio.timeout(self.upload_s):
+                    await budget.hold_later(client, self.message_bytes)
+                    held = self.message_bytes
+                    message = await anext(aiter(received), None)
+            except TimeoutError:
+                raise SlowUpload(
+                    f"the message did not arrive within {self.upload_s:.0f} s"
+                ) from None
+            if message is None:
+                raise InvalidInput("the call has no message")
+            budget.let_go(client, held - len(message))
+            held = len(message)
+            yield message
+        finally:
+            budget.let_go(client, held)
 
     def _span(self, call: str, context: Any) -> AbstractContextManager[object]:
         if self._spans is None:
@@ -127,8 +201,7 @@ class RivaService:
         address = _address(context.peer())
         return self._spans.span(f"{NAME} {call}", NAME, _metadata(context), address)
 
-    async def _translate(self, request: Any, context: Any) -> Any:
-        caller = await self._caller(context)
+    async def _translate(self, request: Any, context: Any, caller: Caller) -> Any:
         languages = await self._gateway.translations.languages()
         _check_model(request.model, languages)
         _check_variation(request.max_len_variation)
@@ -159,8 +232,7 @@ class RivaService:
             response.id.CopyFrom(request.id)
         return response
 
-    async def _languages(self, request: Any, context: Any) -> Any:
-        await self._caller(context)
+    async def _languages(self, request: Any, _context: Any, _caller: Caller) -> Any:
         languages = await self._gateway.translations.languages()
         pairs = _models(languages)
         if request.model:
@@ -179,19 +251,20 @@ class RivaService:
         caller = await self._gateway.access.caller(secret, NAME, _address(context.peer()))
         return caller.obeying(metadata.get("cache-control", ""))
 
-    async def _check(self, received: bytes, context: Any) -> Any:
-        request = await _health_request(received, context)
+    async def _check(self, received: AsyncIterator[bytes], context: Any) -> Any:
+        request = await self._health_request(received, context)
         if request.service not in ("", messages.TRANSLATION_SERVICE):
             message = f"there is no service {request.service[:100]!r}"
             await context.abort(grpc.StatusCode.NOT_FOUND, message)
         return messages.HealthCheckResponse(status=await self._health())
 
-    async def _watch(self, received: bytes, context: Any) -> AsyncIterator[Any]:
-        request = await _health_request(received, context)
-        if self._watchers >= _MOST_WATCHERS:
-            message = f"{_MOST_WATCHERS} clients watch already: call Check"
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
-        self._watchers += 1
+    async def _watch(self, received: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        request = await self._health_request(received, context)
+        client = client_of(None, _address(context.peer()))
+        try:
+            self._watchers.hold(client)
+        except GatewayError as error:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{error}; or call Check")
         try:
             sent = None
             while not self._gateway.stopping:
@@ -204,7 +277,15 @@ class RivaService:
                 await asyncio.sleep(_HEALTH_S)
             yield messages.HealthCheckResponse(status="NOT_SERVING")
         finally:
-            self._watchers -= 1
+            self._watchers.let_go(client)
+
+    async def _health_request(self, received: AsyncIterator[bytes], context: Any) -> Any:
+        client = client_of(None, _address(context.peer()))
+        try:
+            async with self._message(received, self._health_bytes, client) as message:
+                return _parsed(messages.HealthCheckRequest, message)
+        except GatewayError as error:
+            await _abort(context, error)
 
     async def _health(self) -> str:
         if self._gateway.stopping or not await self._gateway.translations.is_ready():
@@ -218,13 +299,6 @@ def _parsed(request_type: Any, received: bytes) -> Any:
     except DecodeError as error:
         name = request_type.DESCRIPTOR.name
         raise InvalidInput(f"the request is not a valid {name}") from error
-
-
-async def _health_request(received: bytes, context: Any) -> Any:
-    try:
-        return _parsed(messages.HealthCheckRequest, received)
-    except InvalidInput as error:
-        await _abort(context, error)
 
 
 def _models(languages: Languages) -> dict[str, tuple[list[str], list[str]]]:

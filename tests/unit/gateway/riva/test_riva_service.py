@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -36,7 +36,8 @@ class Ended(Exception):
 class Context:
     """The context that gRPC passes to a handler."""
 
-    def __init__(self, **metadata: str) -> None:
+    def __init__(self, address: str = "127.0.0.1", **metadata: str) -> None:
+        self._address = address
         self._metadata = tuple((name.replace("_", "-"), value) for name, value in metadata.items())
 
     def time_remaining(self) -> None:
@@ -46,7 +47,7 @@ class Context:
         return self._metadata
 
     def peer(self) -> str:
-        return "ipv4:127.0.0.1:4321"
+        return f"ipv4:{self._address}:4321"
 
     async def abort(self, code: grpc.StatusCode, *_rest: Any) -> None:
         raise Ended(code)
@@ -60,12 +61,18 @@ def app() -> Iterator[Application]:
         anonymous=True,
         anonymous_requests_per_minute=2,
         anonymous_characters_per_request=1000,
+        client_share=1.0,
     ) as application:
         yield application
 
 
 def service_of(app: Application, spans: RequestSpans | None = None) -> RivaService:
     return RivaService(app.gateway, lambda *_observed: None, spans)
+
+
+async def sent(request: Any) -> AsyncIterator[bytes]:
+    """The messages of a call."""
+    yield request.SerializeToString()
 
 
 def translate(
@@ -75,8 +82,8 @@ def translate(
         texts=[text], source_language="en", target_language="de"
     )
     service = service_of(app, spans)
-    handler = service._unary(service._translate, messages.TranslateTextRequest).unary_unary
-    answered = app._runner.run(handler(request.SerializeToString(), Context(**metadata)))
+    handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
+    answered = app._runner.run(handler(sent(request), Context(**metadata)))
     return messages.TranslateTextResponse.FromString(answered).translations[0].text
 
 
@@ -165,18 +172,18 @@ def test_watchers_are_limited_and_share_their_queries(
     monkeypatch.setattr(app.gateway.translations._requests, "info", info)
 
     async def work() -> None:
-        service, request = service_of(app), messages.HealthCheckRequest().SerializeToString()
-        watched = [service._watch(request, Context()) for _ in range(20)]
+        service, request = service_of(app), messages.HealthCheckRequest()
+        watched = [service._watch(sent(request), Context()) for _ in range(20)]
         for one in watched:
             assert (await anext(one)).status == 1
         with pytest.raises(Ended) as caught:
-            await anext(service._watch(request, Context()))
+            await anext(service._watch(sent(request), Context()))
         assert caught.value.code == grpc.StatusCode.RESOURCE_EXHAUSTED
         await watched[0].aclose()  # type: ignore[attr-defined]
-        assert (await anext(service._watch(request, Context()))).status == 1
+        assert (await anext(service._watch(sent(request), Context()))).status == 1
         for one in watched:
             await one.aclose()  # type: ignore[attr-defined]
-        await asyncio.gather(*(service._check(request, Context()) for _ in range(20)))
+        await asyncio.gather(*(service._check(sent(request), Context()) for _ in range(20)))
 
     app._runner.run(work())
     assert len(asked) <= 2
@@ -216,3 +223,73 @@ def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
     message = "^there is no model 'foo': give dragoman-en, dragoman-de, or leave it empty$"
     with pytest.raises(InvalidInput, match=message):
         riva_service._check_model("foo", languages)
+
+
+async def _stalled() -> AsyncIterator[bytes]:
+    """A message that never arrives."""
+    await asyncio.sleep(60)
+    yield b""
+
+
+def test_no_message_is_read_without_a_key() -> None:
+    read = []
+
+    async def message() -> AsyncIterator[bytes]:
+        read.append(1)
+        yield b""
+
+    with Application(address="0.0.0.0") as app:
+        service = service_of(app)
+        for answer, request_type in (
+            (service._translate, messages.TranslateTextRequest),
+            (service._languages, messages.AvailableLanguageRequest),
+        ):
+            handler = service._unary(answer, request_type).stream_unary
+            with pytest.raises(Ended) as caught:
+                app._runner.run(handler(message(), Context()))
+            assert caught.value.code == grpc.StatusCode.UNAUTHENTICATED
+    assert not read
+
+
+def test_messages_that_do_not_arrive_keep_no_other_client_waiting() -> None:
+    """Each client has a share of the memory for messages, of the calls and of the watchers."""
+
+    async def work(app: Application) -> None:
+        service = service_of(app)
+        request = messages.TranslateTextRequest(texts=["A."], target_language="de")
+        handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
+        check = messages.HealthCheckRequest()
+        stalled = [
+            asyncio.create_task(call(_stalled(), Context("10.0.0.1")))
+            for call in (handler, service._check)
+            for _ in range(riva_service.CALLS)
+        ]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            assert await handler(sent(request), Context("10.0.0.2"))
+            assert (await service._check(sent(check), Context("10.0.0.2"))).status == 1
+        refused = [one for one in stalled if one.done()]
+        assert len(refused) == riva_service.CALLS * 3 // 4
+        assert app.gateway.bodies.account(None, "").memory.held <= 8 << 20
+        for one in stalled:
+            one.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+        assert app.gateway.bodies.account(None, "").memory.held == 0
+        watchers = [service._watch(sent(check), Context("10.0.0.1")) for _ in range(25)]
+        for watcher in watchers:
+            assert (await anext(watcher)).status == 1
+        with pytest.raises(Ended):
+            await anext(service._watch(sent(check), Context("10.0.0.1")))
+        assert (await anext(service._watch(sent(check), Context("10.0.0.2")))).status == 1
+
+    with Application(address="0.0.0.0", anonymous=True) as app:
+        app._runner.run(work(app))
+
+
+def test_a_message_that_does_not_arrive_in_time_ends_the_call() -> None:
+    with Application(upload_timeout_s=0.1, body_bytes=1024) as app:
+        service = service_of(app)
+        handler = service._unary(service._translate, messages.TranslateTextRequest).stream_unary
+        with pytest.raises(Ended) as caught:
+            app._runner.run(handler(_stalled(), Context()))
+    assert caught.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
