@@ -51,7 +51,7 @@ class GatewaySettings:
         path_prefix: path under which a proxy publishes the gateway, such as `/translate`.
         public_url: public URL of the gateway, for absolute URLs in answers; by default, the
             requested one.
-        trusted_proxies: networks whose `X-Forwarded-*` headers are trusted, such as `10.0.0.0/8`.
+        trusted_proxies: networks whose `X-Forwarded-*` headers are trusted, such as `10.1.2.3/32`.
         allowed_origins: origins of web pages that may call the gateway (CORS); `*`: all.
         allowed_hosts: additional host names of the gateway, besides its address and localhost.
         timeout_s: maximum time for a request.

@@ -14,7 +14,7 @@ from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.request_spans import RequestSpans
 
 _WINDOW_BYTES = 64 << 10
-"""What gRPC receives of a call before it is read; with a probe of the bandwidth, up to megabytes."""
+"""What gRPC receives of a call before it is read; with its probe of the bandwidth, megabytes."""
 _IDLE_MS = 60_000
 _AGE_S = 300.0
 """Time after which a connection is asked to end, when its calls have ended; gRPC's clients open a

@@ -13,7 +13,11 @@ from dragoman.kernel.errors import UsageError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 FORWARDED = frozenset(
-    (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
+    (
+        *(b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"true-client-ip"),
+        *(b"cf-connecting-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-port"),
+        *(b"x-forwarded-prefix", b"x-forwarded-proto", b"x-forwarded-server"),
+    )
 )
 """Headers that only proxies send."""
 _MOST_HOPS = 20

@@ -8,13 +8,12 @@ from dragoman_gateway.core.errors import GatewayError, KeyRefused
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.metrics import CONTENT_TYPE
 from dragoman_gateway.web.endpoints import Endpoint
-from dragoman_gateway.web.forwarding import Networks
+from dragoman_gateway.web.forwarding import FORWARDED, Networks
 from dragoman_gateway.web.requests import GatewayRequest
 from dragoman_gateway.web.responses import error_headers, json_response
 
 PATHS = frozenset(("/livez", "/readyz", "/metrics"))
 _RETRY_S = 2
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 
 class Operations:
@@ -61,13 +60,12 @@ class Operations:
         return json_response({"status": "ok"})
 
     async def _metrics(self, request: GatewayRequest) -> Response:
-        # Behind a proxy that is not in the settings, every address is the proxy's.
-        is_forwarded = any(name in request.headers for name in _FORWARDED)
-        if not self._networks.have(request.address) or (
-            is_forwarded and not self._gateway.settings.trusted_proxies
-        ):
+        # Also of trusted proxies: a client may name any address if they append to its header.
+        is_forwarded = any(name in FORWARDED for name, _ in request.scope["headers"])
+        if is_forwarded or not self._networks.have(request.address):
             raise KeyRefused(
-                "metrics are only for this machine: allow more networks with --metrics-networks"
+                "metrics are only for this machine, without a proxy: allow more networks with "
+                "--metrics-networks"
             )
         return Response(self._gateway.metrics.text(), media_type=CONTENT_TYPE)
 

@@ -27,7 +27,7 @@ from dragoman_gateway.web.rates import rate_headers
 
 _READ = FORWARDED | {
     *(b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"x-request-id"),
-    *(b"x-forwarded-prefix", b"access-control-request-method"),
+    b"access-control-request-method",
 }
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,128}")
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")

@@ -82,3 +82,11 @@ def test_detection_is_limited_in_every_protocol() -> None:
     ) as app:
         found = [app.post("/detect", {"q": "Hello there."}).status for _ in range(3)]
     assert found == [200, TooManyRequests.status, TooManyRequests.status]
+
+
+def test_no_forwarded_address_may_read_metrics() -> None:
+    """Not even that of a trusted proxy: many append to what the client has sent."""
+    with Application(trusted_proxies=("127.0.0.1",), metrics_networks=("127.0.0.1",)) as app:
+        assert app.call("GET", "/metrics").status == 200
+        for header in ("x-forwarded-for", "forwarded", "x-real-ip", "via"):
+            assert app.call("GET", "/metrics", headers={header: "127.0.0.1"}).status == 403

@@ -187,7 +187,11 @@ def test_an_unknown_host_name_is_refused_for_anonymous_use() -> None:
 
 
 def test_an_undeclared_proxy_opens_nothing(app: Application) -> None:
-    for name in ("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host"):
+    for name in (
+        *("x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host", "x-forwarded-prefix"),
+        *("via", "x-forwarded-server", "x-forwarded-port", "cf-connecting-ip", "true-client-ip"),
+        "x-client-ip",
+    ):
         answer = post(app, {name: "8.8.8.8"})
         assert answer.status == 403
         assert "--gateway-trusted-proxies" in answer.json["error"]["message"]
