@@ -7,7 +7,8 @@ networks. If a request needs no key, two checks stop such pages:
   (DNS rebinding) would otherwise have the gateway's origin and could read its answers.
 - A request from a page of another origin is refused, according to its headers Origin and
   Sec-Fetch-Site, which pages cannot change. A form or a script could otherwise send texts, or
-  change glossaries and documents, without reading an answer. Links to the gateway's page work.
+  change glossaries and documents, without reading an answer. Links to the gateway's page work,
+  those with a query to other paths do not: they could translate.
 
 If a key is required, these checks are not needed, since a page of another site has no key. Then
 only CORS decides what pages may read.
@@ -68,7 +69,13 @@ class Origins:
         return [(b"vary", b"Origin")] if self._allowed else []
 
     def refusal(
-        self, method: str, headers: Mapping[bytes, bytes], needs_no_key: bool, is_open: bool
+        self,
+        method: str,
+        headers: Mapping[bytes, bytes],
+        needs_no_key: bool,
+        is_open: bool,
+        *,
+        has_query: bool = False,
     ) -> GatewayError | None:
         """Returns the error for a request that is not allowed, or None.
 
@@ -77,6 +84,7 @@ class Origins:
             headers: headers by name.
             needs_no_key: whether the request is answered without a key.
             is_open: whether everybody may use the gateway without limits.
+            has_query: whether the request has a query, and is not for the page.
         """
         host = headers.get(b"host", b"")
         if (needs_no_key or self._is_checked) and not self._is_ours(host):
@@ -89,7 +97,8 @@ class Origins:
                 "a proxy forwards to this gateway, which is open to everybody: create a key with "
                 f"dragoman keys add, or name the proxy with {_flags('trusted-proxies')}"
             )
-        if needs_no_key and self._is_of_another_page(method, headers, host):
+        may_be_link = method in _NAVIGATIONS and not has_query
+        if needs_no_key and self._is_of_another_page(may_be_link, headers, host):
             return Forbidden(
                 "a web page of another origin may not call this gateway: the operator allows its "
                 f"origin with {_flags('allowed-origins')}"
@@ -110,7 +119,9 @@ class Origins:
             return False
         return True
 
-    def _is_of_another_page(self, method: str, headers: Mapping[bytes, bytes], host: bytes) -> bool:
+    def _is_of_another_page(
+        self, may_be_link: bool, headers: Mapping[bytes, bytes], host: bytes
+    ) -> bool:
         site = headers.get(b"sec-fetch-site")
         if site in (b"same-origin", b"none"):
             return False
@@ -120,7 +131,7 @@ class Origins:
             return not (is_own or self.allows(origin) or _EXTENSION.match(origin))
         if site is None:  # not a browser, or a request of an old one that changes nothing
             return False
-        is_link = headers.get(b"sec-fetch-mode") == b"navigate" and method in _NAVIGATIONS
+        is_link = may_be_link and headers.get(b"sec-fetch-mode") == b"navigate"
         return not (is_link or self._allows_all)
 
 

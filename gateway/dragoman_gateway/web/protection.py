@@ -122,7 +122,10 @@ class Protection:
             needs_no_key = is_open or await self._access.needs_no_key()
         except GatewayError as error:
             return error
-        return self._origins.refusal(scope["method"], headers, needs_no_key, is_open)
+        has_query = bool(scope["query_string"]) and scope["path"] != "/"
+        return self._origins.refusal(
+            scope["method"], headers, needs_no_key, is_open, has_query=has_query
+        )
 
     async def _answer_preflight(
         self, scope: Scope, origin: bytes, request_id: bytes, send: Send

@@ -155,6 +155,8 @@ def test_a_link_from_another_page_works_and_a_hidden_request_does_not(app: Appli
     assert app.call("GET", "/api/v1/languages", headers=link).status == 200
     assert app.call("GET", "/api/v1/languages", headers=hidden).status == 403
     assert app.call("GET", path, headers=hidden).status == 403
+    assert app.call("GET", path, headers=link).status == 403
+    assert app.call("GET", "/?from=a-search", headers=link).status == 200
     assert len(app.requests) == before
 
 
