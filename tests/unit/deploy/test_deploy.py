@@ -87,6 +87,19 @@ def test_every_service_is_confined_and_pinned(services: dict[str, Any]) -> None:
             assert re.search(r":v?\d+\.\d+", service["image"]), name
 
 
+def test_every_service_that_runs_on_has_a_memory_limit(services: dict[str, Any]) -> None:
+    running = {name: one for name, one in services.items() if one["restart"] != "no"}
+    assert [name for name, one in running.items() if "mem_limit" not in one] == []
+
+
+def test_a_short_token_is_refused(services: dict[str, Any]) -> None:
+    entry = services["proxy-triton"]["entrypoint"][-1].replace("$$", "$").partition("exec ")[0]
+    refused = subprocess.run(
+        ["sh", "-c", entry], env={"DRAGOMAN_TOKEN": "x" * 19}, capture_output=True, text=True
+    )
+    assert (refused.returncode, "less than 20 characters" in refused.stderr) == (2, True)
+
+
 def test_mounted_files_exist(services: dict[str, Any]) -> None:
     for service in services.values():
         for volume in service.get("volumes", []):
@@ -104,10 +117,10 @@ def test_secrets_have_no_defaults(services: dict[str, Any]) -> None:
     ):
         assert f"${{{name}:-}}" in text
         assert re.search(rf"^{name}=$", example, re.MULTILINE)
-        entry = services[service]["entrypoint"][-1].replace("$$", "$").partition(";")[0]
+        entry = services[service]["entrypoint"][-1].replace("$$", "$").partition("exec ")[0]
         refused = subprocess.run(["sh", "-c", entry], env={}, capture_output=True, text=True)
         assert (refused.returncode, f"set {name} in .env" in refused.stderr) == (2, True)
-        assert not subprocess.run(["sh", "-c", entry], env={variable: "x"}).returncode
+        assert not subprocess.run(["sh", "-c", entry], env={variable: 20 * "x"}).returncode
     assert re.search(r"^DRAGOMAN_TLS=$", example, re.MULTILINE)
 
 
