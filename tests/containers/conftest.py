@@ -24,7 +24,7 @@ from tests.containers.podman import NGINX, PROMETHEUS, Podman
 
 _COMPOSE = "podman-compose==1.6.0"
 """Under the GPL, so it is a program in an environment of its own."""
-TOKEN = "secret-token"
+TOKEN = "secret-token-of-these-tests"
 SENTENCE = {"text": "Good morning.", "target_language": "de"}
 
 

@@ -9,22 +9,33 @@ import sqlite3
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from dragoman_options.languages import fold_language
 from dragoman_options.table import OPTIONS
 
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import InvalidInput, NotFound, TooLarge, TooManyRequests
+from dragoman_gateway.core.errors import (
+    InvalidInput,
+    NotFound,
+    TooLarge,
+    TooManyRequests,
+    Unavailable,
+)
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.term_index import TermIndex, Terms
 
 _MOST_NAME = 1024
 _STORED = "stored glossaries"
+_MOST_TRIES = 5
+"""How often a merge is tried while others change the dictionary."""
+_RETRY_S = 1.0
 _MOST_DICTIONARIES = 100
 """Maximum number of dictionaries in a glossary."""
+_Row = tuple[str, str, str, int]
+"""The row of a dictionary: languages, entries as JSON, and their number."""
 _INDEX_BYTES = 256 << 20
 """Maximum memory of all cached indexes."""
 
@@ -127,14 +138,26 @@ class Glossaries:
         def read(connection: sqlite3.Connection) -> list[Glossary]:
             ids = "SELECT id FROM glossaries WHERE owner = ? ORDER BY created, rowid"
             rows = connection.execute(ids, (caller.owner,)).fetchall()
-            return [_glossary(connection, caller, one, False) for (one,) in rows]
+            return [_glossary(connection, caller, one) for (one,) in rows]
 
-        return await self._store.read(read)
+        return await self._store.read(read, is_long=True)
 
     async def get(self, caller: Caller, glossary_id: str, entries: bool = False) -> Glossary:
         """Returns a glossary of the caller."""
         caller.check_owns(_STORED)
-        return await self._store.read(lambda db: _glossary(db, caller, glossary_id, entries))
+
+        def read(connection: sqlite3.Connection) -> tuple[Glossary, list[str]]:
+            glossary = _glossary(connection, caller, glossary_id)
+            return glossary, _all_entries(connection, glossary.id) if entries else []
+
+        glossary, written = await self._store.read(read, is_long=True)
+        if not entries:
+            return glossary
+        parsed = await asyncio.to_thread(lambda: [json.loads(one) for one in written])
+        pairs = zip(glossary.dictionaries, parsed, strict=True)
+        return replace(
+            glossary, dictionaries=tuple(replace(one, entries=terms) for one, terms in pairs)
+        )
 
     async def rename(self, caller: Caller, glossary_id: str, name: str) -> Glossary:
         """Rename a glossary."""
@@ -144,7 +167,7 @@ class Glossaries:
         def work(connection: sqlite3.Connection) -> Glossary:
             found = _own(connection, caller, glossary_id)
             connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, found))
-            return _glossary(connection, caller, glossary_id, False)
+            return _glossary(connection, caller, glossary_id)
 
         return await self._store.write(work)
 
@@ -159,19 +182,34 @@ class Glossaries:
         """
         caller.check_owns(_STORED)
         row = await asyncio.to_thread(self._written, dictionary)
+        for _ in range(_MOST_TRIES if merge else 1):
+            # What takes long is done in none of the store's threads.
+            former, written = None, row
+            if merge and (former := await self._entries(caller, glossary_id, row)) is not None:
+                written = await asyncio.to_thread(self._merged, former[0], row)
+            version = former and former[1]
+            stored = await self._put(caller, glossary_id, written, merge, version)
+            if stored is not None:
+                return stored
+        raise Unavailable("the dictionary is being changed by other requests: try again", _RETRY_S)
 
-        def work(connection: sqlite3.Connection) -> Glossary:
+    async def _put(
+        self, caller: Caller, glossary_id: str, row: _Row, merge: bool, version: str | None
+    ) -> Glossary | None:
+        """Store a dictionary; None: it was merged with another version than the stored one."""
+
+        def work(connection: sqlite3.Connection) -> Glossary | None:
             found = _own(connection, caller, glossary_id)
-            written = row
-            if merge and (former := _entries(connection, found, *row[:2])) is not None:
-                both = {**former, **json.loads(row[2])}
-                written = self._written(Dictionary(*row[:2], both, len(both)))
-            _put(connection, found, written)
+            if merge:
+                stored = _entries(connection, found, *row[:2])
+                if (stored and stored[1]) != version:
+                    return None
+            _put(connection, found, row)
             self._check_bytes(connection, caller)
             counted = "SELECT count(*) FROM dictionaries WHERE glossary_id = ?"
             if connection.execute(counted, (found,)).fetchone()[0] > _MOST_DICTIONARIES:
                 raise TooLarge(f"a glossary has at most {_MOST_DICTIONARIES} dictionaries")
-            return _glossary(connection, caller, glossary_id, False)
+            return _glossary(connection, caller, found)
 
         return await self._store.write(work)
 
@@ -248,7 +286,8 @@ class Glossaries:
             return []
         caller.check_owns(_STORED)
         return await self._store.read(
-            lambda db: [_fitting(db, caller, one, direction) for one in glossary_ids]
+            lambda db: [_fitting(db, caller, one, direction) for one in glossary_ids],
+            is_long=True,
         )
 
     async def _index(self, glossary_id: str, entries_row: int, version: str) -> TermIndex:
@@ -262,7 +301,7 @@ class Glossaries:
             row = connection.execute(entries, (entries_row, version)).fetchone()
             return row[0] if row else None
 
-        written = await self._store.read(work)
+        written = await self._store.read(work, is_long=True)
         if written is None:
             raise NotFound(f"glossary {glossary_id} was changed or deleted just now: try again")
         index = await asyncio.to_thread(lambda: TermIndex(json.loads(written)))
@@ -292,7 +331,18 @@ class Glossaries:
         if (own or 0) > (most := self._settings.glossary_bytes_per_owner):
             raise TooLarge(f"your glossaries have more than {most:,} bytes together: delete one")
 
-    def _written(self, dictionary: Dictionary) -> tuple[str, str, str, int]:
+    async def _entries(self, caller: Caller, glossary_id: str, row: _Row) -> tuple[str, str] | None:
+        """Returns entries and version of the stored dictionary with a row's languages."""
+        return await self._store.read(
+            lambda db: _entries(db, _own(db, caller, glossary_id), *row[:2]), is_long=True
+        )
+
+    def _merged(self, former: str, row: _Row) -> _Row:
+        """Returns the row of a dictionary whose entries are added to former ones."""
+        both = {**json.loads(former), **json.loads(row[2])}
+        return self._written(Dictionary(*row[:2], both, len(both)))
+
+    def _written(self, dictionary: Dictionary) -> _Row:
         """Returns the row of a dictionary: languages, entries, and their number."""
         entries = dictionary.entries
         if not entries:
@@ -344,41 +394,47 @@ def _folded_id(glossary_id: str) -> str:
     return glossary_id.strip().lower().encode("utf-8", "replace").decode()
 
 
-def _glossary(
-    connection: sqlite3.Connection, caller: Caller, glossary_id: str, entries: bool
-) -> Glossary:
+def _glossary(connection: sqlite3.Connection, caller: Caller, glossary_id: str) -> Glossary:
     found = _own(connection, caller, glossary_id)
     name, created = connection.execute(
         "SELECT name, created FROM glossaries WHERE id = ?", (found,)
     ).fetchone()
     rows = connection.execute(
-        f"SELECT source_language, target_language, entry_count, {'entries' if entries else 'NULL'} "  # noqa: S608  (two constants)
-        "FROM dictionaries WHERE glossary_id = ? ORDER BY rowid",
+        "SELECT source_language, target_language, entry_count FROM dictionaries "
+        "WHERE glossary_id = ? ORDER BY rowid",
         (found,),
     )
     return Glossary(
         found,
         name,
         datetime.fromisoformat(created),
-        tuple(
-            Dictionary(src, tgt, json.loads(written) if written is not None else None, count)
-            for src, tgt, count, written in rows
-        ),
+        tuple(Dictionary(src, tgt, None, count) for src, tgt, count in rows),
     )
+
+
+def _all_entries(connection: sqlite3.Connection, glossary_id: str) -> list[str]:
+    """Returns the entries of each dictionary, as JSON, in the order of the dictionaries."""
+    rows = connection.execute(
+        "SELECT entries FROM dictionaries WHERE glossary_id = ? "
+        "ORDER BY rowid",
+        (glossary_id,),
+    )
+    return [row[0] for row in rows]
 
 
 def _entries(
     connection: sqlite3.Connection, glossary_id: str, source: str, target: str
-) -> dict[str, str] | None:
-    row = connection.execute(
-        "SELECT entries FROM dictionaries WHERE glossary_id = ? AND source_language = ? "
+) -> tuple[str, str] | None:
+    """Returns entries and version of a dictionary; None: there is none."""
+    row: tuple[str, str] | None = connection.execute(
+        "SELECT entries, version FROM dictionaries WHERE glossary_id = ? AND source_language = ? "
         "AND target_language = ?",
         (glossary_id, source, target),
     ).fetchone()
-    return dict(json.loads(row[0])) if row else None
+    return row
 
 
-def _put(connection: sqlite3.Connection, glossary_id: str, row: tuple[str, str, str, int]) -> None:
+def _put(connection: sqlite3.Connection, glossary_id: str, row: _Row) -> None:
     connection.execute(
         "INSERT INTO dictionaries (glossary_id, source_language, target_language, entries, "
         "entry_count, version, size_bytes) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "

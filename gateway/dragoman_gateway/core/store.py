@@ -1,8 +1,9 @@
 """The gateway's persistent state: one SQLite file for keys, usage and glossaries.
 
-`open_database` opens and migrates the file. While the gateway runs, one thread writes and one
-thread reads, so that the event loop never waits for a disk. The SQL is in functions that take a
-connection; the command line calls them directly, the gateway through `Store`.
+`open_database` opens and migrates the file. While the gateway runs, one thread writes and two
+threads read, so that the event loop never waits for a disk, and keys do not wait for glossaries.
+The SQL is in functions that take a connection; the command line calls them directly, the gateway
+through `Store`.
 """
 
 from __future__ import annotations
@@ -179,11 +180,13 @@ class Store:
         self._writes = open_database(folder)
         self._writer = ThreadPoolExecutor(1, "store-writer")
         # An in-memory database has only one connection.
-        self._reads, self._reader = self._writes, self._writer
+        self._readers = 2 * [(self._writes, self._writer)]
         if folder is not None:
-            self._reads = _connect(folder / FILE_NAME)
-            self._reads.execute("PRAGMA query_only = 1")
-            self._reader = ThreadPoolExecutor(1, "store-reader")
+            self._readers = []
+            for name in ("store-reader", "store-long-reader"):
+                connection = _connect(folder / FILE_NAME)
+                connection.execute("PRAGMA query_only = 1")
+                self._readers.append((connection, ThreadPoolExecutor(1, name)))
 
     async def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run a function in a transaction, after all earlier writes.
@@ -200,25 +203,30 @@ class Store:
 
         return await asyncio.get_running_loop().run_in_executor(self._writer, run)
 
-    async def read(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+    async def read(self, work: Callable[[sqlite3.Connection], _T], *, is_long: bool = False) -> _T:
         """Run a function that only reads, on a consistent snapshot.
+
+        Args:
+            work: the function.
+            is_long: whether it may read much; other functions do not wait for it.
 
         Raises:
             Unavailable: the file is not available.
         """
+        connection, thread = self._readers[is_long]
 
         def run() -> _T:
-            with _using(), transaction(self._reads, "BEGIN"):
-                return work(self._reads)
+            with _using(), transaction(connection, "BEGIN"):
+                return work(connection)
 
-        return await asyncio.get_running_loop().run_in_executor(self._reader, run)
+        return await asyncio.get_running_loop().run_in_executor(thread, run)
 
     def close(self) -> None:
         """Finish pending work, and close the file."""
-        self._reader.shutdown()
-        self._writer.shutdown()
-        self._reads.close()
-        self._writes.close()
+        for _, thread in (*self._readers, (self._writes, self._writer)):
+            thread.shutdown()
+        for connection, _ in (*self._readers, (self._writes, self._writer)):
+            connection.close()
 
 
 def _prepare(path: Path, must_exist: bool) -> None:

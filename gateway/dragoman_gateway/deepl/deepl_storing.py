@@ -87,7 +87,8 @@ class Glossaries:
         if not any(kind in accepted for kind in (glossaries.TSV, "text/*", "*/*")):
             raise WrongMediaType(f"Accept: entries are sent as {glossaries.TSV}")
         (dictionary,) = (await self._single(request, caller, entries=True)).dictionaries
-        return Response(glossaries.tsv_of(dictionary), media_type=glossaries.TSV)
+        content = await asyncio.to_thread(glossaries.tsv_of, dictionary)
+        return Response(content, media_type=glossaries.TSV)
 
     async def _single(
         self, request: GatewayRequest, caller: Caller, entries: bool = False
@@ -161,7 +162,8 @@ class Glossaries:
         source, target = glossaries.direction(fields, await self._gateway.translations.languages())
         glossary = await self._gateway.glossaries.get(caller, _glossary_id(request), entries=True)
         dictionary = glossaries.find_dictionary(glossary, source, target)
-        return json_response({"dictionaries": [glossaries.written_entries(dictionary)]})
+        written = await asyncio.to_thread(glossaries.written_entries, dictionary)
+        return await asyncio.to_thread(json_response, {"dictionaries": [written]})
 
     async def put_dictionary(
         self, request: GatewayRequest, fields: Fields, caller: Caller

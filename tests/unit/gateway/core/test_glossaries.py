@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 from collections.abc import Awaitable, Callable
@@ -204,3 +205,37 @@ def test_many_entries_are_checked_in_a_thread(monkeypatch: pytest.MonkeyPatch) -
         assert threading.main_thread() not in threads
 
     run(work)
+
+
+def test_a_large_glossary_is_read_and_merged_outside_of_the_threads_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another key's check would wait for them."""
+    threads = set()
+    loads = json.loads
+
+    def noted(written: str) -> Any:
+        threads.add(threading.current_thread().name)
+        return loads(written)
+
+    async def work(of: Glossaries) -> None:
+        made = await of.create(ANNA, "mine", [terms()])
+        monkeypatch.setattr(json, "loads", noted)
+        await of.put(ANNA, made.id, terms(pot="Topf"), merge=True)
+        found = await of.get(ANNA, made.id, entries=True)
+        assert found.dictionaries[0].entries == {"tea": "Tee", "pot": "Topf"}
+
+    run(work, tmp_path)
+    assert threads
+    assert not [name for name in threads if name.startswith(("store", "MainThread"))]
+
+
+def test_entries_that_change_during_a_merge_are_not_lost(tmp_path: Path) -> None:
+    async def work(of: Glossaries) -> None:
+        made = await of.create(ANNA, "mine", [terms()])
+        merges = [of.put(ANNA, made.id, terms(**{f"a{n}": "b"}), merge=True) for n in range(5)]
+        await asyncio.gather(*merges)
+        found = await of.get(ANNA, made.id, entries=True)
+        assert found.dictionaries[0].entries == {"tea": "Tee"} | {f"a{n}": "b" for n in range(5)}
+
+    run(work, tmp_path)

@@ -272,3 +272,18 @@ def test_a_full_disk_is_reported_as_a_temporary_error(tmp_path: Path) -> None:
 
     with opened(tmp_path) as store:
         assert asyncio.run(run(store)) == ["later"]
+
+
+def test_a_short_read_does_not_wait_for_a_long_one(tmp_path: Path) -> None:
+    end = threading.Event()
+
+    async def work(store: Store) -> None:
+        long = asyncio.create_task(store.read(lambda _: end.wait(20), is_long=True))
+        async with asyncio.timeout(20):
+            assert await store.read(lambda _: 1) == 1
+        assert not long.done()
+        end.set()
+        assert await long
+
+    with opened(tmp_path) as store:
+        asyncio.run(work(store))
