@@ -20,9 +20,11 @@ from dragoman.kernel.tracing import TraceOptions, Tracing
 from dragoman_gateway.application import GatewayApplication
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.settings import GatewaySettings
+from dragoman_gateway.core.shares import Budget
 from dragoman_gateway.riva.riva_server import RivaServer
 from dragoman_gateway.web.access_log import AccessLog
 from dragoman_gateway.web.connections import BoundedConnection
+from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.request_spans import RequestSpans
 
 DRAIN_S = 30
@@ -56,6 +58,7 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     listening = _listen(settings.address, settings.port, "--port")
     if settings.riva_port:
         _listen(settings.address, settings.riva_port, "--riva-port").close()
+    most = _most_connections(settings)
     spans = None if tracing is None else RequestSpans(tracing, settings.trace_networks)
     application = GatewayApplication(gateway, log, spans)
     config = uvicorn.Config(
@@ -64,7 +67,9 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
         http=partial(  # type: ignore[arg-type]
             BoundedConnection,
             refusal=application.refuse,
-            most=_most_connections(settings),
+            most=most,
+            shares=Budget.of("connections", most, settings),
+            is_proxy=Forwarding(settings.trusted_proxies).trusts,
             head_s=min(_HEAD_S, settings.upload_timeout_s),
         ),
         ws="none",

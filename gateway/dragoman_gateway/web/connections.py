@@ -15,6 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from dragoman_gateway.core.access import network_of
 from dragoman_gateway.core.errors import (
     GatewayError,
     HeadTooLarge,
@@ -22,6 +23,7 @@ from dragoman_gateway.core.errors import (
     SlowUpload,
     Unavailable,
 )
+from dragoman_gateway.core.shares import Budget
 
 HEAD_BYTES = 64 << 10
 STALLED_S = 60.0
@@ -49,6 +51,8 @@ class BoundedConnection(HttpToolsProtocol):
         *,
         refusal: Refusal,
         most: int,
+        shares: Budget,
+        is_proxy: Callable[[str], bool],
         head_s: float,
     ) -> None:
         """Start in the head of the first request.
@@ -60,11 +64,16 @@ class BoundedConnection(HttpToolsProtocol):
             _loop: the event loop.
             refusal: makes the answer to an unreadable request.
             most: maximum number of connections.
+            shares: counts the connections of each client.
+            is_proxy: whether an address is a trusted proxy's, whose connections are those of many
+                clients.
             head_s: timeout for the head of a request, from its first byte or the start of the
                 connection, and for the rest of a request that was refused early.
         """
         super().__init__(config, server_state, app_state, _loop)
         self._refusal, self._most, self._head_s = refusal, most, head_s
+        self._shares, self._is_proxy = shares, is_proxy
+        self._counted_client: str | None = None
         self._begin = b""
         self._in_head, self._head_bytes = True, 0
         self._is_head_long = False
@@ -79,6 +88,15 @@ class BoundedConnection(HttpToolsProtocol):
             message = f"more than {self._most} connections are open: try again soon"
             self._refuse(Unavailable(message, _RETRY_S))
             return
+        address = self.client[0] if self.client else ""
+        if not self._is_proxy(address):
+            client = network_of(address)
+            try:
+                self._shares.hold(client)
+            except GatewayError as error:
+                self._refuse(error)
+                return
+            self._counted_client = client
         self._expect_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -86,6 +104,9 @@ class BoundedConnection(HttpToolsProtocol):
         self._expect_no_more()
         self.resume_writing()
         self._end_answers()
+        if self._counted_client is not None:
+            self._shares.let_go(self._counted_client)
+            self._counted_client = None
         super().connection_lost(exc)
 
     def eof_received(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from dragoman_gateway.core.shares import Budget
 from dragoman_gateway.web import connections
 from dragoman_gateway.web.connections import BoundedConnection
 from starlette.responses import Response
@@ -19,6 +20,7 @@ from tests.timing import fastest_s
 
 _BODY = bytes(8 << 20)
 """More than the buffers of a connection."""
+_SHARES = Budget("connections", 10, 2)
 
 
 async def _answer(_scope: Any, _receive: Any, send: Callable[[Any], Any]) -> None:
@@ -33,6 +35,27 @@ def _refuse(*_: object) -> Response:
     pytest.fail("the request was refused")
 
 
+def _connection(config: Config, state: ServerState, refusal: Any) -> BoundedConnection:
+    """A connection, of which each client may have two; 10.9.9.9 is a proxy."""
+    return BoundedConnection(
+        config,
+        state,
+        {},
+        refusal=refusal,
+        most=10,
+        shares=_SHARES,
+        is_proxy=lambda address: address == "10.9.9.9",
+        head_s=10,
+    )
+
+
+def _transport(address: str) -> Mock:
+    transport = Mock(spec=asyncio.Transport)
+    transport.is_closing.return_value = False
+    transport.get_extra_info.side_effect = lambda name: {"peername": (address, 1)}.get(name)
+    return transport
+
+
 async def received(pause_s: float) -> int:
     """The bytes that a client gets that pauses before it reads, and in the middle of reading."""
     config = Config(_answer, lifespan="off", log_config=None)
@@ -40,7 +63,7 @@ async def received(pause_s: float) -> int:
     state, loop = ServerState(), asyncio.get_running_loop()
 
     def connection() -> BoundedConnection:
-        return BoundedConnection(config, state, {}, refusal=_refuse, most=10, head_s=10)
+        return _connection(config, state, _refuse)
 
     server = await loop.create_server(connection, "127.0.0.1", 0)
     with socket.socket() as client:
@@ -85,11 +108,8 @@ def test_refusing_an_unreadable_request_takes_time_in_proportion_to_it(head: str
             return Response("refused", 400)
 
         def send() -> None:
-            state = ServerState()
-            connection = BoundedConnection(config, state, {}, refusal=refuse, most=10, head_s=10)
-            transport = Mock(spec=asyncio.Transport)
-            transport.is_closing.return_value = False
-            connection.connection_made(transport)
+            connection = _connection(config, ServerState(), refuse)
+            connection.connection_made(_transport("10.0.0.1"))
             connection.data_received(received)
             connection.connection_lost(None)
 
@@ -98,3 +118,31 @@ def test_refusing_an_unreadable_request_takes_time_in_proportion_to_it(head: str
         return taken_s
 
     assert asyncio.run(refusal_s(7000)) < 4 * asyncio.run(refusal_s(500))
+
+
+def test_one_client_has_a_share_of_the_connections() -> None:
+    """Addresses of one IPv6 network are one client; a trusted proxy's are not its own."""
+
+    async def refused(addresses: list[str]) -> list[str]:
+        config, state = Config(_answer, lifespan="off", log_config=None), ServerState()
+        config.load()
+        above: list[str] = []
+        for _ in range(2):  # a second time, when all of the first have ended
+            open_connections = []
+            above.clear()
+            for address in addresses:
+
+                def refuse(*_: object, address: str = address) -> Response:
+                    above.append(address)
+                    return Response("refused", 429)
+
+                connection = _connection(config, state, refuse)
+                connection.connection_made(_transport(address))
+                open_connections.append(connection)
+            for connection in open_connections:
+                connection.connection_lost(None)
+        return above
+
+    addresses = [*3 * ["10.0.0.1"], "10.0.0.2", "fe80::1", "fe80::2", "fe80::3", *3 * ["10.9.9.9"]]
+    assert asyncio.run(refused(addresses)) == ["10.0.0.1", "fe80::3"]
+    assert not _SHARES.held
