@@ -9,6 +9,7 @@ from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.jobs import Jobs
 from dragoman_gateway.core.metrics import Metrics, watch_cache
+from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.shares import Bodies
 from dragoman_gateway.core.store import Store
@@ -24,6 +25,7 @@ class Gateway:
         access: keys and limits of callers.
         glossaries: glossaries of all callers.
         translations: translation, scoring, language detection and languages.
+        readers: processes that read documents and texts with markup.
         jobs: documents that are translated in the background.
         bodies: limits on the bodies of all requests.
         metrics: the gateway's metrics.
@@ -47,7 +49,15 @@ class Gateway:
         self.glossaries = Glossaries(settings, self.store)
         self.translations = Translations(settings, self.access, self.glossaries)
         watch_cache(self.metrics, self.translations.cache_counts)
-        self.jobs = Jobs(settings, self.access, self.translations)
+        self.readers = Readers(settings)
+        self.metrics.watch(
+            "readers_ended",
+            "Processes that were ended while they read a document or text: it took too long or too "
+            "much memory, or its client left",
+            lambda: self.readers.ended,
+            counts=True,
+        )
+        self.jobs = Jobs(settings, self.access, self.translations, self.readers)
 
     async def __aenter__(self) -> Self:
         """Open the parts that need the event loop."""
@@ -60,6 +70,7 @@ class Gateway:
         if self.finishing:
             await asyncio.wait(self.finishing)
         await self.jobs.close()
+        await self.readers.close()
         await self.translations.close()
         await self.access.close()
         self.store.close()

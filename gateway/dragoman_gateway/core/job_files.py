@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dragoman_gateway.core.documents import DocumentFormat
+from dragoman_gateway.reader.documents import DocumentFormat
 
 State = Literal["queued", "translating", "done", "failed", "cancelled"]
 _LOG = logging.getLogger(__name__)

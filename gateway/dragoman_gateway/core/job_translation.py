@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Sequence
 
 from dragoman_client import Translation
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.documents import portions_of
 from dragoman_gateway.core.errors import DeadlineExceeded, InvalidInput, Unavailable
 from dragoman_gateway.core.job_files import JobFiles, JobRecord
 from dragoman_gateway.core.marked_texts import translate_segments
+from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.translations import Translations, is_of_one_text
+from dragoman_gateway.reader.marked import Answer
 
 _LONGEST_PAUSE_S = 10.0
 
 
 async def translate_document(
-    record: JobRecord, files: JobFiles, translations: Translations
+    record: JobRecord, files: JobFiles, translations: Translations, readers: Readers
 ) -> None:
     """Translate the rest of a document.
 
@@ -32,17 +32,22 @@ async def translate_document(
         record: record of the job; it is updated.
         files: files of all jobs.
         translations: translates texts.
+        readers: reads the document.
 
     Raises:
         GatewayError: the document cannot be translated.
     """
     asking = _Asking(record, translations)
-    with files.source(record.id).open("rb") as file:
-        all_of_it = portions_of(file, record.form, record.options)
-        portions = itertools.islice(all_of_it, record.done_portions, None)
-        while (portion := await asyncio.to_thread(next, portions, None)) is not None:
-            answers = await translate_segments(portion.texts, portion.markups, asking.ask)
-            written = await asyncio.to_thread(portion.written, answers)
+    source = files.source(record.id)
+    async with readers.document(
+        source, record.size_bytes, record.form, record.options, record.done_portions
+    ) as document:
+        while (portion := await document.next()) is not None:
+            segments = portion.segments
+            answers = await translate_segments(segments.texts, segments.markups, asking.ask)
+            written = await document.written(
+                [None if one is None else Answer(one.text, one.codes) for one in answers]
+            )
             await asyncio.to_thread(files.append, record, written, portion.characters)
 
 

@@ -19,8 +19,7 @@ from dragoman_client.file_formats import DOCUMENT_ENDINGS
 from dragoman_options.table import AUTO, check, requested_outputs
 
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.caller import NO_LIMITS, Caller, Limits
-from dragoman_gateway.core.documents import DocumentFacts, inspect
+from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller, Limits
 from dragoman_gateway.core.errors import (
     GatewayError,
     Internal,
@@ -37,8 +36,10 @@ from dragoman_gateway.core.job import Job, RunningJob
 from dragoman_gateway.core.job_files import FolderInUse, JobFiles, JobRecord
 from dragoman_gateway.core.job_translation import translate_document
 from dragoman_gateway.core.marked_texts import check_marked_options
+from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.translations import Translations
+from dragoman_gateway.reader.documents import DocumentFacts
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_WORK_S = 24 * 3600.0
@@ -66,15 +67,20 @@ class Jobs:
     """Extensions of the files that can be translated."""
 
     def __init__(
-        self, settings: GatewaySettings, access: Access, translations: Translations
+        self,
+        settings: GatewaySettings,
+        access: Access,
+        translations: Translations,
+        readers: Readers,
     ) -> None:
         """Store the parts; `open` starts the work."""
         self._settings, self._access, self._translations = settings, access, translations
+        self._readers = readers
+        self._share = max(1, int(settings.document_workers * settings.client_share))
         self._jobs: dict[str, RunningJob] = {}
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._temporary: str | None = None
-        self._inspecting = asyncio.Semaphore(settings.document_workers)
         self._receiving: dict[str, _Upload] = {}
         """Documents that are being uploaded, by id."""
         self._is_taken = False
@@ -203,8 +209,7 @@ class Jobs:
                 upload.size_bytes += len(chunk)
                 self._check_size(upload)
                 file.write(chunk)
-        async with self._inspecting:
-            return await inspect(path, name, options)
+        return await self._readers.inspect(upload.caller, path, upload.size_bytes, name, options)
 
     async def _languages_of(
         self, found: DocumentFacts, options: Mapping[str, Any], source_field: str
@@ -328,12 +333,20 @@ class Jobs:
             running.task = None
 
     def _next(self) -> RunningJob | None:
-        """The next document: the oldest one of the owner with the fewest running translations."""
-        busy = [one.record.owner for one in self._jobs.values() if one.task is not None]
-        waiting = [one for one in self._jobs.values() if one.record.state == "queued"]
+        """The next document: the oldest one of the caller with the fewest running translations.
+
+        A caller has at most its share of all that are translated at the same time.
+        """
+        busy = [one.record.caller for one in self._jobs.values() if one.task is not None]
+        above = {name for name in busy if busy.count(name) >= self._share} - {ANONYMOUS.name}
+        waiting = [
+            one
+            for one in self._jobs.values()
+            if one.record.state == "queued" and one.record.caller not in above
+        ]
         return min(
             waiting,
-            key=lambda one: (busy.count(one.record.owner), one.record.created_s),
+            key=lambda one: (busy.count(one.record.caller), one.record.created_s),
             default=None,
         )
 
@@ -350,7 +363,7 @@ class Jobs:
     async def _translate_and_write(self, record: JobRecord) -> None:
         try:
             await asyncio.to_thread(self._files.write, record)
-            await translate_document(record, self._files, self._translations)
+            await translate_document(record, self._files, self._translations, self._readers)
             await asyncio.to_thread(self._files.finish, record)
             record.state = "done"
         except GatewayError as error:

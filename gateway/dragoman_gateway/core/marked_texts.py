@@ -5,31 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from dragoman_client import Translation
-from dragoman_client.document_translation import OF_ONE_TEXT, Excerpt, Reader, read_text
-from dragoman_client.markup.html_reader import HtmlReader
-from dragoman_client.markup.xml_profiles import TEXT
-from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_client.document_translation import OF_ONE_TEXT, Excerpt
 from dragoman_options.markup import Markup
 from dragoman_options.table import OPTIONS
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.segmentation import joined
 from dragoman_gateway.core.translations import Translations, finished
+from dragoman_gateway.reader import marked
+from dragoman_gateway.reader.marked import ReadText, TextForm, excerpt_of, segments_of
 
-READERS: Final[Mapping[str, Callable[[str | None], Reader]]] = {
-    "html": lambda source: HtmlReader(encoding="utf-8", source_language=source),
-    "xml": lambda source: XmlReader(
-        TEXT, encoding="utf-8", is_fragment=True, source_language=source
-    ),
-}
-"""By format, a function that makes a reader for a source language, or None if it is unknown."""
-
-_LONG_CHARACTERS = 2000
-"""Longer texts are read in a thread: it takes milliseconds and would delay other requests."""
+_SHORT_CHARACTERS = 2000
+"""Shorter texts are read in the event loop, in a millisecond."""
+_LONG_CHARACTERS = 64 << 10
+"""Texts of a request that are longer together are read in another process."""
+_CHARACTERS_OF_TEXT = 100
+"""What opening a reader costs, as a number of characters."""
 _WHOLE_OUTPUTS = frozenset((None, "bundle"))
 """Outputs of options that are possible for a text joined from several translations."""
 
@@ -40,19 +36,86 @@ Ask = Callable[[Sequence[str], Sequence[Markup] | None], Awaitable[list[Answer]]
 
 @dataclass(frozen=True)
 class MarkedText:
-    """A text with markup, split into segments."""
+    """A text with markup, split into segments.
 
-    excerpt: Excerpt
+    Attributes:
+        written: the text.
+        segments: its segments.
+        excerpt: writes translations of the segments; None: another process does.
+    """
+
+    written: str
+    segments: ReadText
+    excerpt: Excerpt | None = None
 
     @property
     def words(self) -> str:
         """All of its text, for language detection."""
-        return " ".join(segment.text for segment in self.excerpt.segments)
+        return " ".join(self.segments.texts)
 
-    @property
-    def written(self) -> str:
-        """The original text."""
-        return self.excerpt.written([None] * len(self.excerpt.segments)).decode()
+
+class MarkedTexts:
+    """Reads and writes the texts with markup of one request."""
+
+    def __init__(self, readers: Readers, caller: Caller, form: TextForm) -> None:
+        """Store the parts.
+
+        Args:
+            readers: read and write long texts.
+            caller: the sender of the request.
+            form: how the markup is read.
+        """
+        self._readers, self._client, self._form = readers, caller.name, form
+
+    async def read(self, texts: Sequence[str]) -> list[MarkedText]:
+        """Split texts into segments.
+
+        Args:
+            texts: texts with their tags.
+
+        Raises:
+            InvalidInput: a text is not well-formed.
+            GatewayError: long texts were not read; see `Readers`.
+        """
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]
+        if sum(map(len, texts)) + _CHARACTERS_OF_TEXT * len(texts) > _LONG_CHARACTERS:
+            read = await self._readers.read_texts(self._client, texts, self._form)
+            return [MarkedText(text, one) for text, one in zip(texts, read, strict=True)]
+        return [await self._read_here(index, text) for index, text in enumerate(texts)]
+
+    async def write(
+        self, texts: Sequence[MarkedText], answers: Sequence[Sequence[Translation]]
+    ) -> list[str]:
+        """Write translations of texts, each with those of its segments."""
+        written = {
+            index: text.excerpt.written(own).decode()
+            for index, (text, own) in enumerate(zip(texts, answers, strict=True))
+            if text.excerpt is not None
+        }
+        others = [index for index in range(len(texts)) if index not in written]
+        if others:
+            found = await self._readers.write_texts(
+                self._client,
+                [texts[index].written for index in others],
+                self._form,
+                [[marked.Answer(one.text, one.codes) for one in answers[i]] for i in others],
+            )
+            written.update(zip(others, found, strict=True))
+        return [written[index] for index in range(len(texts))]
+
+    async def _read_here(self, index: int, text: str) -> MarkedText:
+        try:
+            if len(text) > _SHORT_CHARACTERS:
+                excerpt = await self._readers.in_thread(
+                    self._client, excerpt_of, text, self._form, f"text {index}"
+                )
+            else:
+                excerpt = excerpt_of(text, self._form, f"text {index}")
+        except ValueError as error:
+            raise InvalidInput(str(error)) from error
+        if index % 64 == 63:
+            await asyncio.sleep(0)
+        return MarkedText(text, segments_of(excerpt), excerpt)
 
 
 def check_marked_options(options: Mapping[str, Any], what: str) -> None:
@@ -69,31 +132,6 @@ def check_marked_options(options: Mapping[str, Any], what: str) -> None:
     for name, option in OPTIONS.items():
         if name in options and (name in refused or option.output not in _WHOLE_OUTPUTS):
             raise InvalidInput(f"{name}: not with {what}; leave it out")
-
-
-async def read_marked(texts: Sequence[str], open_reader: Callable[[], Reader]) -> list[MarkedText]:
-    """Split texts with markup into segments.
-
-    Args:
-        texts: texts with their tags.
-        open_reader: makes a reader for each text.
-
-    Raises:
-        InvalidInput: a text is not well-formed.
-    """
-    found = []
-    for index, text in enumerate(texts):
-        try:
-            if len(text) > _LONG_CHARACTERS:
-                excerpt = await asyncio.to_thread(read_text, text, open_reader())
-            else:
-                excerpt = read_text(text, open_reader())
-        except ValueError as error:
-            raise InvalidInput(f"text {index} is not valid markup: {error}") from error
-        found.append(MarkedText(excerpt))
-        if index % 64 == 63:
-            await asyncio.sleep(0)
-    return found
 
 
 async def translate_segments(
@@ -132,10 +170,13 @@ async def translate_segments(
     return [answers[index] for index in range(len(texts))]
 
 
-async def translate_marked(texts: Sequence[MarkedText], ask: Ask[Translation]) -> list[Translation]:
+async def translate_marked(
+    marked_texts: MarkedTexts, texts: Sequence[MarkedText], ask: Ask[Translation]
+) -> list[Translation]:
     """Translate texts with markup.
 
     Args:
+        marked_texts: writes the texts.
         texts: the split texts.
         ask: translates texts.
 
@@ -145,21 +186,16 @@ async def translate_marked(texts: Sequence[MarkedText], ask: Ask[Translation]) -
     Raises:
         InvalidInput: a text is refused.
     """
-    segments = [segment for text in texts for segment in text.excerpt.segments]
-    owners = [index for index, text in enumerate(texts) for _ in text.excerpt.segments]
+    segments = [one for text in texts for one in text.segments.texts]
+    markups = [one for text in texts for one in text.segments.markups]
+    owners = [index for index, text in enumerate(texts) for _ in text.segments.texts]
     try:
-        found = iter(
-            await translate_segments(
-                [one.text for one in segments], [one.markup for one in segments], ask
-            )
-        )
+        found = iter(await translate_segments(segments, markups, ask))
     except InvalidInput as error:
         raise _renumbered(error, owners) from error
-    answers = []
-    for text in texts:
-        own = [next(found) for _ in text.excerpt.segments]
-        answers.append(joined(text.excerpt.written(own).decode(), own))
-    return answers
+    answers = [[next(found) for _ in text.segments.texts] for text in texts]
+    written = await marked_texts.write(texts, answers)
+    return [joined(text, own) for text, own in zip(written, answers, strict=True)]
 
 
 def asking(
@@ -177,6 +213,7 @@ def asking(
 async def translate_by_direction(
     translations: Translations,
     caller: Caller,
+    marked_texts: MarkedTexts,
     texts: Sequence[MarkedText],
     options: Mapping[str, Any],
     *,
@@ -187,6 +224,7 @@ async def translate_by_direction(
     Args:
         translations: the gateway's translations.
         caller: the admitted caller.
+        marked_texts: writes the texts.
         texts: the split texts.
         options: options of the request, checked by `check_marked_options`.
         store: see `Translations.translate`.
@@ -196,7 +234,8 @@ async def translate_by_direction(
     """
     directions = await translations.detected_directions([one.words for one in texts], options)
     if directions is None:
-        return await translate_marked(texts, asking(translations, caller, options, store=store))
+        ask = asking(translations, caller, options, store=store)
+        return await translate_marked(marked_texts, texts, ask)
     answers = {i: joined(texts[i].written, ()) for i, one in enumerate(directions) if one.stays}
     to_translate = {i: one.languages for i, one in enumerate(directions) if not one.stays}
     for languages in dict.fromkeys(to_translate.values()):
@@ -209,7 +248,7 @@ async def translate_by_direction(
             store=store,
         )
         try:
-            found = await translate_marked([texts[index] for index in indices], ask)
+            found = await translate_marked(marked_texts, [texts[i] for i in indices], ask)
         except InvalidInput as error:
             raise _renumbered(error, indices) from error
         answers.update(zip(indices, found, strict=True))

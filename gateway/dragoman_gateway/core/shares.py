@@ -1,6 +1,7 @@
 """What all clients use together, of which one client has at most a share.
 
-A client is a key, an IPv4 address or an IPv6 network of 64 bits. Clients without a key have their
+A client is a key, an IPv4 address or an IPv6 network of 64 bits. Where the callers of an open
+gateway have one name for all, that name has no share. Clients without a key have their
 own memory for bodies, so that they cannot use up the memory for those with a key.
 """
 
@@ -11,7 +12,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from dragoman_gateway.core.access import network_of
-from dragoman_gateway.core.caller import Caller
+from dragoman_gateway.core.caller import ANONYMOUS, Caller
 from dragoman_gateway.core.errors import TooManyRequests, Unavailable
 from dragoman_gateway.core.settings import GatewaySettings
 
@@ -62,7 +63,8 @@ class Budget:
             TooManyRequests: the client's share is exceeded; these units are not counted.
             Unavailable: the total is exceeded; these units are not counted.
         """
-        if self._of_client[client] + number > self._most_of_client:
+        is_one = client != ANONYMOUS.name
+        if is_one and self._of_client[client] + number > self._most_of_client:
             raise TooManyRequests(
                 f"your requests have more than {self._most_of_client:,} {self._units} together: "
                 "send fewer at once",

@@ -8,19 +8,13 @@ Source: https://developers.deepl.com/api-reference/translate
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
-
-from dragoman_client.document_translation import Reader
-from dragoman_client.markup.xml_profiles import TEXT
-from dragoman_client.markup.xml_reader import XmlReader
 
 from dragoman_gateway.core.errors import InvalidInput, Unsupported
 from dragoman_gateway.core.languages import Languages
-from dragoman_gateway.core.marked_texts import READERS
 from dragoman_gateway.deepl.deepl_languages import source_language, target_language
+from dragoman_gateway.reader.marked import TEXT_FORMATS, TextForm
 from dragoman_gateway.web.fields import Fields
 
 Split = Literal["0", "1", "nonewlines"]
@@ -36,9 +30,7 @@ _NOT_OFFERED = {
     "translation_memory_id": "translation memories are not offered",
     "custom_instructions": "a translation model does not support instructions",
 }
-_MARKUP = ("html", "xml")
 _VERSIONS = ("v1", "v2")
-_TAG_LISTS = ("ignore", "splitting", "non_splitting")
 
 
 @dataclass(frozen=True)
@@ -51,14 +43,14 @@ class TextOptions:
             sentence.
         model_type_used: the model type for the answer; None: not requested.
         shows_billed_characters: whether the answer has the billed characters.
-        open_reader: makes readers of the texts' markup; None: no markup.
+        form: how the texts' markup is read; None: no markup.
     """
 
     options: dict[str, Any]
     split: Split
     model_type_used: str | None
     shows_billed_characters: bool
-    open_reader: Callable[[], Reader] | None = None
+    form: TextForm | None = None
 
 
 def text_options(fields: Fields, written_target: str) -> TextOptions:
@@ -73,7 +65,7 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
         Unsupported: a parameter is not supported.
     """
     refuse_what_is_not_offered(fields, written_target)
-    open_reader = _open_reader(fields)
+    form = _text_form(fields)
     split = _split(fields)
     options: dict[str, Any] = {}
     if glossaries := glossary_ids(fields):
@@ -87,31 +79,26 @@ def text_options(fields: Fields, written_target: str) -> TextOptions:
             options["beam_width"] = 1
     fields.switch("preserve_formatting")  # the model keeps formatting either way
     shows = bool(fields.switch("show_billed_characters"))
-    return TextOptions(options, split, used, shows, open_reader)
+    return TextOptions(options, split, used, shows, form)
 
 
-def _open_reader(fields: Fields) -> Callable[[], Reader] | None:
-    """Returns a function that makes readers of the texts' markup, or None."""
-    markup = fields.text("tag_handling") or ""
-    if markup not in ("", *_MARKUP):
+def _text_form(fields: Fields) -> TextForm | None:
+    """Returns how the texts' markup is read; None: they have none."""
+    written = fields.text("tag_handling") or ""
+    markup = next((one for one in TEXT_FORMATS if one == written), None)
+    if written and markup is None:
         raise _unknown("tag_handling")
     version = fields.text("tag_handling_version") or "v1"
     if version not in _VERSIONS:
         raise _unknown("tag_handling_version")
-    names = {name: fields.listed(f"{name}_tags") for name in _TAG_LISTS}
+    ignore, splitting, non_splitting = (
+        fields.listed(f"{name}_tags") for name in ("ignore", "splitting", "non_splitting")
+    )
     outline = fields.switch("outline_detection") is not False
-    if not markup:
+    if markup is None:
         return None
     source = fields.text("source_lang")
-    if markup == "html":
-        return partial(READERS[markup], source)
-    profile = TEXT.with_tags(
-        ignore=names["ignore"],
-        splitting=names["splitting"],
-        non_splitting=names["non_splitting"],
-        outline_detection=outline,
-    )
-    return lambda: XmlReader(profile, encoding="utf-8", is_fragment=True, source_language=source)
+    return TextForm(markup, source, ignore, splitting, non_splitting, outline)
 
 
 def refuse_what_is_not_offered(fields: Fields, written_target: str) -> None:

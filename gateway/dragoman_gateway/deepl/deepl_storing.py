@@ -25,7 +25,7 @@ from dragoman_gateway.deepl.deepl_options import (
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.late_answers import late_answer
-from dragoman_gateway.web.requests import MULTIPART, GatewayRequest
+from dragoman_gateway.web.requests import MULTIPART, GatewayRequest, while_connected
 from dragoman_gateway.web.responses import json_response
 from dragoman_gateway.web.uploads import content_of
 
@@ -219,7 +219,8 @@ class Documents:
         }
         if glossary := glossary_ids(fields):
             options["glossary_ids"] = glossary
-        return await late_answer(self._submit(caller, name, file, options))
+        answering = late_answer(self._submit(caller, name, file, options))
+        return await while_connected(request.receive, answering)
 
     async def _submit(
         self, caller: Caller, name: str, file: UploadFile, options: dict[str, Any]

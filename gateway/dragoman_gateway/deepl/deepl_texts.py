@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from dragoman_client import Translation
@@ -17,8 +18,8 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.marked_texts import (
     Ask,
     MarkedText,
+    MarkedTexts,
     asking,
-    read_marked,
     translate_marked,
 )
 from dragoman_gateway.core.sources import (
@@ -110,24 +111,31 @@ async def translate_texts(
                 return [one.text for one in found]
         return [one.text for one in await asked(caller, these, options)]
 
-    async def translate_marked_texts(these: Sequence[MarkedText], src: str) -> list[str]:
+    async def translate_marked_texts(
+        marked_texts: MarkedTexts, these: Sequence[MarkedText], src: str
+    ) -> list[str]:
         options = await options_of(src)
         if how.split == "0":
             whole = asking(gateway.translations, caller, options | {"split_sentences": False})
             with contextlib.suppress(InvalidInput):
-                return [one.text for one in await translate_marked(these, whole)]
+                return [one.text for one in await translate_marked(marked_texts, these, whole)]
         ask = asking(gateway.translations, caller, options)
         if how.split == "nonewlines":
             ask = _without_line_breaks(ask)
-        return [one.text for one in await translate_marked(these, ask)]
+        return [one.text for one in await translate_marked(marked_texts, these, ask)]
 
     async with gateway.access.admitted(caller, sum(map(len, texts))):
-        if how.open_reader is not None:
-            marked = await read_marked(texts, how.open_reader)
+        if how.form is not None:
+            marked_texts = MarkedTexts(gateway.readers, caller, how.form)
+            marked = await marked_texts.read(texts)
             words = [one.words for one in marked]
             sources = await sources_of(gateway.translations, words, source, target, "source_lang")
             found = await translate_by_source(
-                marked, sources, target, translate_marked_texts, lambda one: one.written
+                marked,
+                sources,
+                target,
+                partial(translate_marked_texts, marked_texts),
+                lambda one: one.written,
             )
             return [TranslatedText(text, src) for text, src in zip(found, sources, strict=True)]
         sources = await sources_of(gateway.translations, texts, source, target, "source_lang")

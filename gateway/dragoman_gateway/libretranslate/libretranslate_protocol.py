@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -36,10 +35,9 @@ from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.languages import name_of
 from dragoman_gateway.core.marked_texts import (
-    READERS,
     MarkedText,
+    MarkedTexts,
     asking,
-    read_marked,
     translate_marked,
 )
 from dragoman_gateway.core.sources import (
@@ -50,6 +48,7 @@ from dragoman_gateway.core.sources import (
 )
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 from dragoman_gateway.libretranslate.specification import specification
+from dragoman_gateway.reader.marked import TextForm
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
@@ -190,14 +189,17 @@ class LibreTranslateProtocol:
         self, caller: Caller, texts: list[str], direction: _Direction
     ) -> tuple[list[Source], list[Candidates]]:
         """`_translated` for HTML, without alternatives."""
+        form = TextForm("html", direction.source)
+        marked_texts = MarkedTexts(self._gateway.readers, caller, form)
 
         async def translate(these: Sequence[MarkedText], src: str) -> list[Candidates]:
             options = await self._options(caller, direction, src)
-            found = await translate_marked(these, asking(self._translations, caller, options))
+            ask = asking(self._translations, caller, options)
+            found = await translate_marked(marked_texts, these, ask)
             return [Candidates(one.text) for one in found]
 
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            marked = await read_marked(texts, partial(READERS["html"], direction.source))
+            marked = await marked_texts.read(texts)
             sources = await self._sources([one.words for one in marked], direction)
             found = await translate_by_source(
                 marked, sources, direction.target, translate, lambda one: Candidates(one.written)
@@ -306,9 +308,10 @@ class LibreTranslateProtocol:
             "target_language": direction.target,
         }
         jobs = self._gateway.jobs
-        job = await jobs.submit(
+        submitting = jobs.submit(
             caller, file.filename, content_of(file), options, source_field="source"
         )
+        job = await while_connected(request.receive, submitting)
         await request.close()  # the job has a copy
         try:
             async with asyncio.timeout(_MOST_WAIT_S):

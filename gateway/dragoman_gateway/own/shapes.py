@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from dragoman_gateway.core.marked_texts import READERS
+from dragoman_gateway.reader.marked import TEXT_FORMATS
 
 Texts = str | list[str]
 Language = Annotated[str, Meta(description="code of a language, such as `de`", examples=["de"])]
@@ -35,7 +35,7 @@ class TranslateRequest(Struct, kw_only=True):
         Meta(
             description="format of the texts: with `html` or `xml` only their words are translated "
             "and tags are placed around the corresponding words; tags count as characters",
-            extra_json_schema={"enum": ["text", *READERS]},
+            extra_json_schema={"enum": ["text", *TEXT_FORMATS]},
         ),
     ] = "text"
     glossary_ids: _GlossaryIds | UnsetType = UNSET

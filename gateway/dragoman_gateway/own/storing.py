@@ -33,7 +33,7 @@ from dragoman_gateway.own.shapes import (
 )
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.public_urls import public_path
-from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest
+from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest, while_connected
 from dragoman_gateway.web.uploads import content_of
 
 CSV = "text/csv"
@@ -162,7 +162,8 @@ class Documents:
                 "and options in other fields"
             )
         file, options = await self._read(await request.read_fields())
-        job = await self._jobs.submit(caller, file.filename or "", content_of(file), options)
+        submitting = self._jobs.submit(caller, file.filename or "", content_of(file), options)
+        job = await while_connected(request.receive, submitting)
         headers = {
             **NO_STORE,
             "location": f"{public_path(request, self._gateway.settings)}/{job.id}",

@@ -18,9 +18,8 @@ from dragoman_gateway.core.errors import InvalidInput, TooLarge
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.marked_texts import (
-    READERS,
+    MarkedTexts,
     check_marked_options,
-    read_marked,
     translate_by_direction,
 )
 from dragoman_gateway.own.answers import (
@@ -50,6 +49,7 @@ from dragoman_gateway.own.shapes import (
     TranslateAnswer,
     TranslateRequest,
 )
+from dragoman_gateway.reader.marked import TEXT_FORMATS, TextForm
 from dragoman_gateway.web.requests import GatewayRequest
 
 _MOST_DETECTED = 1000
@@ -91,7 +91,7 @@ class Translating:
         if body.fields.format != "text":
             raise InvalidInput(
                 f"format is {brief(body.fields.format)}: a stream takes text; /translate takes "
-                + " and ".join(READERS)
+                + " and ".join(TEXT_FORMATS)
             )
         return EventResponse(
             self._events(caller, body, request.request_id),
@@ -162,15 +162,19 @@ class Translating:
         store: bool,
     ) -> list[Translation]:
         """`Translations.translate` for texts with markup."""
-        if (open_reader := READERS.get(form)) is None:
-            raise InvalidInput(f"format is {brief(form)}: give text, {' or '.join(READERS)}")
+        known = next((one for one in TEXT_FORMATS if one == form), None)
+        if known is None:
+            raise InvalidInput(f"format is {brief(form)}: give text, {' or '.join(TEXT_FORMATS)}")
         check_marked_options(options, f"format {form}")
         check_number(texts)
         translations = self._gateway.translations
         async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            reader = partial(open_reader, options.get("source_language"))
-            marked = await read_marked(texts, reader)
-            return await translate_by_direction(translations, caller, marked, options, store=store)
+            read_as = TextForm(known, options.get("source_language"))
+            marked_texts = MarkedTexts(self._gateway.readers, caller, read_as)
+            marked = await marked_texts.read(texts)
+            return await translate_by_direction(
+                translations, caller, marked_texts, marked, options, store=store
+            )
 
     async def _scores(self, request: GatewayRequest, default: dict[str, Any]) -> list[PairScore]:
         caller = await caller_of(self._gateway, request)

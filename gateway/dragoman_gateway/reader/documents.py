@@ -1,8 +1,7 @@
-"""Documents of jobs: their formats, inspection, and splitting into portions."""
+"""Documents: their formats, inspection, and splitting into portions."""
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +25,10 @@ from dragoman_client.file_formats import check_running_text
 from dragoman_client.markup.segments import Segment
 from dragoman_options.markup import Markup
 
-from dragoman_gateway.core.errors import InvalidInput
-
 DocumentFormat = Literal["text", MarkupFormat]
 _NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
 _TEXT = Document()
-_CHUNK_BYTES = 1 << 13
-"""Chunk size: a few milliseconds of work with markup, between which other requests are served."""
+_CHUNK_BYTES = 1 << 16
 _HEAD_BYTES = 4096
 """How much of a document is read to detect its format, if its name does not show it."""
 _SAMPLE_CHARACTERS = 4000
@@ -60,8 +56,8 @@ class DocumentFacts:
 
 
 @dataclass(frozen=True)
-class Portion:
-    """A part of a document that is translated together.
+class OpenPortion:
+    """A part of a document that is translated together; it writes itself.
 
     Attributes:
         texts: its texts.
@@ -76,11 +72,8 @@ class Portion:
     written: Callable[[Sequence[Translation | None]], bytes]
 
 
-async def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
+def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
     """Read and check a whole document.
-
-    A document with markup takes a second for each megabyte. Other requests are served meanwhile,
-    and the task can be cancelled.
 
     Args:
         path: path of the document.
@@ -88,21 +81,20 @@ async def inspect(path: Path, name: str, options: Mapping[str, Any]) -> Document
         options: options of its translation.
 
     Raises:
-        InvalidInput: the document does not have its format.
+        ValueError: the document does not have its format.
     """
-    form = await asyncio.to_thread(_format_of, path, name)
+    form = _format_of(path, name)
+    if form == "text":
+        return _inspect_text(path)
     try:
-        if form == "text":
-            return await asyncio.to_thread(_inspect_text, path)
-        return await _inspect_markup(path, form, options)
+        return _inspect_markup(path, form, options)
     except ValueError as error:
-        what = "" if form == "text" else f"the document is not valid {_NAMES[form]}: "
-        raise InvalidInput(f"{what}{error}") from error
+        raise ValueError(f"the document is not valid {_NAMES[form]}: {error}") from error
 
 
 def portions_of(
     file: BinaryIO, form: DocumentFormat, options: Mapping[str, Any]
-) -> Iterator[Portion]:
+) -> Iterator[OpenPortion]:
     """Split a document into portions, always in the same way.
 
     Args:
@@ -116,20 +108,17 @@ def portions_of(
     for excerpt in excerpts_of(parts_of(open_reader(form, options), file, "the document")):
         segments = excerpt.segments
         texts, markups = [one.text for one in segments], [one.markup for one in segments]
-        yield Portion(texts, markups, excerpt.size, excerpt.written)
+        yield OpenPortion(texts, markups, excerpt.size, excerpt.written)
 
 
 def _format_of(path: Path, name: str) -> DocumentFormat:
     with path.open("rb") as file:
         begin = file.read(_HEAD_BYTES)
     form = format_of(name, begin)
-    try:
-        if form:
-            check_begin(begin, "the document")
-        else:
-            check_running_text("the document", begin)
-    except ValueError as error:
-        raise InvalidInput(str(error)) from error
+    if form:
+        check_begin(begin, "the document")
+    else:
+        check_running_text("the document", begin)
     return form or "text"
 
 
@@ -142,17 +131,14 @@ def _inspect_text(path: Path) -> DocumentFacts:
     return DocumentFacts("text", characters, sample)
 
 
-async def _inspect_markup(
-    path: Path, form: MarkupFormat, options: Mapping[str, Any]
-) -> DocumentFacts:
+def _inspect_markup(path: Path, form: MarkupFormat, options: Mapping[str, Any]) -> DocumentFacts:
     reader = open_reader(form, {"target_language": _ANY_LANGUAGE, **options})
     characters, sample, is_whole = 0, "", False
     with path.open("rb") as file:
         while not is_whole:
             chunk = file.read(_CHUNK_BYTES)
             is_whole = not chunk
-            read = partial(reader.feed, chunk) if chunk else reader.close
-            parts = await asyncio.to_thread(read)
+            parts = reader.feed(chunk) if chunk else reader.close()
             excerpt = Excerpt.of(parts)
             for part in parts:
                 if isinstance(part, Segment):
@@ -163,17 +149,17 @@ async def _inspect_markup(
     return DocumentFacts(form, characters, sample[:_SAMPLE_CHARACTERS])
 
 
-def _portions_of_text(file: BinaryIO) -> Iterator[Portion]:
+def _portions_of_text(file: BinaryIO) -> Iterator[OpenPortion]:
     mark = file.read(len(codecs.BOM_UTF8))
     before = mark if mark == codecs.BOM_UTF8 else b""
     file.seek(0)
     for paragraphs in _chunks(_TEXT.paragraphs(file, "the document")):
         texts = [_TEXT.read(one) for one in paragraphs]
         written = partial(_written_text, before, paragraphs)
-        yield Portion(texts, [Markup()] * len(texts), sum(map(len, paragraphs)), written)
+        yield OpenPortion(texts, [Markup()] * len(texts), sum(map(len, paragraphs)), written)
         before = b""
     if before:
-        yield Portion((), (), 0, lambda _: codecs.BOM_UTF8)
+        yield OpenPortion((), (), 0, lambda _: codecs.BOM_UTF8)
 
 
 def _chunks(paragraphs: Iterator[str]) -> Iterator[list[str]]:

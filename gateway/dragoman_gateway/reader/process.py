@@ -1,0 +1,148 @@
+"""The process of a reader: answers one request after the other, until its input ends.
+
+It has no secrets, opens no connections, and writes no files. Its memory and its files are limited
+once, its processor time by each request: a document that takes too long or too much ends this
+process, not the gateway.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from traceback import format_tb
+from typing import Any, BinaryIO
+
+import msgspec
+
+from dragoman_gateway.reader.documents import OpenPortion, inspect, portions_of
+from dragoman_gateway.reader.exchange import (
+    REPLY_HEAD,
+    REQUEST_HEAD,
+    Inspect,
+    NextPortion,
+    Open,
+    Portion,
+    ReadTexts,
+    Request,
+    Status,
+    WritePortion,
+    WriteTexts,
+)
+from dragoman_gateway.reader.marked import ReadText, excerpt_of, segments_of, translation_of
+
+MEMORY_BYTES = 640 << 20
+"""Maximum address space. 1 MiB of usual HTML in one text takes 60 MiB, of unclosed tags 300 MiB."""
+_FILES = 16
+_DEATH_SIGNAL_OPTION = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+class _Reader:
+    """Answers requests; holds at most one open document."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO = io.BytesIO()
+        self._portions: Iterator[OpenPortion] = iter(())
+        self._portion: OpenPortion | None = None
+
+    def answer(self, request: Request) -> Any:
+        """Returns the reply to a request.
+
+        Raises:
+            ValueError: the input does not have its format.
+        """
+        match request:
+            case Inspect():
+                return inspect(Path(request.path), request.name, request.options)
+            case Open():
+                self._file.close()
+                self._file = Path(request.path).open("rb")  # noqa: SIM115 - for further requests
+                self._portions = portions_of(self._file, request.form, request.options)
+                for _ in range(request.skip):
+                    next(self._portions, None)
+                return None
+            case NextPortion():
+                self._portion = next(self._portions, None)
+                if self._portion is None:
+                    self._file.close()
+                    return None
+                texts = ReadText(self._portion.texts, self._portion.markups)
+                return Portion(texts, self._portion.characters)
+            case WritePortion():
+                assert self._portion is not None
+                return self._portion.written([translation_of(one) for one in request.answers])
+            case ReadTexts():
+                return [
+                    segments_of(excerpt_of(text, request.form, f"text {index}"))
+                    for index, text in enumerate(request.texts)
+                ]
+            case WriteTexts():
+                return [
+                    excerpt_of(text, request.form, f"text {index}")
+                    .written([translation_of(one) for one in answers])
+                    .decode()
+                    for index, (text, answers) in enumerate(
+                        zip(request.texts, request.answers, strict=True)
+                    )
+                ]
+
+
+def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer requests until there are no more."""
+    reader = _Reader()
+    decoder = msgspec.msgpack.Decoder(Request)
+    while len(head := requests.read(REQUEST_HEAD.size)) == REQUEST_HEAD.size:
+        size, limit_s = REQUEST_HEAD.unpack(head)
+        _limit_processor_time(limit_s)
+        status, reply = _answered(reader, decoder, requests.read(size))
+        replies.write(REPLY_HEAD.pack(len(reply), status) + reply)
+        replies.flush()
+
+
+def _answered(reader: _Reader, decoder: Any, written: bytes) -> tuple[Status, bytes]:
+    try:
+        return Status.DONE, msgspec.msgpack.encode(reader.answer(decoder.decode(written)))
+    except MemoryError:
+        return Status.NO_MEMORY, b""
+    except ValueError as error:
+        message = str(error).encode("utf-8", "replace").decode()
+        return Status.INVALID, msgspec.msgpack.encode(message)
+    except Exception as error:
+        fault = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
+        return Status.FAULT, msgspec.msgpack.encode(fault)
+
+
+def _limit_processor_time(limit_s: int) -> None:
+    """Let the kernel end this process after some more seconds of processor time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft_s = int(used.ru_utime + used.ru_stime) + 1 + limit_s
+    _, hard_s = resource.getrlimit(resource.RLIMIT_CPU)
+    if hard_s != resource.RLIM_INFINITY:
+        soft_s = min(soft_s, hard_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft_s, hard_s))
+
+
+def _confine(parent: int) -> None:
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit()  # the gateway exited before
+    for kind, limit in (
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_NOFILE, _FILES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(kind)
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))
+
+
+if __name__ == "__main__":
+    _confine(int(sys.argv[1]))
+    serve(sys.stdin.buffer, sys.stdout.buffer)
