@@ -20,8 +20,9 @@ EXTRA = "gateway"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the settings."""
     declare(parser, gateway_settings(), short=True)
-    # For `dragoman serve`: a pipe for heartbeats.
+    # For `dragoman serve`: a pipe for heartbeats, and a listening socket.
     parser.add_argument("--heartbeat", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,5 +33,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.heartbeat is None:  # otherwise `dragoman serve` has warned
         warn_of_misspelled(os.environ)
     settings = resolve(arguments, os.environ, gateway_settings(), known=SETTINGS)
-    serve(as_settings(settings.values), heartbeat=arguments.heartbeat)
+    serve(as_settings(settings.values), heartbeat=arguments.heartbeat, descriptor=arguments.socket)
     return 0

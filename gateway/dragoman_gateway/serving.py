@@ -38,13 +38,16 @@ _OTHER_FILES = 100
 """Reserve for open files other than clients' connections."""
 
 
-def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
+def serve(
+    settings: GatewaySettings, heartbeat: int | None = None, descriptor: int | None = None
+) -> None:
     """Serve until SIGINT or SIGTERM; requests in flight finish first.
 
     Args:
         settings: settings of the gateway.
         heartbeat: file descriptor of a pipe that gets a byte when the gateway is ready, and then
             one each second; without it, a line on stderr says when the gateway is ready.
+        descriptor: file descriptor of a socket that listens already; None: open one.
 
     Raises:
         UsageError: the address cannot be used, or is already in use.
@@ -55,7 +58,10 @@ def serve(settings: GatewaySettings, heartbeat: int | None = None) -> None:
     gateway = Gateway(settings)
     tracing = None if options is None else Tracing(options, "dragoman-gateway")
     log = AccessLog() if settings.access_log else None
-    listening = _listen(settings.address, settings.port, "--port")
+    if descriptor is None:
+        listening = _listen(settings.address, settings.port, "--port")
+    else:
+        listening = socket.socket(fileno=descriptor)
     if settings.riva_port:
         _listen(settings.address, settings.riva_port, "--riva-port").close()
     most = _most_connections(settings)
@@ -106,6 +112,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        self._watching = asyncio.create_task(self._gateway.stalls.watch())
         address = self._gateway.settings.address
         if self._riva is not None:
             await self._riva.open()

@@ -12,6 +12,7 @@ from dragoman_gateway.core.metrics import Metrics, watch_cache
 from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.shares import Bodies
+from dragoman_gateway.core.stalls import Stalls
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.translations import Translations
 
@@ -25,6 +26,7 @@ class Gateway:
         access: keys and limits of callers.
         glossaries: glossaries of all callers.
         translations: translation, scoring, language detection and languages.
+        stalls: watches the event loop.
         readers: processes that read documents and texts with markup.
         jobs: documents that are translated in the background.
         bodies: limits on the bodies of all requests.
@@ -49,6 +51,13 @@ class Gateway:
         self.glossaries = Glossaries(settings, self.store)
         self.translations = Translations(settings, self.access, self.glossaries)
         watch_cache(self.metrics, self.translations.cache_counts)
+        self.stalls = Stalls()
+        self.metrics.watch(
+            "stalls",
+            "Times that the event loop did not run for a second",
+            lambda: self.stalls.number,
+            counts=True,
+        )
         self.readers = Readers(settings)
         self.metrics.watch(
             "readers_ended",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import Self
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.launch.backoff import Backoff
 from dragoman_serving.launch.child_process import start_child
-from dragoman_serving.launch.ports import PortInUse, free_ports, port_is_free
+from dragoman_serving.launch.ports import PortInUse, listening_socket
 from dragoman_serving.launch.stop_signals import at_once, uninterrupted
 
 DRAIN_S = 35.0
@@ -54,21 +55,25 @@ class GatewayOptions:
     stop_delay_s: float = 0.0
 
     def refuse_port_in_use(self) -> None:
-        """Raise an error if the gateway cannot listen.
+        """Raise an error if the gateway cannot listen; see `listen`."""
+        self.listen().close()
+
+    def listen(self) -> socket.socket:
+        """Returns a socket that listens on the port.
 
         Raises:
             UsageError: the address or the port is not usable.
             PortInUse: the port is in use.
         """
         try:
-            is_free = port_is_free(self.address, self.port)
-        except UsageError as error:
-            raise UsageError(f"--gateway-address, --gateway-port: {error}") from error
-        if not is_free:
+            return listening_socket(self.address, self.port)
+        except PortInUse as error:
             raise PortInUse(
                 f"--gateway-port {self.port} is in use on {self.address}: name another, or 0 for a "
                 "free one, or --no-gateway"
-            )
+            ) from error
+        except UsageError as error:
+            raise UsageError(f"--gateway-address, --gateway-port: {error}") from error
 
     def url(self, port: int) -> str:
         """Returns the URL of the gateway for users of this machine."""
@@ -79,7 +84,11 @@ class GatewayOptions:
 
 
 class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
-    """A gateway that is restarted when it exits; stop it, or use it as a context manager."""
+    """A gateway that is restarted when it exits; stop it, or use it as a context manager.
+
+    The listening socket belongs to this process: clients that connect while the gateway hangs or
+    starts again wait in its queue, and the next gateway answers them.
+    """
 
     def __init__(
         self, options: GatewayOptions, environment: Mapping[str, str], say: Callable[[str], None]
@@ -96,8 +105,8 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
             GatewayEnded: the gateway did not start.
         """
         self._options, self._say = options, say
-        options.refuse_port_in_use()
-        port = options.port or free_ports(1)[0]
+        self._listening = options.listen()
+        port = self._listening.getsockname()[1]
         self.url = options.url(port)
         self._environment = {
             **os.environ,
@@ -159,6 +168,10 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
         Args:
             drain: let requests in flight finish first.
         """
+        self._listening.close()  # the gateway has it too, and closes it when it stops accepting
+        self._end(drain)
+
+    def _end(self, drain: bool) -> None:
         if self._process is None:
             return
         with uninterrupted():
@@ -178,9 +191,12 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
         os.set_blocking(self._heartbeat, False)
         try:
             # -P: do not import a package of that name from the working folder.
-            command = [sys.executable, "-P", "-m", "dragoman", "gateway", "--heartbeat"]
+            listening = self._listening.fileno()
+            command = [sys.executable, "-P", "-m", "dragoman", "gateway"]
             self._process = start_child(
-                [*command, str(theirs)], environment=self._environment, descriptors=[theirs]
+                [*command, "--socket", str(listening), "--heartbeat", str(theirs)],
+                environment=self._environment,
+                descriptors=[theirs, listening],
             )
         except BaseException:
             os.close(self._heartbeat)
@@ -214,7 +230,7 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
 
     def _begin_again(self, reason: str) -> None:
         ran_s = time.monotonic() - self._began_s if self._is_ready else 0.0
-        self.stop(drain=False)
+        self._end(drain=False)
         if not self._options.restart:
             raise GatewayEnded(reason)
         delay_s = self._backoff.delay_s(ran_s)

@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass
 from dragoman.kernel.errors import UsageError
 
 _LAST_PORT = 65535
+_BACKLOG = 2048
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,42 @@ def port_is_free(address: str, port: int) -> bool:
     Raises:
         UsageError: no such port or address, or no permission.
     """
+    try:
+        _bound_socket(address, port).close()
+    except PortInUse:
+        return False
+    return True
+
+
+def listening_socket(address: str, port: int) -> socket.socket:
+    """Returns a socket that listens on a port, or on a free one for 0.
+
+    Raises:
+        UsageError: no such port or address, or no permission.
+        PortInUse: the port is in use.
+    """
+    listening = _bound_socket(address, port)
+    try:
+        listening.listen(_BACKLOG)
+    except OSError as error:  # another socket that may share the port already listens
+        listening.close()
+        raise PortInUse(f"port {port} is in use on {address}") from error
+    return listening
+
+
+def _bound_socket(address: str, port: int) -> socket.socket:
     if not 0 <= port <= _LAST_PORT:
         raise UsageError(f"port {port}: give 1 to {_LAST_PORT}, or 0 for a free one")
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                return False
-            raise UsageError(f"{address}, port {port}: {error.strerror}") from error
-    return True
+    bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((address, port))
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(f"port {port} is in use on {address}") from error
+        raise UsageError(f"{address}, port {port}: {error.strerror}") from error
+    return bound
 
 
 def choose_ports(address: str, wanted: Ports) -> Ports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ from dragoman_serving.launch.gateway_process import GatewayEnded, GatewayOptions
 from dragoman_serving.launch.ports import PortInUse
 
 from dragoman.kernel.errors import UsageError
+from tests.waiting import hang
 
 BEATS = "import os, sys, time\nwhile True: os.write(int(sys.argv[-1]), b'0'); time.sleep(0.05)\n"
 
@@ -29,7 +31,7 @@ def program(monkeypatch: pytest.MonkeyPatch, folder: Path, code: str) -> None:
     monkeypatch.setattr(
         gateway_process,
         "start_child",
-        lambda command, **how: start_child([str(script), command[-1]], **how),
+        lambda command, **how: start_child([str(script), *command[-3::2]], **how),
     )
 
 
@@ -93,6 +95,40 @@ def test_a_gateway_that_ends_or_hangs_is_restarted(
             assert gateway.pid not in (before, None)
             assert reason in said[-1]
     assert gateway.pid is None
+
+
+def test_clients_that_connect_to_a_hung_gateway_are_answered_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program(
+        monkeypatch,
+        tmp_path,
+        f"""import os, socket, sys, threading, time
+def answer():
+    listening = socket.socket(fileno=int(sys.argv[-2]))
+    while True:
+        client, _ = listening.accept()
+        client.sendall(b"%d" % os.getpid())
+        client.close()
+threading.Thread(target=answer, daemon=True).start()
+{BEATS}""",
+    )
+    with GatewayProcess(GatewayOptions(port=0, timeout_s=1.0), {}, print) as gateway:
+        port = int(gateway.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), 200) as client:
+            before = int(client.recv(100))
+        assert before == gateway.pid
+        hang(before)
+        with socket.create_connection(("127.0.0.1", port), 200) as client:
+            client.settimeout(0.02)
+            answer = b""
+            while not answer:
+                gateway.look()
+                with contextlib.suppress(TimeoutError):
+                    answer = client.recv(100)
+        assert int(answer) == gateway.pid != before
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 200)
 
 
 def test_an_end_without_a_restart_is_an_error(
