@@ -8,12 +8,13 @@ it can be ended when its client leaves. A process that was ended is replaced by 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import os
 import resource
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -239,25 +240,38 @@ class _Process:
         is_broken: whether it ended during a request, or must be ended.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        replies: asyncio.StreamReader,
+        requests: asyncio.StreamWriter,
+    ) -> None:
+        self._process, self._replies, self._requests = process, replies, requests
         self.is_usable, self.is_broken = True, False
 
     @classmethod
     async def start(cls) -> Self:
         known = {*_INHERITED, *(name for name in os.environ if name.startswith("PYTHON"))}
         # -P: do not import a package of that name from the working folder.
-        command = (sys.executable, "-P", "-m", process.__name__, str(os.getpid()))
-        return cls(
-            await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,  # could quote texts
+        command = [sys.executable, "-P", "-m", process.__name__, str(os.getpid())]
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # Not by the event loop: uvloop forks, and gRPC's handlers of forks may end the child.
+            started = subprocess.Popen(  # noqa: S603, ASYNC220
+                command,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,  # could quote texts
                 env={name: value for name, value in os.environ.items() if name in known},
                 start_new_session=True,  # not interrupted with the gateway, by Ctrl-C
             )
-        )
+        try:
+            return cls(started, *await asyncio.open_connection(sock=ours))
+        except BaseException:
+            started.kill()
+            started.wait()
+            ours.close()
+            raise
 
     @property
     def is_small(self) -> bool:
@@ -276,19 +290,17 @@ class _Process:
             kind: type of its reply.
             limit_s: maximum processor time.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         written = msgspec.msgpack.encode(request)
         self.is_usable, self.is_broken = False, True  # until all of the reply has arrived
         try:
             head = REQUEST_HEAD.pack(len(written), math.ceil(limit_s))
-            self._process.stdin.write(head + written)
-            await self._process.stdin.drain()
-            head = await self._process.stdout.readexactly(REPLY_HEAD.size)
+            self._requests.write(head + written)
+            await self._requests.drain()
+            head = await self._replies.readexactly(REPLY_HEAD.size)
             size, status = REPLY_HEAD.unpack(head)
             if size > _MOST_REPLY_BYTES or status == Status.NO_MEMORY:
                 raise TooLarge("reading this needs too much memory: send it in parts")
-            reply = await self._process.stdout.readexactly(size)
+            reply = await self._replies.readexactly(size)
         except (EOFError, ConnectionError):
             raise await self._why_it_ended(limit_s) from None
         self.is_usable, self.is_broken = True, False
@@ -301,12 +313,12 @@ class _Process:
 
     async def end(self) -> None:
         """End it at once."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+        self._process.kill()
+        self._requests.close()
+        await asyncio.to_thread(self._process.wait)
 
     async def _why_it_ended(self, limit_s: float) -> GatewayError:
-        code = await self._process.wait()
+        code = await asyncio.to_thread(self._process.wait)
         if code == -signal.SIGXCPU:
             return TooLarge(
                 f"reading this needs more than {limit_s:.0f} s of processor time: send it in parts"
