@@ -42,6 +42,8 @@ _FAULTS = frozenset(("repetition", "short", "long"))
 """Warnings that make the server search again unless it is overloaded; not stored in the cache."""
 _MOST_GLOSSARIES = 20
 """Maximum number of glossaries of a request; each is searched for each text."""
+MOST_DETECTED = 100_000
+"""Characters of a text by which its language is detected, in the event loop."""
 _Answer = TypeVar("_Answer")
 
 
@@ -291,7 +293,7 @@ class Translations:
         """
         sources = (await self.languages()).sources
         try:
-            return detect_language(text, sources, detectable_languages())
+            return detect_language(text[:MOST_DETECTED], sources, detectable_languages())
         except DragomanError as error:
             raise InvalidInput(str(error)) from error
 

@@ -46,6 +46,7 @@ from dragoman_gateway.core.sources import (
     sources_of,
     translate_by_source,
 )
+from dragoman_gateway.core.translations import MOST_DETECTED
 from dragoman_gateway.libretranslate.alternatives import Candidates, best_translations
 from dragoman_gateway.libretranslate.specification import specification
 from dragoman_gateway.reader.marked import TextForm
@@ -244,7 +245,7 @@ class LibreTranslateProtocol:
         fields = Fields(await request.read_fields())
         caller = await self._caller(request, fields)
         _needed(fields, "q")
-        text = " ".join(fields.texts("q") or ())
+        text = " ".join(fields.texts("q") or ())[:MOST_DETECTED]
         async with self._gateway.access.admitted(caller, 0):
             return await self._detected(text)
 
