@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from dragoman_client.document_translation import format_of, read_text
 from dragoman_client.documents import Document
@@ -23,14 +24,28 @@ from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.segmentation import split
 from dragoman_gateway.core.term_index import TermIndex
-from dragoman_gateway.riva.phrases import take_marks
+from dragoman_gateway.own.bodies import _unknown
+from dragoman_gateway.own.shapes import TranslateRequest
+from dragoman_gateway.reader.marked import TextForm, excerpt_of
+from dragoman_gateway.riva.phrases import read_phrases, take_marks
+from dragoman_gateway.web.body_encodings import UTF_8, encoding_of
+from dragoman_gateway.web.forwarding import Forwarding
 from dragoman_gateway.web.requests import _form_pairs
+from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.literals import known_literals, tag_spans
+from dragoman_serving.request.messages import syntax_spans
 from dragoman_serving.request.numbers import difference
+from dragoman_serving.translation.faults import is_copy
+from dragoman_serving.translation.segments import has_words
 
 from dragoman.kernel.cutting import _places
+from dragoman.kernel.errors import DragomanError
+from dragoman.kernel.language import detect_language, detectable_languages
 from dragoman.kernel.sentences import LineBreaks, split_sentences
 from dragoman.kernel.tags import without_tags
+from dragoman.kernel.text import Tokenizer
+from dragoman.kernel.tracing import sampled_context
+from tests.conftest import REPOSITORY
 from tests.timing import fastest_s, fault_of_growth
 
 _SIZE, _MARKUP_SIZE = 8192, 4096
@@ -52,6 +67,9 @@ _PHRASES = [
     "a,b\n",
 ]
 _PHRASES += ["{{", "%(", "%0", "</a ", "<a x='", "a\tb\n", "[a](", "&lt;a", '{"a":', '"a","b"\n']
+_TOKENIZER = Tokenizer(REPOSITORY / "model_repository/translate/1/bundle/tokenizer.model")
+_GLOSSARY = Glossary({"a" + " a" * number: "b" for number in range(20)})
+_FORWARDING = Forwarding(("10.0.0.0/8",))
 _INDEX = TermIndex({"a" + " a" * number: "b" for number in range(200)})
 
 
@@ -79,6 +97,19 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "other format": lambda text: other_format("a.txt", text.encode()),
     "form": lambda text: _form_pairs(text.encode(), "utf-8"),
     **{f"glossary {form}": partial(parse_glossary, form=form) for form in ("csv", "tsv", "json")},
+    "index of a glossary": lambda text: TermIndex({text[:at]: "a" for at in (9, 99, 999, 4999)}),
+    "terms of the engine": _GLOSSARY.of,
+    "phrases": lambda text: read_phrases([text]),
+    "messages": syntax_spans,
+    "words beside literals": lambda text: has_words(text, known_literals(text)),
+    "copies": lambda text: is_copy(text, text[::-1]),
+    "subword tokens": _TOKENIZER.pieces,
+    "language": lambda text: detect_language(text, ("en", "de"), detectable_languages()),
+    "forwarded addresses": lambda text: _FORWARDING._client(text.encode("latin-1", "replace"), ""),
+    "unknown fields": lambda text: _unknown(text, ("text", "format"), None),
+    "charsets": lambda text: encoding_of(text, frozenset((UTF_8,))),
+    "JSON": lambda text: msgspec.json.decode(text, type=TranslateRequest),
+    "trace contexts": lambda text: sampled_context({"traceparent": text}),
 }
 
 _ITS = "<r xmlns:its='http://www.w3.org/2005/11/its'><its:rules version='2.0'>%s</its:rules>%%s</r>"
@@ -124,6 +155,10 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "html": ("%s", [*_IN_TAGS, *_UNCLOSED, *_CHARACTERS]),
     "html tag": ("<p>x<a title='x y'%s>", [" ", " a", " a=", " a='b'", "='", '"', "/"]),
     "fragment": ("%s", _IN_TAGS),
+    "text html": ("%s", [*_IN_TAGS, *_UNCLOSED]),
+    "text xml": ("%s", [*_IN_TAGS, "<p>x</p>", "<p>x<i>y</i></p>"]),
+    "text xml of tags": ("%s", [*_IN_TAGS, "<p>x</p>", "<i>x</i>"]),
+    "text xml in elements": (f"{'<d>' * 200}%s{'</d>' * 200}", ["<a>x</a>", "x<b/>"]),
     "xml": ("<r>%s</r>", _IN_TAGS),
     "xml tag": ("<r><a b='x'%s/></r>", [" ", "\n", "\t"]),
     "xhtml": ("<html><body><p>%s</p></body></html>", _IN_TAGS),
@@ -159,10 +194,20 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
 }
 
 
+_FORMS = {
+    "html": TextForm("html"),
+    "xml": TextForm("xml"),
+    "elements": TextForm("xml"),
+    "tags": TextForm("xml", None, ["i"], ["p"], ["b"], outline_detection=False),
+}
+
+
 def _read_markup(name: str, document: str) -> None:
     """Read a document, and write it unchanged; whether it has its format does not matter."""
     with contextlib.suppress(ValueError):
-        if name.startswith("html"):
+        if name.startswith("text"):
+            excerpt = excerpt_of(document, _FORMS[name.split()[-1]], name)
+        elif name.startswith("html"):
             excerpt = read_text(document, HtmlReader())
         elif name == "fragment":
             excerpt = read_text(document, XmlReader(GENERIC, encoding="utf-8", is_fragment=True))
@@ -178,7 +223,7 @@ def _repeated(around: str, part: str, size: int) -> str:
 @pytest.mark.parametrize("name", _OF_TEXT)
 def test_the_time_of_every_reader_of_text_is_linear(name: str) -> None:
     def read(text: str) -> None:
-        with contextlib.suppress(ValueError, GatewayError):
+        with contextlib.suppress(ValueError, RecursionError, GatewayError, DragomanError):
             _OF_TEXT[name](text)
 
     size = _SENTENCES_SIZE if name.startswith("sentences") else _SIZE
