@@ -20,10 +20,10 @@ from dragoman_gateway.core.translations import Translations, finished
 from dragoman_gateway.reader import marked
 from dragoman_gateway.reader.marked import ReadText, TextForm, excerpt_of, segments_of
 
-_SHORT_CHARACTERS = 2000
-"""Shorter texts are read in the event loop, in a millisecond."""
-_LONG_CHARACTERS = 64 << 10
-"""Texts of a request that are longer together are read in another process."""
+_SHORT_CHARACTERS = 4000
+"""Texts of a request that are not longer together are read in the event loop, in 10 ms, or 60 ms
+for the most expensive ones. Others are read in another process: a thread that reads holds the
+interpreter's lock, so that every other request takes several times as long."""
 _CHARACTERS_OF_TEXT = 100
 """What opening a reader costs, as a number of characters."""
 _WHOLE_OUTPUTS = frozenset((None, "bundle"))
@@ -78,10 +78,10 @@ class MarkedTexts:
             GatewayError: long texts were not read; see `Readers`.
         """
         texts = [text.encode("utf-8", "replace").decode() for text in texts]
-        if sum(map(len, texts)) + _CHARACTERS_OF_TEXT * len(texts) > _LONG_CHARACTERS:
+        if sum(map(len, texts)) + _CHARACTERS_OF_TEXT * len(texts) > _SHORT_CHARACTERS:
             read = await self._readers.read_texts(self._client, texts, self._form)
             return [MarkedText(text, one) for text, one in zip(texts, read, strict=True)]
-        return [await self._read_here(index, text) for index, text in enumerate(texts)]
+        return [self._read_here(index, text) for index, text in enumerate(texts)]
 
     async def write(
         self, texts: Sequence[MarkedText], answers: Sequence[Sequence[Translation]]
@@ -103,18 +103,11 @@ class MarkedTexts:
             written.update(zip(others, found, strict=True))
         return [written[index] for index in range(len(texts))]
 
-    async def _read_here(self, index: int, text: str) -> MarkedText:
+    def _read_here(self, index: int, text: str) -> MarkedText:
         try:
-            if len(text) > _SHORT_CHARACTERS:
-                excerpt = await self._readers.in_thread(
-                    self._client, excerpt_of, text, self._form, f"text {index}"
-                )
-            else:
-                excerpt = excerpt_of(text, self._form, f"text {index}")
+            excerpt = excerpt_of(text, self._form, f"text {index}")
         except ValueError as error:
             raise InvalidInput(str(error)) from error
-        if index % 64 == 63:
-            await asyncio.sleep(0)
         return MarkedText(text, segments_of(excerpt), excerpt)
 
 

@@ -16,10 +16,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
@@ -49,10 +49,9 @@ from dragoman_gateway.reader.exchange import (
 )
 from dragoman_gateway.reader.marked import Answer, ReadText, TextForm
 
-_T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
-"""Maximum number of documents and texts that are read at the same time, except by jobs."""
+"""Maximum number of processes that read at the same time, except those of jobs."""
 _MOST_IDLE = 2
 _MOST_IDLE_BYTES = 128 << 20
 """An idle process with more memory is ended: what it has once used stays in its memory."""
@@ -79,7 +78,6 @@ class Readers:
         """Start without processes; the first request starts one."""
         self._timeout_s = settings.timeout_s
         self._slots = Budget.of("documents that are being read", _AT_ONCE, settings)
-        self._threads = Budget.of("texts that are being read", _AT_ONCE, settings)
         self._idle: list[_Process] = []
         self.ended = 0
 
@@ -123,28 +121,6 @@ class Readers:
         size = sum(map(len, texts))
         written: list[str] = await self._call(client, request, list[str], size)
         return written
-
-    async def in_thread(self, client: str, work: Callable[..., _T], *arguments: object) -> _T:
-        """Read a shorter text in a thread of the gateway's process, which cannot be ended.
-
-        Args:
-            client: who has sent it; each client has a share of the threads.
-            work: the function.
-            arguments: its arguments.
-        """
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._threads.hold_later(client)
-        except TimeoutError:
-            raise DeadlineExceeded(f"no thread was free within {self._timeout_s:g} s") from None
-
-        def end(thread: asyncio.Future[_T]) -> None:
-            self._threads.let_go(client)
-            thread.exception()  # marks it as retrieved: its message may quote the text
-
-        thread = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
-        thread.add_done_callback(end)
-        return await asyncio.shield(thread)  # a thread goes on when its task is cancelled
 
     @asynccontextmanager
     async def document(

@@ -80,7 +80,7 @@ class GatewaySettings:
             Dialect, accept no other.
         access_log: whether to write a line of JSON for each request to stderr, without texts.
         connections: maximum number of open connections.
-        client_share: share of the connections, bodies and threads, and of the documents that are
+        client_share: share of the connections, of the bodies, and of the documents that are read or
             translated at the same time, that one client may use: a key, an IPv4 address, or an IPv6
             network of 64 bits; 1: no limit.
         metrics_networks: networks that may read /metrics.

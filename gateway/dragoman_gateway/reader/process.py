@@ -39,6 +39,8 @@ from dragoman_gateway.reader.marked import ReadText, excerpt_of, segments_of, tr
 MEMORY_BYTES = 640 << 20
 """Maximum address space. 1 MiB of usual HTML in one text takes 60 MiB, of unclosed tags 300 MiB."""
 _FILES = 16
+_NICENESS = 5
+"""On a busy machine the gateway itself, and the engine, come first."""
 _DEATH_SIGNAL_OPTION = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -129,6 +131,7 @@ def _limit_processor_time(limit_s: int) -> None:
 
 
 def _confine(parent: int) -> None:
+    os.nice(_NICENESS)
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit()  # the gateway exited before

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import sys
-import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -182,24 +181,6 @@ def test_one_client_has_a_share_of_the_readers() -> None:
     run(work)
 
 
-def test_one_client_has_a_share_of_the_threads() -> None:
-    """A thread goes on, and counts, after its client has left."""
-    end = threading.Event()
-
-    async def work(readers: Readers) -> None:
-        tasks = [asyncio.create_task(readers.in_thread("a", end.wait, 30)) for _ in range(8)]
-        async with asyncio.timeout(20):
-            assert await readers.in_thread("b", str, 1) == "1"
-        tasks[0].cancel()
-        await asyncio.sleep(0.05)
-        assert readers._threads.held == 1
-        end.set()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert readers._threads.held == 0
-
-    run(work)
-
-
 def test_a_reader_does_not_have_the_secrets_of_the_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -237,7 +218,7 @@ def test_a_reader_ends_with_its_gateway() -> None:
 
 @pytest.mark.parametrize(
     ("texts", "is_long"),
-    [(["<p>One.</p>"], False), (["<p>One.</p>" * 6000], True), ([""] * 1000, True)],
+    [(["<p>One.</p>"], False), (["<p>One.</p>" * 400], True), ([""] * 100, True)],
 )
 def test_texts_that_are_long_together_are_read_in_another_process(
     texts: list[str], is_long: bool
