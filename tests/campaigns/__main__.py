@@ -22,6 +22,7 @@ SUBJECTS = {
     "gateway": "gateway_fuzz",
     "riva": "riva_fuzz",
     "hang-ups": "hang_ups",
+    "shares": "shares",
     "upstream": "upstream",
     "faults": "faults",
     "frames": "frames",

@@ -80,6 +80,11 @@ class CampaignServer:
         self._state.cleanup()
 
     @property
+    def folder(self) -> Path:
+        """The folder of the gateway's state."""
+        return Path(self._state.name)
+
+    @property
     def log(self) -> str:
         """The log of the launcher, Triton and the engine."""
         return "".join(command.log for command in self._commands)

@@ -27,6 +27,7 @@ from tests.campaigns import (
     models,
     replacements,
     riva_fuzz,
+    shares,
 )
 from tests.campaigns.http_damage import KINDS
 from tests.campaigns.http_fuzz import is_complete
@@ -340,3 +341,16 @@ def test_a_version_that_is_wrongly_accepted_or_refused_is_recorded(
     assert found.done.total() == len(found.late) == 2
     assert model.link.resolve() == versions[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "served"]
+
+
+def test_failures_and_slow_answers_beside_an_attack_break_bounds() -> None:
+    quiet = shares.Served([0.1] * 100, [0.01] * 100)
+    for found, broken in (
+        (shares.Served([0.15] * 100, [0.02] * 100), []),
+        (shares.Served([0.3] * 100, [0.02] * 100), ["p99 beside 2,000 connections over quiet p99"]),
+        (shares.Served([0.1] * 100, [2.0] * 100), ["/livez p99.9, s", "/livez longest, s"]),
+        (shares.Served([0.1], [0.01], ["503"]), ["lost requests"]),
+    ):
+        outcome = Outcome("shares")
+        shares._judge(outcome, quiet, {"connections": found})
+        assert [bound.name for bound in outcome.broken()] == broken
