@@ -64,7 +64,7 @@ class Proxy:
         if token is not None:
             headers = {"Authorization": f"Bearer {token}", **headers}
         connection = http.client.HTTPSConnection(
-            "localhost", self.port, timeout=WAIT_S, context=self._context()
+            "localhost", self.port, timeout=WAIT_S, context=self.context()
         )
         with contextlib.closing(connection):
             connection.request("GET" if body is None else "POST", path, body, headers)
@@ -73,7 +73,7 @@ class Proxy:
 
     def connect(self, protocol: str = "http/1.1") -> ssl.SSLSocket:
         """A connection after the TLS handshake."""
-        context = self._context()
+        context = self.context()
         context.set_alpn_protocols([protocol])
         plain = socket.create_connection(("127.0.0.1", self.port), TIMEOUT_S)
         return context.wrap_socket(plain, server_hostname="localhost")
@@ -86,7 +86,8 @@ class Proxy:
         ) as client:
             yield client
 
-    def _context(self) -> ssl.SSLContext:
+    def context(self) -> ssl.SSLContext:
+        """Trusts the proxy's certificate."""
         return ssl.create_default_context(cafile=str(self.certificate))
 
 

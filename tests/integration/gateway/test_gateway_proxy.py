@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,3 +107,29 @@ def test_an_unavailable_gateway_is_reported_as_json(
             gateway.stop()
             status, answer = proxy.answer(TRANSLATE, SENTENCE, None, JSON)
             assert (status, json.loads(answer)["error"]["code"]) == (503, "unavailable")
+
+
+def test_one_client_does_not_deny_service_to_another(proxy: Proxy, behind: RunningGateway) -> None:
+    """Stalled heads and uploads, unreadable requests, and forms that take long to read."""
+    form = b"q=" + b"%41" * 600_000
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+    requests = [
+        *20 * [b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Half: "],
+        *20 * [head % (b"/translate_file", b"multipart/form-data; boundary=b", 31 << 20) + b"--b"],
+        *10 * [b"FOO /" + b"a" * 7000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"],
+        *4 * [head % (b"/translate", b"application/x-www-form-urlencoded", len(form)) + form],
+    ]
+    with contextlib.ExitStack() as held:
+        for request in requests:
+            connection = held.enter_context(proxy.connect())
+            connection.sendall(request)
+        for _ in range(10):
+            other = http.client.HTTPSConnection(
+                "localhost", proxy.port, context=proxy.context(), source_address=("127.0.0.3", 0)
+            )
+            other.request("POST", TRANSLATE, SENTENCE, JSON)
+            answer = other.getresponse()
+            assert (answer.status, b"Guten Morgen." in answer.read()) == (200, True)
+            other.close()
+        assert behind.get("/readyz").status == 200
+    assert not [line for line in behind.log if "Traceback" in line]
