@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -48,6 +49,8 @@ _LOG = logging.getLogger(__name__)
 _KEYLESS_BYTES = 64 << 10
 """Maximum size of a body without a preceding key, if a key is required."""
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_RETRY_S = 60.0
 _COUNTED = (400, 404, 408, 413, 415)
 """Statuses of refused requests that count for the limits of their caller."""
 
@@ -196,8 +199,7 @@ class Dispatcher:
             response = protocol.refuse(request, await self._counted(request, protocol, error))
         except Exception as error:
             name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
-            log_fault(_LOG, name, error)
-            response = protocol.refuse(request, Internal("the request failed: see the log"))
+            response = protocol.refuse(request, _fault(name, error))
         return response
 
     async def _expect_body(
@@ -284,3 +286,12 @@ class Dispatcher:
             return await endpoint.handle(request)
         await request.receive_content()
         return await while_connected(request.receive, endpoint.handle(request))
+
+
+def _fault(name: str, error: Exception) -> GatewayError:
+    """Log an unexpected error of an endpoint; returns the error for the client."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        _LOG.error("%s: the disk is full: %s", name, os.strerror(error.errno or 0))
+        return Unavailable("the gateway's disk is full: try again later", _FULL_RETRY_S)
+    log_fault(_LOG, name, error)
+    return Internal("the request failed: see the log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -371,3 +372,39 @@ def test_forms_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
             kind = {"content-type": "multipart/form-data; boundary=x"}
             assert app.call("POST", path, body, kind).status == 400
     assert closed == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/api/v1/documents", {"source_language": "en", "target_language": "de"}),
+        ("/v2/document", {"source_lang": "EN", "target_lang": "DE"}),
+        ("/translate_file", {"source": "en", "target": "de"}),
+    ],
+)
+@pytest.mark.parametrize("where", ["upload", "job"])
+def test_an_upload_to_a_full_disk_may_be_repeated_later(
+    path: str,
+    fields: dict[str, str],
+    where: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    part = '--x\r\nContent-Disposition: form-data; name="{}"{}\r\n\r\n{}\r\n'
+    parts = [part.format(name, "", value) for name, value in fields.items()]
+    parts.append(part.format("file", '; filename="a.txt"', "Hello."))
+    body = "".join((*parts, "--x--\r\n")).encode()
+    with Application() as app:
+        if where == "job":
+            monkeypatch.setattr(app.gateway.jobs._files, "begin", fail)
+        else:
+            monkeypatch.setattr("starlette.formparsers.UploadFile.write", fail)
+        kind = {"content-type": "multipart/form-data; boundary=x"}
+        answer = app.call("POST", path, body, kind)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "60")
+    assert b"disk is full" in answer.body
+    assert "disk is full" in caplog.text
+    assert "Traceback" not in caplog.text
