@@ -59,9 +59,11 @@ _BYTES_PER_S = 256 << 10
 """A reader has a second more for each part of this size."""
 _WALL_FACTOR = 10
 """How much longer than its processor time a part of a document may take on a busy machine."""
-_MOST_REPLY_BYTES = 256 << 20
+_MOST_REPLY_BYTES = 64 << 20
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TZ", "VIRTUAL_ENV")
 """Environment variables of a reader, with Python's own: others may be secrets."""
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""NumPy, which the client imports, would reserve memory for a thread on each core."""
 
 
 class Readers:
@@ -166,6 +168,8 @@ class Readers:
     @asynccontextmanager
     async def _process(self) -> AsyncGenerator[_Process, None]:
         """Lend a process; it is ended if a request to it has not ended well."""
+        while self._idle and not self._idle[-1].is_alive:
+            await self._idle.pop().end()
         process = self._idle.pop() if self._idle else await _Process.start()
         try:
             yield process
@@ -228,6 +232,7 @@ class _Process:
     @classmethod
     async def start(cls) -> Self:
         known = {*_INHERITED, *(name for name in os.environ if name.startswith("PYTHON"))}
+        environment = {name: value for name, value in os.environ.items() if name in known}
         # -P: do not import a package of that name from the working folder.
         command = [sys.executable, "-P", "-m", process.__name__, str(os.getpid())]
         ours, theirs = socket.socketpair()
@@ -238,7 +243,7 @@ class _Process:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,  # could quote texts
-                env={name: value for name, value in os.environ.items() if name in known},
+                env=environment | _ONE_THREAD,
                 start_new_session=True,  # not interrupted with the gateway, by Ctrl-C
             )
         try:
@@ -248,6 +253,11 @@ class _Process:
             started.wait()
             ours.close()
             raise
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended while it was idle, for example for lack of memory."""
+        return self._process.poll() is None
 
     @property
     def is_small(self) -> bool:

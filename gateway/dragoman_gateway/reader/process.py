@@ -36,8 +36,9 @@ from dragoman_gateway.reader.exchange import (
 )
 from dragoman_gateway.reader.marked import ReadText, excerpt_of, segments_of, translation_of
 
-MEMORY_BYTES = 640 << 20
-"""Maximum address space. 1 MiB of usual HTML in one text takes 60 MiB, of unclosed tags 300 MiB."""
+MEMORY_BYTES = 512 << 20
+"""Maximum memory besides what Python and its modules take. 1 MiB of usual HTML in one text takes 60
+MiB, of unclosed tags 300 MiB."""
 _FILES = 16
 _NICENESS = 5
 """On a busy machine the gateway itself, and the engine, come first."""
@@ -135,8 +136,9 @@ def _confine(parent: int) -> None:
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL_OPTION, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit()  # the gateway exited before
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     for kind, limit in (
-        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY_BYTES),
         (resource.RLIMIT_NOFILE, _FILES),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),

@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ def children() -> set[int]:
     """The readers of this process."""
     pids = map(int, proc(os.getpid(), f"task/{os.getpid()}/children").split())
     return {pid for pid in pids if child.__name__ in proc(pid, "cmdline")}
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child has ended; its parent has not asked for its exit code."""
+    return ") Z " in proc(pid, "stat")
 
 
 def test_a_document_is_read_and_written_in_one_process(tmp_path: Path) -> None:
@@ -121,8 +127,9 @@ def test_a_reader_has_limited_memory_and_few_files() -> None:
         process = await _Process.start()
         pid = process._process.pid
         await process.call(ReadTexts(["x"], HTML), list[ReadText], 60)
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+        assert child.MEMORY_BYTES < soft == hard < 4 * child.MEMORY_BYTES
         for kind, limit in (
-            (resource.RLIMIT_AS, child.MEMORY_BYTES),
             (resource.RLIMIT_NOFILE, 16),
             (resource.RLIMIT_FSIZE, 0),
             (resource.RLIMIT_CORE, 0),
@@ -162,7 +169,11 @@ def test_a_reader_that_dies_is_replaced() -> None:
         with pytest.raises(Internal, match="ended with code -11"):
             await task
         assert readers.ended == 1
-        assert await readers.read_texts("a", ["x"], HTML)
+        for _ in range(2):
+            assert await readers.read_texts("a", ["x"], HTML)
+            (pid,) = children()
+            os.kill(pid, signal.SIGKILL)  # while it is idle
+            await asyncio.to_thread(wait_for, partial(has_ended, pid))
 
     run(work)
 
