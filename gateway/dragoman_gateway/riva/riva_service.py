@@ -282,7 +282,10 @@ class RivaService:
     async def _health_request(self, received: AsyncIterator[bytes], context: Any) -> Any:
         client = client_of(None, _address(context.peer()))
         try:
-            async with self._message(received, self._health_bytes, client) as message:
+            async with (
+                self._call(client),
+                self._message(received, self._health_bytes, client) as message,
+            ):
                 return _parsed(messages.HealthCheckRequest, message)
         except GatewayError as error:
             await _abort(context, error)
