@@ -32,10 +32,12 @@ from tests.campaigns.server import CampaignServer
 
 _MOST_RATIO = 2.0
 _ATTACKER, _OTHER = "127.0.0.2", "127.0.0.3"
-_CONNECTIONS = 2000
+_CONNECTIONS = 2600
+"""More than the gateway accepts from all clients together."""
 _CLIENTS = 2
 _EACH_S = 0.02
 _PAUSE_S = 0.5
+_RECONNECT_S = 2.0
 _ANSWER_S = 30.0
 _MIB = 1 << 20
 _HEAD = (
@@ -313,7 +315,7 @@ async def _connections(port: int) -> AsyncIterator[asyncio.StreamWriter]:
             yield writer
             closed.cancel()
             writer.close()
-        await asyncio.sleep(_PAUSE_S)
+        await asyncio.sleep(_RECONNECT_S)
 
 
 async def _closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -415,8 +415,7 @@ def _glossary(connection: sqlite3.Connection, caller: Caller, glossary_id: str) 
 def _all_entries(connection: sqlite3.Connection, glossary_id: str) -> list[str]:
     """Returns the entries of each dictionary, as JSON, in the order of the dictionaries."""
     rows = connection.execute(
-        "SELECT entries FROM dictionaries WHERE glossary_id = ? "
-        "ORDER BY rowid",
+        "SELECT entries FROM dictionaries WHERE glossary_id = ? ORDER BY rowid",
         (glossary_id,),
     )
     return [row[0] for row in rows]
