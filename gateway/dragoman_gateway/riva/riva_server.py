@@ -15,6 +15,8 @@ from dragoman_gateway.web.request_spans import RequestSpans
 
 _WINDOW_BYTES = 64 << 10
 """What gRPC receives of a call before it is read; with its probe of the bandwidth, megabytes."""
+_HANDSHAKE_S = 10.0
+"""Time within which a connection must begin as HTTP/2, instead of gRPC's 120 s."""
 _IDLE_MS = 60_000
 _AGE_S = 300.0
 """Time after which a connection is asked to end, when its calls have ended; gRPC's clients open a
@@ -52,6 +54,7 @@ class RivaServer:
             options=[
                 ("grpc.max_receive_message_length", self._service.message_bytes),
                 ("grpc.so_reuseport", 0),
+                ("grpc.server_handshake_timeout_ms", int(_HANDSHAKE_S * 1000)),
                 ("grpc.http2.bdp_probe", 0),
                 ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
                 ("grpc.keepalive_time_ms", _IDLE_MS),

@@ -293,3 +293,20 @@ def test_a_message_that_does_not_arrive_in_time_ends_the_call() -> None:
         with pytest.raises(Ended) as caught:
             app._runner.run(handler(_stalled(), Context()))
     assert caught.value.code == grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(riva_server, "_HANDSHAKE_S", 0.5)
+
+    async def wait(app: Application) -> None:
+        server = RivaServer(app.gateway)
+        await server.open()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        with suppress(ConnectionError):
+            while await reader.read(1000):  # its settings
+                pass
+        writer.close()
+        await server.close(0)
+
+    with Application() as app:
+        app._runner.run(asyncio.wait_for(wait(app), 60))
