@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 _SPACES = "[ \u00a0\u202f\u2009'’]"
 _SCALES = {
-    "de": "6 Million Millionen Mio|9 Milliarde Milliarden Mrd|12 Billion Billionen",
-    "en": "6 million million millions mn|9 billion billion billions bn|12 trillion trillion",
-    "fr": "6 million millions|9 milliard milliards Md|12 billion billions",
-    "it": "6 milione milioni|9 miliardo miliardi",
-    "nl": "6 miljoen miljoen|9 miljard miljard",
+    "de": "3 Tausend Tausend|6 Million Millionen Mio|9 Milliarde Milliarden Mrd"
+    "|12 Billion Billionen",
+    "en": "3 thousand thousand|6 million million millions mn|9 billion billion billions bn"
+    "|12 trillion trillion",
+    "fr": "3 mille mille|6 million millions|9 milliard milliards Md|12 billion billions",
+    "it": "3 mila mila|6 milione milioni|9 miliardo miliardi",
+    "nl": "3 duizend duizend|6 miljoen miljoen|9 miljard miljard",
 }
 """Powers of ten, each with its words after 1, after other numbers, and further ones.
 
@@ -44,11 +46,11 @@ _WORDS_OF_SCALES = {"": "(?!)"} | {
     for language, powers in _SCALE_WORDS.items()
 }
 _NUMBER = {
-    language: re.compile(rf"{_DIGITS}(?:[\s-](?P<scale>(?i:{words}))\b)?{_BEHIND}")
+    language: re.compile(rf"{_DIGITS}(?:[\s-]?(?P<scale>(?i:{words}))\b)?{_BEHIND}")
     for language, words in _WORDS_OF_SCALES.items()
 }
 """Patterns of numbers by language: also a power of ten in words, and what follows."""
-_BEFORE_SCALE = re.compile(r"[\s-](?=[^\W\d]+$)")
+_BEFORE_SCALE = re.compile(r"(?:[\s-]|(?<=\d))(?=[^\W\d]+$)")
 _SPACE = re.compile(_SPACES)
 _SEPARATOR = re.compile(r"[.,:/]")
 _HOURS = re.compile(r"\s?h\s?")
@@ -132,7 +134,7 @@ def _number(match: re.Match[str], powers: Mapping[str, int]) -> Number:
     power = 0
     if scale := match["scale"]:
         power = powers.get(scale.casefold(), 0)
-        digits = written[: match.start("scale") - begin - 1]
+        digits = written[: match.start("scale") - begin].rstrip().rstrip("-")
         end = end if power else begin + len(digits)
     else:
         digits = written

@@ -47,6 +47,7 @@ _MOST_PARTS = 256
 """Different parts between the literals of a sentence that are translated separately."""
 _MOST_ROUNDS = 4
 """Further searches for numbers."""
+_LAST_WORD = re.compile(r"[^\W\d_]+$")
 _NUMBER_GOES_ON = re.compile(r"[.,:/]?\d")
 
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
@@ -174,8 +175,11 @@ class Corrections:
         prefix = self._tokenizer.target.encode(written[: change.begin] + change.text)
         if len(prefix) + 1 >= sentence.max_tokens:
             return None
-        digits = _forbidding_digits(self._tokenizer.target.vocabulary)
-        return replace(sentence, options=with_beginning(sentence.options, tuple(prefix), digits))
+        last_word = _LAST_WORD.search(change.text)
+        not_first = _not_after_number(
+            self._tokenizer.target.vocabulary, last_word[0].casefold() if last_word else ""
+        )
+        return replace(sentence, options=with_beginning(sentence.options, tuple(prefix), not_first))
 
     def _end_of_prefix(self, sentence: SourceSentence) -> int:
         """The length of a translation's prefix, which the request gives."""
@@ -391,10 +395,14 @@ class Corrections:
         return None
 
 
-@lru_cache(maxsize=4)
-def _forbidding_digits(vocabulary: tuple[str, ...]) -> npt.NDArray[np.float32]:
-    """[V], -inf for tokens that continue a number."""
-    forbidden = [_NUMBER_GOES_ON.match(piece) is not None for piece in vocabulary]
+@lru_cache(maxsize=64)
+def _not_after_number(vocabulary: tuple[str, ...], last_word: str) -> npt.NDArray[np.float32]:
+    """[V], -inf for tokens that continue a number or repeat its last word, as in `2 million`."""
+    forbidden = [
+        _NUMBER_GOES_ON.match(piece) is not None
+        or (bool(last_word) and piece[1:].casefold() == last_word)
+        for piece in vocabulary
+    ]
     return np.where(forbidden, -np.inf, 0.0).astype(np.float32)
 
 
