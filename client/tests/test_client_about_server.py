@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +20,7 @@ from dragoman_client import (
     Translator,
     testing,
 )
+from dragoman_client.errors import IncompleteAnswer
 from dragoman_client.testing import answers
 from dragoman_client.version import __version__, work_together
 from dragoman_options.table import OPTIONS
@@ -178,7 +180,8 @@ LACKS = "the answer lacks token_scores: is this a Dragoman server?"
 
 
 @pytest.mark.parametrize(
-    "error", [InvalidRequest(UNKNOWN), InvalidRequest(OF_TRITON), ServerError(LACKS)]
+    "error",
+    [InvalidRequest(UNKNOWN, "unknown_option"), InvalidRequest(OF_TRITON), IncompleteAnswer(LACKS)],
 )
 def test_an_error_names_incompatible_versions(
     error: TranslationError, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +225,6 @@ def refuse(error: TranslationError) -> Callable[[str], str]:
     """A translation function that refuses every text."""
 
     def fail(_: str) -> str:
-        raise type(error)(str(error))
+        raise copy(error)
 
     return fail

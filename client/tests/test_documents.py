@@ -153,7 +153,7 @@ def test_a_refused_paragraph_is_left_unchanged(tmp_path: Path) -> None:
         def infer(self, inputs: Any, timeout_s: float, model: str = "translate") -> Any:
             for index, text in enumerate(inputs["text_input"][0]):
                 if text == b"Bad.":
-                    raise InvalidRequest(f"text {index} is bad")
+                    raise InvalidRequest(f"text {index} is bad", text_index=index)
             return super().infer(inputs, timeout_s, model)
 
     source, target = tmp_path / "source", tmp_path / "target"

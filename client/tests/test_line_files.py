@@ -199,7 +199,7 @@ def test_refused_lines_are_reported_with_their_numbers(tmp_path: Path) -> None:
         def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
             for index, text in enumerate(inputs["text_input"][0]):
                 if text == b"bad":
-                    raise InvalidRequest(f"text {index} is bad")
+                    raise InvalidRequest(f"text {index} is bad", text_index=index)
             return super().infer(inputs)
 
     source, target = tmp_path / "source", tmp_path / "target"
@@ -313,7 +313,8 @@ def test_a_refused_object_is_marked(tmp_path: Path) -> None:
         def infer(self, inputs: Any, _timeout_s: float = 1.0) -> Any:
             texts = inputs["text_input"][0].tolist()
             if b"a" in texts:
-                raise InvalidRequest(f"text {texts.index(b'a')} is bad")
+                index = texts.index(b"a")
+                raise InvalidRequest(f"text {index} is bad", text_index=index)
             return super().infer(inputs)
 
     source, target = tmp_path / "source", tmp_path / "target"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.errors import DragomanError, InvalidRequest, UsageError
 
 if TYPE_CHECKING:
     from dragoman_client import TranslationError, Translator
@@ -64,14 +64,17 @@ def server_error(
         after: what was done before it, for the message.
         more: end of the message, such as how to continue.
     """
-    from dragoman_client import InvalidRequest, ServerUnavailable
+    import dragoman_client
 
     message = one_line(error)
-    if isinstance(error, ServerUnavailable) and message.endswith("Connection refused"):
+    unavailable = isinstance(error, dragoman_client.ServerUnavailable)
+    if unavailable and message.endswith("Connection refused"):
         fix = "start one with `dragoman serve`, or give another --url"
         return DragomanError(f"no Dragoman server at {url}{after}: {fix}{more}")
-    kind = UsageError if isinstance(error, InvalidRequest) else DragomanError
-    return kind(f"{url}{after}: {message}{more}")
+    message = f"{url}{after}: {message}{more}"
+    if isinstance(error, dragoman_client.InvalidRequest):
+        return InvalidRequest(message, error.kind, error.option, error.text_index)
+    return DragomanError(message)
 
 
 def open_translator(arguments: argparse.Namespace, retries: int | None = None) -> Translator:

@@ -9,7 +9,6 @@ import functools
 import json
 import logging
 import math
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.commands.asking import configure_server, one_line, open_translator, server_error
 from dragoman.commands.options import configure_options, flag, given_options
-from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.errors import InvalidRequest, UsageError
 
 if TYPE_CHECKING:
     from dragoman_options.arguments import ScoringArguments
@@ -30,8 +29,6 @@ _COLUMNS = 2
 _SCORES = 3
 """Number of columns of the output: score, mean log-probability and perplexity."""
 _log = logging.getLogger(__name__)
-_OF_A_PAIR = re.compile(r"(text|target) (\d+) ")
-"""How the message begins if a pair is refused, not an option."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,8 +105,8 @@ def _print_all(
                 if whole
                 else []
             )
-        except DragomanError as error:
-            raise type(error)(_by_line(str(error), whole)) from error
+        except InvalidRequest as error:
+            raise UsageError(_by_line(error, whole)) from error
         scores = dict(zip(whole, scored, strict=True))
         for row in rows:
             line = _line(arguments, row + 1, sources[row], targets[row], scores.get(row))
@@ -123,9 +120,12 @@ def _empty_side(source: str, target: str) -> str | None:
     return "target" if source.strip() else "source"
 
 
-def _by_line(message: str, rows: Sequence[int]) -> str:
-    """The message of a refused pair, which names its line."""
-    return _OF_A_PAIR.sub(lambda at: f"line {rows[int(at[2])] + 1}: {at[1]} ", message, count=1)
+def _by_line(error: InvalidRequest, rows: Sequence[int]) -> str:
+    """The message of a refused pair, which names its line instead of its index in the batch."""
+    if (index := error.text_index) is None:
+        return str(error)
+    side = "target" if error.option == "target_input" else "text"
+    return str(error).replace(f"{side} {index} ", f"line {rows[index] + 1}: {side} ", 1)
 
 
 def _line(

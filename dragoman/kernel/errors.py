@@ -33,9 +33,20 @@ class UsageError(DragomanError):
 
 
 class InvalidRequest(UsageError):
-    """A request that cannot be served; the message gives the reason and the text's index."""
+    """A request that cannot be served; for the fields see `dragoman_options.refusal.Refusal`."""
 
     status = "INVALID_ARGUMENT"
+
+    def __init__(
+        self,
+        message: str,
+        kind: str | None = "invalid",
+        option: str | None = None,
+        text_index: int | None = None,
+    ) -> None:
+        """Store the message and the fields."""
+        super().__init__(message)
+        self.kind, self.option, self.text_index = kind, option, text_index
 
 
 class CheckFailed(DragomanError):

@@ -130,7 +130,11 @@ def detect_language(text: str, among: Sequence[str], known: Collection[str]) -> 
         if language not in ranked:
             if len(among) == 1:
                 return Detected(language, 0.0)
-            raise InvalidRequest(f"source_language auto: {language!r} cannot be detected, name it")
+            raise InvalidRequest(
+                f"source_language auto: {language!r} cannot be detected, name it",
+                "language",
+                "source_language",
+            )
     if (other := _other_language(text, ranked, known)) is not None:
         raise OtherLanguage(Detected(other, min(ranked[other], 1.0)), among)
     found = next(language for language in ranked if language in among)

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from dragoman_client import InvalidRequest, Translation, Translator
+from dragoman_client.blocking import run
+from dragoman_client.isolation import isolate
 from dragoman_options.arguments import OptionArguments
 from dragoman_training.text.parallel_text import read_lines
 
@@ -81,13 +83,15 @@ def answers(translator: Translator, texts: Sequence[str]) -> Iterator[str]:
 
 
 def _translated(translator: Translator, options: OptionArguments, batch: list[str]) -> list[str]:
-    try:
-        found = translator.translate(batch, **options)
-    except InvalidRequest as error:
-        if len(batch) == 1:
-            return [repr(str(error))]
-        return [line for one in batch for line in _translated(translator, options, [one])]
-    return [_told(one) for one in found]
+    async def send(part: range) -> list[Translation]:
+        return translator.translate(batch[part.start : part.stop], **options)
+
+    def blame(error: Exception, _texts: int) -> None:
+        if not isinstance(error, InvalidRequest):
+            raise error
+
+    results = run(isolate(len(batch), send, blame))
+    return [repr(str(one)) if isinstance(one, Exception) else _told(one) for one in results]
 
 
 def _told(one: Translation) -> str:

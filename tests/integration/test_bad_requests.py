@@ -58,7 +58,7 @@ def test_both_protocols_refuse_with_the_same_message(
 
 def test_missing_texts_are_named(shipped: Served) -> None:
     status, answer = shipped.generate({"text": "a", "target_language": "de"})
-    assert (status, answer["error"]) == (400, "text_input is missing")
+    assert (status, answer["error"]) == (400, 'text_input is missing {"kind":"invalid"}')
 
 
 def test_the_failing_text_is_named_by_its_index(shipped: Served) -> None:

@@ -77,7 +77,8 @@ def test_a_cancelled_request_frees_its_rows(shipped: Served) -> None:
 
 def test_priority_needs_the_operators_permission(shipped: Served) -> None:
     status, answer = shipped.generate({"text_input": "a", "queue_priority": 3})
-    assert (status, answer["error"]) == (400, "option queue_priority is not allowed by this server")
+    assert status == 400
+    assert answer["error"].startswith("option queue_priority is not allowed by this server {")
 
 
 def test_a_dead_engine_ends_the_wait() -> None:

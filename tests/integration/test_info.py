@@ -58,7 +58,8 @@ def test_info_is_the_same_over_both_protocols(shipped: Served) -> None:
 @pytest.mark.parametrize("body", [{"text_input": "a"}, {"beam_width": 4}])
 def test_info_takes_no_input(shipped: Served, body: dict[str, Any]) -> None:
     status, answer = shipped.generate(body, INFO)
-    assert (status, answer["error"]) == (400, f"info takes no {next(iter(body))}")
+    message = f'info takes no {next(iter(body))} {{"kind":"invalid"}}'
+    assert (status, answer["error"]) == (400, message)
 
 
 def test_answers_name_their_bundle(shipped: Served) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from dragoman_client import AsyncTranslator, Translation
 from dragoman_options.arguments import OptionArguments
+from dragoman_options.refusal import Refusal
 
 from dragoman.cli import main
 from tests.servers import Served
@@ -128,6 +129,25 @@ def infer(served: Served, texts: list[str], **options: list[str]) -> tuple[int, 
             return 200, (output["shape"], output["data"])
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("b" * 200_000, "too_large"), ("今日はとても良い天気ですね。", "language")],
+    ids=["long", "japanese"],
+)
+def test_a_refused_row_is_named_by_its_index_in_the_request(
+    shipped: Served, text: str, kind: str
+) -> None:
+    texts = ["I'm hungry.", "Wo ist Tom?", "Tea.", text]
+    languages = {
+        "source_language": ["auto", "de", "en", "auto"],
+        "target_language": ["de", "en", "de", "de"],
+    }
+    status, error = infer(shipped, texts, **languages)
+    refusal = Refusal.parse(error)
+    assert (status, refusal.kind, refusal.text_index) == (400, kind, 3)
+    assert refusal.message.startswith("text 3 ")
 
 
 def test_each_row_may_have_its_own_languages(shipped: Served) -> None:

@@ -31,6 +31,7 @@ from tests.servers import Served, serving
 NAME = "loudness"
 RANGE = "loudness is 4: give 1 to 3"
 ALONE = "loudness: not with patience"
+FIELDS = ' {"kind":"invalid","option":"loudness"}'
 DECLARATION = f"""
 from dragoman_options.option import Option, Range
 from dragoman_options.table import OPTIONS
@@ -67,11 +68,11 @@ def test_the_server_accepts_it_over_http(served: Served) -> None:
             body = {"text_input": "Good morning.", NAME: value, **more}
             status, answer = served.generate(body, model)
             assert status == (200 if right else 400)
-            assert right or answer["error"] == RANGE
+            assert right or answer["error"] == RANGE + FIELDS
     status, answer = served.generate({"text_input": "a", NAME: 2, "patience": 2.0})
-    assert (status, answer["error"]) == (400, ALONE)
+    assert (status, answer["error"]) == (400, ALONE + FIELDS)
     assert served.events(text_input="a", **{NAME: 2})[-1]["finish_reason"] == "stop"
-    assert served.events(text_input="a", **{NAME: 4})[-1]["error"].endswith(RANGE)
+    assert served.events(text_input="a", **{NAME: 4})[-1]["error"].endswith(RANGE + FIELDS)
 
 
 @pytest.mark.usefixtures("declared")
@@ -81,7 +82,7 @@ def test_the_server_accepts_it_over_grpc(served: Served) -> None:
         for model in (TRANSLATE, SCORE, STREAM):
             metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=model))
             assert (NAME, "INT32") in [(one.name, one.datatype) for one in metadata.inputs]
-        for value, message in ((3, ""), (4, RANGE)):
+        for value, message in ((3, ""), (4, RANGE + FIELDS)):
             inputs = {"text_input": text_tensor(["Good morning."]), **option_tensors({NAME: value})}
             streamed = service.ModelStreamInfer(iter([stream_request(STREAM, inputs, 30.0)]))
             assert [one.error_message for one in streamed][-1].endswith(message)

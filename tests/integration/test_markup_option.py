@@ -137,7 +137,8 @@ def test_options_that_markup_excludes(shipped: Served) -> None:
     for name, value in (("prefix", "Ich"), ("seed", 1)):
         body = {"text_input": TEXT, "markup": str(LINK), name: value}
         status, answer = shipped.generate(body)
-        assert (status, answer["error"]) == (400, f"markup: not with {name}")
+        message = f'markup: not with {name} {{"kind":"invalid","option":"markup"}}'
+        assert (status, answer["error"]) == (400, message)
     with pytest.raises(InvalidRequest, match="markup of text 0: code 0 is 0 to 99"):
         shipped.grpc.translate("a", markup={"codes": [[0, 99]]})
     with pytest.raises(ValueError, match=r"markup of text 0: codes\[0\] is 'a'"):

@@ -206,7 +206,7 @@ def _read_markup(name: str, document: str) -> None:
     """Read a document, and write it unchanged; whether it has its format does not matter."""
     with contextlib.suppress(ValueError):
         if name.startswith("text"):
-            excerpt = excerpt_of(document, _FORMS[name.split()[-1]], name)
+            excerpt = excerpt_of(document, _FORMS[name.split()[-1]], 0)
         elif name.startswith("html"):
             excerpt = read_text(document, HtmlReader())
         elif name == "fragment":

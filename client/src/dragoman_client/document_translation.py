@@ -19,7 +19,9 @@ from typing import Any, BinaryIO, Final, Literal, Protocol, Self, get_args
 from dragoman_options.markup import Markup, PlacedCodes
 
 from dragoman_client.binary_files import check_not_binary
+from dragoman_client.blocking import run
 from dragoman_client.errors import InvalidRequest
+from dragoman_client.isolation import isolate
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_reader import XmlReader
@@ -48,9 +50,6 @@ _HTML_BEGIN = re.compile(
     rb"section|article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|span|img)[\s/>])",
     re.DOTALL | re.IGNORECASE,
 )
-OF_ONE_TEXT: Final = re.compile(r"(?:markup of )?text (\d+)")
-"""The beginning of the server's message if it refuses one text rather than the request."""
-
 Translate = Callable[[Sequence[str], Sequence[Markup]], Sequence[Translation]]
 """Translates texts with their markup; raises `InvalidRequest` if one is refused."""
 Refuse = Callable[[int, InvalidRequest], None]
@@ -262,7 +261,7 @@ def translate_parts(
         The document with its translations, in order.
     """
     windows = excerpts_of(parts)
-    waiting: deque[tuple[Excerpt, Future[list[Translation | InvalidRequest]]]] = deque()
+    waiting: deque[tuple[Excerpt, Future[list[Translation | Exception]]]] = deque()
     done = 0
     with ThreadPoolExecutor(concurrency) as threads:
         try:
@@ -277,9 +276,7 @@ def translate_parts(
                     if isinstance(one, InvalidRequest):
                         refuse(number, one)
                 done += len(found)
-                yield window.written(
-                    None if isinstance(one, InvalidRequest) else one for one in found
-                )
+                yield window.written(one if isinstance(one, Translation) else None for one in found)
                 tell(done)
         finally:
             for _, future in waiting:
@@ -361,23 +358,12 @@ def excerpts_of(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
         yield window
 
 
-def _translated(window: Excerpt, translate: Translate) -> list[Translation | InvalidRequest]:
-    """Translate a window's segments together; if one is refused, translate each by itself."""
+def _translated(window: Excerpt, translate: Translate) -> list[Translation | Exception]:
+    """Translate a window's segments together, without those that are refused."""
     segments = window.segments
-    if not segments:
-        return []
-    texts, markups = [one.text for one in segments], [one.markup for one in segments]
-    try:
-        return list(translate(texts, markups))
-    except InvalidRequest as error:
-        if not OF_ONE_TEXT.match(str(error)):
-            raise
-        if len(segments) == 1:
-            return [error]
-    found: list[Translation | InvalidRequest] = []
-    for text, markup in zip(texts, markups, strict=True):
-        try:
-            found += translate([text], [markup])
-        except InvalidRequest as error:
-            found.append(error)
-    return found
+
+    async def send(part: range) -> Sequence[Translation]:
+        these = segments[part.start : part.stop]
+        return translate([one.text for one in these], [one.markup for one in these])
+
+    return run(isolate(len(segments), send))

@@ -12,13 +12,22 @@ from __future__ import annotations
 
 import re
 
+from dragoman_options.refusal import Refusal, Refused
+
 
 class TranslationError(Exception):
     """Base class of all errors of a request to the server."""
 
 
-class InvalidRequest(TranslationError):
-    """The server refused the input."""
+class InvalidRequest(Refused, TranslationError):
+    """The server refused the input.
+
+    Attributes:
+        kind: kind of the refusal, such as "too_large"; see docs/status-codes.md. None: the server
+            is older, or a proxy refused the request.
+        option: the option at fault; None: none.
+        text_index: index of the only text at fault in the request; None: the request is at fault.
+    """
 
 
 class AccessDenied(TranslationError):
@@ -44,6 +53,10 @@ class DeadlineExceeded(TranslationError):
 
 class ServerError(TranslationError):
     """The server failed, or its answer is not that of a translation server."""
+
+
+class IncompleteAnswer(ServerError):
+    """The answer lacks an output that was requested."""
 
 
 _KINDS: dict[str, type[TranslationError]] = {
@@ -99,6 +112,8 @@ def from_status(
     kind = _KINDS.get(status or "", ServerError)
     if kind is ServerUnavailable or message.startswith(_UNKNOWN_MODEL):
         return ServerUnavailable(message, _retry_after_s(message, retry_after))
+    if kind is InvalidRequest:
+        return InvalidRequest(*Refusal.parse(message))
     return kind(message)
 
 

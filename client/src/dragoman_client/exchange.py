@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 import time
 from collections import deque
 from collections.abc import (
@@ -25,9 +24,15 @@ from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, SCORE, STREAM, check
 
-from dragoman_client.errors import InvalidRequest, ServerError, TranslationError
+from dragoman_client.errors import (
+    IncompleteAnswer,
+    InvalidRequest,
+    ServerError,
+    TranslationError,
+)
 from dragoman_client.health import Health
 from dragoman_client.pair_scoring import PairScore, check_pairs, pair_inputs, read_scores
 from dragoman_client.request import (
@@ -48,11 +53,8 @@ from dragoman_client.version import __version__, series, work_together
 
 Texts = Iterable[str] | AsyncIterable[str]
 _Answer = TypeVar("_Answer")
-_OF_ANOTHER_VERSION = re.compile("unknown option|unexpected inference input|the answer lacks")
-"""Errors that do not occur between compatible versions: the client checks options beforehand.
-
-The second message is Triton's.
-"""
+_UNKNOWN_TO_TRITON = "unexpected inference input"
+"""Triton's own message about an option that a server of another version does not have."""
 _VERSION_TIMEOUT_S = 2.0
 
 
@@ -297,8 +299,11 @@ class Exchange:
         try:
             return await answer
         except (InvalidRequest, ServerError) as error:
-            if _OF_ANOTHER_VERSION.search(str(error)) and (other := await self._other_version()):
-                raise type(error)(f"{error}; {other}") from error
+            if _is_of_another_version(error) and (other := await self._other_version()):
+                message = f"{error}; {other}"
+                if isinstance(error, InvalidRequest):
+                    raise InvalidRequest(*Refusal.of(error)._replace(message=message)) from error
+                raise type(error)(message) from error
             raise
 
     async def _other_version(self) -> str | None:
@@ -314,6 +319,13 @@ class Exchange:
             f"the server is dragoman {server} and this client {__version__}: "
             f"pip install 'dragoman-client=={series(server)}.*'"
         )
+
+
+def _is_of_another_version(error: InvalidRequest | ServerError) -> bool:
+    """Whether versions may be the cause: compatible ones have the same options and outputs."""
+    if isinstance(error, IncompleteAnswer) or _UNKNOWN_TO_TRITON in str(error):
+        return True
+    return isinstance(error, InvalidRequest) and error.kind == "unknown_option"
 
 
 def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Translation:

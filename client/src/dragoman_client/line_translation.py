@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import collections
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Unpack
 
 from dragoman_options.arguments import OptionArguments
 
-from dragoman_client.errors import InvalidRequest, TranslationError
+from dragoman_client.blocking import run
+from dragoman_client.errors import InvalidRequest
+from dragoman_client.isolation import isolate
 from dragoman_client.request import Translation
 
 REFUSED = Translation("", 0, "refused")
 """The result for a line that the server refused."""
-_TEXT_REFUSED = re.compile(r"text \d+ ")
-"""The beginning of the server's message if it refuses one text rather than an option."""
-
-
-def is_of_text(error: TranslationError) -> bool:
-    """Whether the server refused one text rather than an option."""
-    return _TEXT_REFUSED.match(str(error)) is not None
 
 
 @dataclass(frozen=True)
@@ -91,29 +85,30 @@ def translate_lines(
                 answered += 1
                 yield unanswered.popleft(), translation
         except InvalidRequest as error:
-            if refuse is None or not is_of_text(error):
+            if refuse is None or error.text_index is None:
                 raise
         else:
             return
-        # One text of the first unanswered batch was refused: translate each text by itself.
+        # One text of the first unanswered batch was refused.
         waiting.extendleft(reversed(unanswered))
         unanswered.clear()
-        for _ in range(min(batch_size, len(waiting))):
-            line = waiting.popleft()
+        batch = [waiting.popleft() for _ in range(min(batch_size, len(waiting)))]
+        for line, result in zip(batch, _isolated(translator, batch, options), strict=True):
             answered += 1
-            yield line, _translate_alone(translator, line, options, answered, refuse)
+            if isinstance(result, InvalidRequest):
+                refuse(answered, result)
+            yield line, result if isinstance(result, Translation) else REFUSED
 
 
-def _translate_alone(
-    translator: BatchTranslator,
-    line: Line,
-    options: OptionArguments,
-    number: int,
-    refuse: Refuse,
-) -> Translation:
-    """Translate one line in its own request."""
-    try:
-        return next(translator.translate_batches([line.text], concurrency=1, **options))
-    except InvalidRequest as error:
-        refuse(number, error)
-        return REFUSED
+def _isolated(
+    translator: BatchTranslator, batch: Sequence[Line], options: OptionArguments
+) -> list[Translation | Exception]:
+    """Translate a batch without the lines that are refused."""
+
+    async def send(part: range) -> list[Translation]:
+        texts = [line.text for line in batch[part.start : part.stop]]
+        return list(
+            translator.translate_batches(texts, batch_size=len(texts), concurrency=1, **options)
+        )
+
+    return run(isolate(len(batch), send))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, OPTIONS
 
 from dragoman_client.errors import (
@@ -130,10 +131,12 @@ def of_error(error: Mapping[str, Any], retry_after: str | None = None) -> Transl
     """Returns the exception for an error of the gateway.
 
     Args:
-        error: the error's `code`, `message` and optional `retry_after_s`.
+        error: the error's `code`, `message`, optional `retry_after_s`, and a refusal's fields.
         retry_after: the header `Retry-After`, used if the error has no `retry_after_s`.
     """
     kind = _KINDS.get(error["code"], ServerError)
+    if kind is InvalidRequest:
+        return InvalidRequest(*Refusal.with_fields(error["message"], error))
     if kind is not ServerUnavailable:
         return kind(error["message"])
     seconds = error.get("retry_after_s")

@@ -11,7 +11,7 @@ from dragoman_options.markup import PlacedCodes
 from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 
 from dragoman_client.assessment import Alignments, Attention, TokenScores, parse_alignments
-from dragoman_client.errors import ServerError
+from dragoman_client.errors import IncompleteAnswer, ServerError
 from dragoman_client.tensors import Array, option_tensors, text_tensor
 
 ALWAYS: Final = tuple(one.name for one in OUTPUTS.values() if TRANSLATE in one.always)
@@ -233,7 +233,7 @@ def _columns(outputs: Mapping[str, Array | None], names: Sequence[str], count: i
     for name in names:
         values = outputs.get(name)
         if values is None:
-            raise ServerError(f"the answer lacks {name}: is this a Dragoman server?")
+            raise IncompleteAnswer(f"the answer lacks {name}: is this a Dragoman server?")
         if values.shape != (1, count):
             raise ServerError(f"{name} has shape {list(values.shape)}: expected [1, {count}]")
         columns.append(values[0])

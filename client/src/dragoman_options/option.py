@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dragoman_options import markup
 from dragoman_options.markup import Markup
+from dragoman_options.refusal import WrongValue
 
 Kind = Literal["text", "texts", "terms", "markup", "whole number", "number", "switch"]
 """`texts`: one or several; `terms`: target terms by source term; `markup`: one for each text."""
@@ -251,7 +252,9 @@ class Option:
                 value = Markup.parse(value)
             return str(value if isinstance(value, Markup) else Markup.of(value))
         except ValueError as error:
-            raise ValueError(f"{self.name} of text {index}: {error}") from error
+            raise WrongValue(
+                f"{self.name} of text {index}: {error}", option=self.name, text_index=index
+            ) from error
 
     def _parsed(self, written: str) -> Any:
         try:

@@ -12,6 +12,7 @@ from reprlib import repr as brief
 from typing import Any, Final
 
 from dragoman_options.option import Items, Limits, Option, Output, Range
+from dragoman_options.refusal import Refused, WrongType, WrongValue
 
 TRANSLATE: Final = "translate"
 STREAM: Final = "translate_stream"
@@ -479,17 +480,25 @@ def check(
     """
     limits = limits or {}
     found = {}
-    for name, value in given.items():
-        option = OPTIONS.get(name)
-        if option is None:
-            raise TypeError(_unknown(name))
-        if value is None:
-            continue
-        value = option.read(value, limits)
-        if value != option.default:
-            found[name] = value
-    for name, value in found.items():
-        _check_combination(OPTIONS[name], value, found, model)
+    name = ""
+    try:
+        for name, value in given.items():
+            option = OPTIONS.get(name)
+            if option is None:
+                raise WrongType(_unknown(name), "unknown_option")
+            if value is None:
+                continue
+            value = option.read(value, limits)
+            if value != option.default:
+                found[name] = value
+        for name, value in found.items():
+            _check_combination(OPTIONS[name], value, found, model)
+    except Refused:
+        raise
+    except TypeError as error:
+        raise WrongType(str(error), option=name) from error
+    except ValueError as error:
+        raise WrongValue(str(error), option=name) from error
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from dragoman_client import ServerInfo
 from dragoman_options.languages import fold_language
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import DragomanError
@@ -69,7 +70,8 @@ class Directions:
             asked = f" from {brief(self._named[0])}" if self._named[0] else ""
             asked += f" into {brief(self._named[1])}" if self._named[1] else ""
             known = ", ".join(map("-".join, self._all))
-            raise InvalidInput(f"the server does not translate{asked}: it translates {known}")
+            message = f"the server does not translate{asked}: it translates {known}"
+            raise InvalidInput(message, "language")
 
     def of(self, text: str) -> Direction | None:
         """Returns the direction of a text; None: the server will refuse the request."""
@@ -96,12 +98,14 @@ class Directions:
                 "the document", error.found.language, self._target, self._sources(), source_field
             ) from error
         except DragomanError as error:
-            raise InvalidInput(str(error)) from error
+            raise InvalidInput(*Refusal.of(error)) from error
         assert found is not None
         if found.stays:
             raise InvalidInput(
                 f"the document seems to be in {self._target!r} already, the target language; "
-                f"if this is wrong, give {source_field}"
+                f"if this is wrong, give {source_field}",
+                "language",
+                "source_language",
             )
         return found
 

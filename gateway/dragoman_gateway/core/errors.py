@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from traceback import format_tb
 
 import dragoman_client
+from dragoman_options.refusal import Refusal, Refused
 
 
 class GatewayError(Exception):
@@ -54,7 +55,7 @@ class GatewayError(Exception):
         return None if self.retry_after_s is None else max(1, math.ceil(self.retry_after_s))
 
 
-class InvalidInput(GatewayError):
+class InvalidInput(Refused, GatewayError):
     """Malformed, of a wrong type, out of range, or in an unknown language."""
 
     status, code = 400, "invalid_input"
@@ -184,7 +185,7 @@ def client_errors() -> Iterator[None]:
     except dragoman_client.TranslationError as error:
         raise of_client(error) from error
     except (TypeError, ValueError) as error:
-        raise InvalidInput(str(error)) from error
+        raise InvalidInput(*Refusal.of(error)) from error
 
 
 def of_client(error: dragoman_client.TranslationError) -> GatewayError:
@@ -195,7 +196,7 @@ def of_client(error: dragoman_client.TranslationError) -> GatewayError:
     """
     match error:
         case dragoman_client.InvalidRequest():
-            return InvalidInput(str(error))
+            return InvalidInput(*Refusal.of(error))
         case dragoman_client.ServerUnavailable(retry_after_s=None):
             return Unavailable("no translation server is available: try again soon")
         case dragoman_client.ServerUnavailable():

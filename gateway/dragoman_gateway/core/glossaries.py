@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from dragoman_options.languages import fold_language
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import OPTIONS
 
 from dragoman_gateway.core.caller import Caller
@@ -361,7 +362,7 @@ class Glossaries:
             try:
                 option.read(dict((pair,)), {})
             except (TypeError, ValueError) as error:
-                raise InvalidInput(str(error)) from error
+                raise InvalidInput(*Refusal.of(error)) from error
         written = json.dumps(dict(entries), ensure_ascii=False)
         if len(written.encode()) > self._settings.glossary_bytes:
             raise TooLarge(f"a dictionary has more than {self._settings.glossary_bytes:,} bytes")

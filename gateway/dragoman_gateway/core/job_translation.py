@@ -7,14 +7,15 @@ import contextlib
 from collections.abc import Sequence
 
 from dragoman_client import Translation
+from dragoman_client.isolation import isolate
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.caller import Caller
-from dragoman_gateway.core.errors import DeadlineExceeded, InvalidInput, Unavailable
+from dragoman_gateway.core.errors import DeadlineExceeded, Unavailable
 from dragoman_gateway.core.job_files import JobFiles, JobRecord
 from dragoman_gateway.core.marked_texts import translate_segments
 from dragoman_gateway.core.readers import Readers
-from dragoman_gateway.core.translations import Translations, is_of_one_text
+from dragoman_gateway.core.translations import Translations
 from dragoman_gateway.reader.marked import Answer
 
 _LONGEST_PAUSE_S = 10.0
@@ -72,15 +73,10 @@ class _Asking:
     async def _ask(
         self, texts: Sequence[str], markups: Sequence[Markup] | None
     ) -> list[Translation | None]:
-        options = self._options | ({"markup": markups} if markups else {})
-        try:
-            return [*await self._translations.translate_admitted(self._caller, texts, options)]
-        except InvalidInput as error:
-            if not is_of_one_text(error):
-                raise
-            if len(texts) == 1:
-                return [None]
-        found: list[Translation | None] = []
-        for index, text in enumerate(texts):
-            found += await self._ask([text], markups and [markups[index]])
-        return found
+        async def send(part: range) -> list[Translation]:
+            these = slice(part.start, part.stop)
+            options = self._options | ({"markup": markups[these]} if markups else {})
+            return await self._translations.translate_admitted(self._caller, texts[these], options)
+
+        results = await isolate(len(texts), send)
+        return [one if isinstance(one, Translation) else None for one in results]

@@ -67,7 +67,12 @@ class Languages:
 
 
 def untranslated(
-    what: str, language: str, target: str | None, sources: Sequence[str], field: str
+    what: str,
+    language: str,
+    target: str | None,
+    sources: Sequence[str],
+    field: str,
+    index: int | None = None,
 ) -> InvalidInput:
     """Returns the error for a detected language that is not translated.
 
@@ -77,11 +82,15 @@ def untranslated(
         target: the requested target language, if any.
         sources: languages that are translated into it.
         field: the protocol's name of the source language.
+        index: index of the text; None: it is a document.
     """
     into = f" into {target}" if target else ""
     return InvalidInput(
         f"{what} seems to be in {language!r}, which is not translated{into} "
-        f"(from: {', '.join(sources)}); if this is wrong, give {field}"
+        f"(from: {', '.join(sources)}); if this is wrong, give {field}",
+        "language",
+        "source_language",
+        index,
     )
 
 

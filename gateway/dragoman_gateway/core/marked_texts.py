@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dragoman_client import Translation
-from dragoman_client.document_translation import OF_ONE_TEXT, Excerpt
+from dragoman_client.document_translation import Excerpt
 from dragoman_options.markup import Markup
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import OPTIONS
 
 from dragoman_gateway.core.caller import Caller
@@ -105,9 +106,9 @@ class MarkedTexts:
 
     def _read_here(self, index: int, text: str) -> MarkedText:
         try:
-            excerpt = excerpt_of(text, self._form, f"text {index}")
+            excerpt = excerpt_of(text, self._form, index)
         except ValueError as error:
-            raise InvalidInput(str(error)) from error
+            raise InvalidInput(*Refusal.of(error)) from error
         return MarkedText(text, segments_of(excerpt), excerpt)
 
 
@@ -124,7 +125,7 @@ def check_marked_options(options: Mapping[str, Any], what: str) -> None:
     refused = {"markup", *OPTIONS["markup"].not_with}
     for name, option in OPTIONS.items():
         if name in options and (name in refused or option.output not in _WHOLE_OUTPUTS):
-            raise InvalidInput(f"{name}: not with {what}; leave it out")
+            raise InvalidInput(f"{name}: not with {what}; leave it out", option=name)
 
 
 async def translate_segments(
@@ -254,7 +255,6 @@ async def translate_by_direction(
 
 def _renumbered(error: InvalidInput, numbers: Sequence[int]) -> InvalidInput:
     """Returns the refusal of a text with the text's index replaced."""
-    message = str(error)
-    if (named := OF_ONE_TEXT.match(message)) is None:
+    if error.text_index is None:
         return error
-    return InvalidInput(f"text {numbers[int(named[1])]}{message[named.end() :]}")
+    return InvalidInput(*Refusal.of(error).moved(numbers[error.text_index]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from dragoman_client import Translation
 from dragoman_client.trace_context import REQUEST_ID
 from dragoman_options.table import requested_outputs, sampled
 
-from dragoman_gateway.core.errors import GatewayError, InvalidInput
+from dragoman_gateway.core.errors import InvalidInput
 
 _CALLS = 4
 """Number of running calls with the same options from which texts wait."""
@@ -169,8 +170,4 @@ class _Waiters:
 def _fail(batch: Mapping[asyncio.Future[Translation], _Text], error: Exception) -> None:
     for future in batch:
         if not future.done():
-            own = error
-            if isinstance(error, GatewayError):
-                # Each task gets its own exception, with its own traceback.
-                own = type(error)(str(error), error.retry_after_s)
-            future.set_exception(own)
+            future.set_exception(copy(error))  # each task has a traceback of its own

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from dragoman_options.refusal import Refusal
 
 from dragoman_gateway.core.errors import (
     DeadlineExceeded,
@@ -291,7 +292,7 @@ class _Process:
             raise await self._why_it_ended(limit_s) from None
         self.is_usable, self.is_broken = True, False
         if status == Status.INVALID:
-            raise InvalidInput(msgspec.msgpack.decode(reply, type=str))
+            raise InvalidInput(*msgspec.msgpack.decode(reply, type=Refusal))
         if status == Status.FAULT:
             _LOG.error("a document could not be read: %s", msgspec.msgpack.decode(reply))
             raise Internal("this could not be read: see the gateway's log")

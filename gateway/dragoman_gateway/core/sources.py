@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dragoman_options.refusal import Refusal
+
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.language import Detected, OtherLanguage, detect_source
 from dragoman_gateway.core.caller import Caller
@@ -61,7 +63,8 @@ async def sources_of(
     into = [source for source in languages.sources if target in languages.targets_of(source)]
     if named is not None:
         if named not in into and named != target:
-            raise InvalidInput(f"{named} is not translated into {target}: give {', '.join(into)}")
+            message = f"{named} is not translated into {target}: give {', '.join(into)}"
+            raise InvalidInput(message, "language", "source_language")
         return [Source(named)] * len(texts)
     found = []
     for index, text in enumerate(texts):
@@ -72,7 +75,7 @@ async def sources_of(
             continue
         detected = _detected(text, into, target)
         if detected.language not in into and detected.language != target:
-            raise untranslated(f"text {index}", detected.language, target, into, field)
+            raise untranslated(f"text {index}", detected.language, target, into, field, index)
         found.append(Source(detected.language, detected.probability))
     return found
 
@@ -84,7 +87,7 @@ def _detected(text: str, sources: Sequence[str], target: str) -> Detected:
     except OtherLanguage as error:
         return error.found
     except InvalidRequest as error:
-        raise InvalidInput(str(error)) from error
+        raise InvalidInput(*Refusal.of(error)) from error
 
 
 async def options_of_source(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
-from dragoman_client.document_translation import OF_ONE_TEXT
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import check, sampled
 
 from dragoman.kernel.errors import DragomanError
@@ -178,7 +178,7 @@ class Translations:
         try:
             translated = await self._translated(units, checked, info, keeps)
         except InvalidInput as error:
-            if not is_of_one_text(error):
+            if error.text_index is None:
                 raise
             translated = None  # ask for whole texts, so that the error has the index of a text
         if translated is None or _are_of_two_models(parts, translated):
@@ -295,7 +295,7 @@ class Translations:
         try:
             return detect_language(text[:MOST_DETECTED], sources, detectable_languages())
         except DragomanError as error:
-            raise InvalidInput(str(error)) from error
+            raise InvalidInput(*Refusal.of(error)) from error
 
     async def _in_time(self, work: Awaitable[_Answer]) -> _Answer:
         """Apply the timeout to all server requests of an answer together.
@@ -442,11 +442,6 @@ class Translations:
                 elif _FAULTS.isdisjoint(one.warnings) and one.attention is None:
                     self._cache.put(unit.key, one)
         return found
-
-
-def is_of_one_text(error: InvalidInput) -> bool:
-    """Whether the server refused a text rather than an option."""
-    return OF_ONE_TEXT.match(str(error)) is not None
 
 
 def _read_options(options: Mapping[str, Any]) -> tuple[Sequence[str], dict[str, Any]]:

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 from dragoman_client import Attention, PairScore, SoftAlignment, TokenScores, Translation
 from dragoman_client.assessment import Alignments
 from dragoman_options.markup import PlacedCodes
+from dragoman_options.refusal import Refusal
 from msgspec import UNSET, UnsetType
 
-from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.errors import GatewayError, InvalidInput
 from dragoman_gateway.core.glossaries import Glossary
 from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.usage import Usage
@@ -67,7 +68,10 @@ def alignment_answer(found: Alignments | None) -> str | SoftAlignmentAnswer | Un
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
     """Converts an error."""
-    return ErrorAnswer(code=error.code, message=str(error), retry_after_s=_set(error.retry_whole_s))
+    fields = Refusal.of(error).fields() if isinstance(error, InvalidInput) else {}
+    return ErrorAnswer(
+        code=error.code, message=str(error), retry_after_s=_set(error.retry_whole_s), **fields
+    )
 
 
 def glossary_answer(found: Glossary, request_id: str | UnsetType = UNSET) -> GlossaryAnswer:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 from dragoman_options.option import Limits, Option, brief
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import OPTIONS, check
 
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
@@ -106,7 +107,7 @@ def read_object(
     options = _NONE if model is None else _OPTIONS  # `check` refuses those of other models
     for name in given:
         if name not in own and name not in options:
-            raise InvalidInput(_unknown(name, own | options, model))
+            raise InvalidInput(_unknown(name, own | options, model), "unknown_option")
     fields = {name: value for name, value in given.items() if name in own and value is not None}
     chosen = {name: value for name, value in given.items() if name in options}
     return Body(
@@ -141,7 +142,7 @@ def checked_options(given: Mapping[str, Any], model: str, limits: Limits) -> dic
     try:
         return check(given, model, limits)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(str(error)) from error
+        raise InvalidInput(*Refusal.of(error)) from error
 
 
 def options_of_form(given: Mapping[str, str]) -> dict[str, Any]:
@@ -159,13 +160,15 @@ def options_of_form(given: Mapping[str, str]) -> dict[str, Any]:
 def _of_form(option: Option, value: str) -> Any:
     if option.kind == "switch":
         if value.lower() not in _SWITCHES:
-            raise InvalidInput(f"{option.name} is {brief(value)}: give true or false")
+            message = f"{option.name} is {brief(value)}: give true or false"
+            raise InvalidInput(message, option=option.name)
         return _SWITCHES[value.lower()]
     if option.kind in ("whole number", "number"):
         try:
             return (int if option.kind == "whole number" else float)(value)
         except ValueError:
-            raise InvalidInput(f"{option.name} is {brief(value)}: give a number") from None
+            message = f"{option.name} is {brief(value)}: give a number"
+            raise InvalidInput(message, option=option.name) from None
     if option.kind == "texts" and value.startswith("["):
         try:
             return msgspec.json.decode(value)

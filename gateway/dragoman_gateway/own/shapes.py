@@ -398,6 +398,9 @@ class ErrorAnswer(Struct, kw_only=True):
     retry_after_s: (
         Annotated[float, Meta(description="seconds after which a retry can help")] | UnsetType
     ) = UNSET
+    kind: Annotated[str, Meta(description="kind of refusal, such as too_large")] | UnsetType = UNSET
+    option: Annotated[str, Meta(description="option at fault")] | UnsetType = UNSET
+    text_index: Annotated[int, Meta(description="index of the text at fault")] | UnsetType = UNSET
 
 
 class Refusal(Struct):

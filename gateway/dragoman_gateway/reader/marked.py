@@ -12,6 +12,7 @@ from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import TEXT
 from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_options.markup import Markup, PlacedCodes
+from dragoman_options.refusal import WrongValue
 
 TextFormat = Literal["html", "xml"]
 TEXT_FORMATS: Final[tuple[TextFormat, ...]] = get_args(TextFormat)
@@ -78,16 +79,17 @@ class Answer:
     codes: PlacedCodes | None = None
 
 
-def excerpt_of(text: str, form: TextForm, name: str) -> Excerpt:
+def excerpt_of(text: str, form: TextForm, index: int) -> Excerpt:
     """Read a text.
 
     Raises:
-        ValueError: it does not have its format; the message begins with the name.
+        WrongValue: the text does not have its format; it is named by its index.
     """
     try:
         return read_text(text, form.open_reader())
     except ValueError as error:
-        raise ValueError(f"{name} is not valid markup: {error}") from error
+        message = f"text {index} is not valid markup: {error}"
+        raise WrongValue(message, text_index=index) from error
 
 
 def segments_of(excerpt: Excerpt) -> ReadText:

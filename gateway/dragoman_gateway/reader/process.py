@@ -19,6 +19,7 @@ from traceback import format_tb
 from typing import Any, BinaryIO
 
 import msgspec
+from dragoman_options.refusal import Refusal
 
 from dragoman_gateway.reader.documents import OpenPortion, inspect, portions_of
 from dragoman_gateway.reader.exchange import (
@@ -82,12 +83,12 @@ class _Reader:
                 return self._portion.written([translation_of(one) for one in request.answers])
             case ReadTexts():
                 return [
-                    segments_of(excerpt_of(text, request.form, f"text {index}"))
+                    segments_of(excerpt_of(text, request.form, index))
                     for index, text in enumerate(request.texts)
                 ]
             case WriteTexts():
                 return [
-                    excerpt_of(text, request.form, f"text {index}")
+                    excerpt_of(text, request.form, index)
                     .written([translation_of(one) for one in answers])
                     .decode()
                     for index, (text, answers) in enumerate(
@@ -115,7 +116,7 @@ def _answered(reader: _Reader, decoder: Any, written: bytes) -> tuple[Status, by
         return Status.NO_MEMORY, b""
     except ValueError as error:
         message = str(error).encode("utf-8", "replace").decode()
-        return Status.INVALID, msgspec.msgpack.encode(message)
+        return Status.INVALID, msgspec.msgpack.encode(Refusal.of(error)._replace(message=message))
     except Exception as error:
         fault = f"{type(error).__name__}\n{''.join(format_tb(error.__traceback__))}"
         return Status.FAULT, msgspec.msgpack.encode(fault)

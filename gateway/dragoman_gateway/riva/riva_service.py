@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import grpc
+from dragoman_options.refusal import Refusal
 from google.protobuf.message import DecodeError
 
 from dragoman_gateway.core.caller import Caller
@@ -342,6 +343,8 @@ async def _abort(context: Any, error: GatewayError) -> None:
     trailing: Sequence[tuple[str, str]] = ()
     if error.retry_whole_s is not None:
         trailing = (("retry-after", str(error.retry_whole_s)),)
+    elif isinstance(error, InvalidInput):
+        trailing = (("refusal", Refusal.of(error).details()),)
     code = _CODES.get(error.status, grpc.StatusCode.INTERNAL)
     await context.abort(code, str(error), trailing)
 

@@ -11,9 +11,16 @@ from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
-from dragoman_client.errors import DeadlineExceeded, ServerError, TranslationError, from_status
+from dragoman_client.errors import (
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    TranslationError,
+    from_status,
+)
 from dragoman_client.request import Part, microseconds
 from dragoman_client.tensors import Array
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, OUTPUTS, TRANSLATE
 
 from dragoman.kernel.errors import UsageError
@@ -209,9 +216,10 @@ def _ended() -> ServerError:
 
 
 def _error(failure: Failure) -> TranslationError:
-    is_refused = failure.code == ErrorCode.INVALID_ARG
-    # The messages of other errors contain their status.
-    return from_status("StatusCode.INVALID_ARGUMENT" if is_refused else None, failure.message)
+    if failure.code == ErrorCode.INVALID_ARG:
+        fields = json.loads(failure.details or "{}")
+        return InvalidRequest(*Refusal.with_fields(failure.message, fields))
+    return from_status(None, failure.message)  # the message begins with the status
 
 
 def _tensor(name: str, array: Array) -> Tensor:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dragoman_client.blocking import run
 from dragoman_client.errors import AccessDenied, InvalidRequest, TranslationError
-from dragoman_client.line_translation import is_of_text
+from dragoman_client.isolation import isolate
+from dragoman_client.request import Translation
 
 from dragoman_serving.batch.chunks import Outcome, RowError
 
@@ -72,22 +74,24 @@ class RowTranslation:
         try:
             self._translator.translate(CONTROL, **self._options)
         except InvalidRequest as error:
-            if not is_of_text(error):
+            if error.text_index is None:
                 raise
 
     def _isolated(self, texts: Sequence[str]) -> list[Outcome]:
-        try:
-            return list(self._translator.translate(texts, **self._options))
-        except AccessDenied:
-            raise
-        except TranslationError as error:
-            if not (isinstance(error, InvalidRequest) and (len(texts) > 1 or is_of_text(error))):
-                self.check_control()
-            if len(texts) == 1:
-                self._count(error)
-                return [RowError(_reason(error))]
-        middle = len(texts) // 2
-        return [*self._isolated(texts[:middle]), *self._isolated(texts[middle:])]
+        async def send(part: range) -> Sequence[Translation]:
+            return self._translator.translate(texts[part.start : part.stop], **self._options)
+
+        results = run(isolate(len(texts), send, self._blame))
+        return [one if isinstance(one, Translation) else RowError(_reason(one)) for one in results]
+
+    def _blame(self, error: Exception, texts: int) -> None:
+        """Raise an error that is not caused by a text; see `isolation.Blame`."""
+        if isinstance(error, AccessDenied) or not isinstance(error, TranslationError):
+            raise error
+        if not (isinstance(error, InvalidRequest) and texts > 1):
+            self.check_control()
+        if texts == 1:
+            self._count(error)
 
     def _count(self, error: TranslationError) -> None:
         """Count texts that crash or block the server, to limit the time that they cost."""
@@ -96,10 +100,11 @@ class RowTranslation:
             raise error
 
 
-def _reason(error: TranslationError) -> str:
+def _reason(error: Exception) -> str:
     """The reason on one line, without the text's index in its request."""
     reason = " ".join(str(error).split())
-    return reason.replace("text 0 ", "the text ", 1) if is_of_text(error) else reason
+    of_text = isinstance(error, InvalidRequest) and error.text_index is not None
+    return reason.replace("text 0 ", "the text ", 1) if of_text else reason
 
 
 class _Turns:

@@ -64,9 +64,10 @@ class Directions:
             found = detect_source(text, sources, target)
         except OtherLanguage as error:
             if error.found.language in self._known:
-                raise self._untrained(error.found.language, target, f"text {index}: ") from error
+                raise self._untrained(error.found.language, target, index) from error
             fix = "if this is wrong, give source_language"
-            raise InvalidRequest(f"text {index} {error}; {fix}") from error
+            message = f"text {index} {error}; {fix}"
+            raise InvalidRequest(message, "language", "source_language", index) from error
         source = None if found.language == target else found.language
         return (*self._trained(source, target), found)
 
@@ -75,7 +76,9 @@ class Directions:
             return None
         if (language := fold_language(given, known)) is None:
             raise InvalidRequest(
-                f"{name} {brief(given)} is unknown; known: {', '.join(self._known)}"
+                f"{name} {brief(given)} is unknown; known: {', '.join(self._known)}",
+                "language",
+                name,
             )
         return language
 
@@ -83,7 +86,9 @@ class Directions:
         if source == AUTO:
             return self._trained(None, target)  # the language of each text is detected later
         if source is not None and source == target:
-            raise InvalidRequest(f"source_language and target_language are both {source!r}")
+            raise InvalidRequest(
+                f"source_language and target_language are both {source!r}", "language"
+            )
         return self._trained(source, target)
 
     def _trained(self, source: str | None, target: str | None) -> tuple[str, str]:
@@ -93,8 +98,12 @@ class Directions:
                 return src, tgt
         raise self._untrained(source, target)
 
-    def _untrained(self, source: str | None, target: str | None, where: str = "") -> InvalidRequest:
+    def _untrained(
+        self, source: str | None, target: str | None, index: int | None = None
+    ) -> InvalidRequest:
         trained = ", ".join("-".join(direction) for direction in self._all)
         asked = f" from {source!r}" if source else ""
         asked += f" into {target!r}" if target else ""
-        return InvalidRequest(f"{where}the model does not translate{asked}: it has {trained}")
+        where = "" if index is None else f"text {index}: "
+        message = f"{where}the model does not translate{asked}: it has {trained}"
+        return InvalidRequest(message, "language", text_index=index)

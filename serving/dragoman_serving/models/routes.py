@@ -183,7 +183,8 @@ class Routes:
         if len(chosen) > 1:
             raise InvalidRequest(
                 "the texts are in languages of different models "
-                f"({', '.join(sources)}): send the texts of each language in a separate request"
+                f"({', '.join(sources)}): send the texts of each language in a separate request",
+                "language",
             )
         if not chosen:
             return self.choose(None, target, None, is_usable)
@@ -210,7 +211,9 @@ class Routes:
     def _named(self, name: str) -> Routes:
         """The routes of one bundle."""
         if name not in self._by_name:
-            raise InvalidRequest(f"model is {brief(name)}: there are {', '.join(self._by_name)}")
+            raise InvalidRequest(
+                f"model is {brief(name)}: there are {', '.join(self._by_name)}", option="model"
+            )
         if name not in self._of_name:
             self._of_name[name] = Routes((self._by_name[name],), self.pivot)
         return self._of_name[name]
@@ -266,7 +269,7 @@ class Routes:
         asked = f" from {brief(source)}" if source else ""
         asked += f" into {brief(target)}" if target else ""
         known = ", ".join(map("-".join, self.directions))
-        return InvalidRequest(f"no model translates{asked}: there are {known}")
+        return InvalidRequest(f"no model translates{asked}: there are {known}", "language")
 
 
 def check_names(routes: Routes, pivot: str | None, preload: Sequence[str]) -> None:

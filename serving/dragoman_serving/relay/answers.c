@@ -1,4 +1,7 @@
 /* Convert the engine's answers to Triton responses. */
+#define _GNU_SOURCE /* asprintf */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -58,13 +61,25 @@ static TRITONSERVER_Error *add_output(TRITONBACKEND_Response *response, Reading 
     return NULL;
 }
 
+/* The details go to the end of the message: Triton passes on nothing else. */
+static TRITONSERVER_Error *read_error(Reading *frame)
+{
+    const TRITONSERVER_Error_Code code = read_number(frame, 4);
+    const char *const message = read_text(frame);
+    const char *const details = read_text(frame);
+    char *whole;
+    if (*details == 0 || asprintf(&whole, "%s %s", message, details) < 0)
+        return TRITONSERVER_ErrorNew(code, message);
+    TRITONSERVER_Error *const error = TRITONSERVER_ErrorNew(code, whole);
+    free(whole);
+    return error;
+}
+
 static TRITONSERVER_Error *fill(TRITONBACKEND_Response *response, Reading *frame)
 {
     const bool failed = read_number(frame, 1);
-    if (failed) {
-        const TRITONSERVER_Error_Code code = read_number(frame, 4);
-        return TRITONSERVER_ErrorNew(code, read_text(frame));
-    }
+    if (failed)
+        return read_error(frame);
     const uint32_t outputs = read_number(frame, 4);
     for (uint32_t i = 0; i < outputs; i++)
         TRY(add_output(response, frame));

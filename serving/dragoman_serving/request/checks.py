@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from dragoman_options.arguments import OptionArguments
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import check
 
 from dragoman.kernel.errors import InvalidRequest
@@ -34,7 +35,7 @@ def check_options(
         known = bounds(limits, vocab_size) if limits else None
         return cast(OptionArguments, check(given, model, known))
     except (TypeError, ValueError) as error:
-        raise InvalidRequest(str(error)) from error
+        raise InvalidRequest(*Refusal.of(error)) from error
 
 
 def bounds(limits: Limits, vocab_size: int | None) -> dict[str, float]:

@@ -35,7 +35,9 @@ def legs_of(given: Mapping[str, Any], languages: Sequence[str], model: str) -> L
         if OPTIONS[name].legs == "none":
             raise InvalidRequest(
                 f"{name}: not through a pivot language, but from {source!r} into {target!r} this "
-                f"server translates only through {pivot!r}"
+                f"server translates only through {pivot!r}",
+                "unsupported",
+                name,
             )
     both = {name: value for name, value in options.items() if OPTIONS[name].legs == "both"}
     return Legs(

@@ -21,7 +21,8 @@ def read_markups(written: Sequence[str], texts: int) -> tuple[Markup | None, ...
     """
     if written and len(written) != texts:
         raise InvalidRequest(
-            f"markup has {len(written)} values for {texts} texts: give one for each"
+            f"markup has {len(written)} values for {texts} texts: give one for each",
+            option="markup",
         )
     return tuple(Markup.parse(one) if one else None for one in written)
 
@@ -35,4 +36,6 @@ def check_markup(index: int, text: str, markup: Markup) -> None:
     try:
         markup.check(text)
     except ValueError as error:
-        raise InvalidRequest(f"markup of text {index}: {error}") from error
+        raise InvalidRequest(
+            f"markup of text {index}: {error}", option="markup", text_index=index
+        ) from error

@@ -146,9 +146,13 @@ class SearchPlan(ScoringPlan):
             raise cannot_write("prefix", given)
         most = self.lengths.most(src_ids, len(prefix))
         if prefix and len(prefix) >= most:
+            advice = ", or raise max_tokens" if self.lengths.max_tokens else ""
             raise InvalidRequest(
                 f"the prefix of text {index} has {len(prefix)} tokens, and its translation at most "
-                f"{most}: shorten it" + (", or raise max_tokens" if self.lengths.max_tokens else "")
+                f"{most}: shorten it{advice}",
+                "too_large",
+                "prefix",
+                index,
             )
         least = self._least(src_ids, most)
         if given[-1:].isalpha() and self._completes and not in_capitals:
@@ -345,7 +349,8 @@ def _prefixes(options: OptionArguments, texts: int) -> tuple[str, ...]:
     values = tuple(options["prefix"] or ())
     if len(values) not in (1, texts):
         raise InvalidRequest(
-            f"prefix has {len(values)} values for {texts} texts: give one, or one for each text"
+            f"prefix has {len(values)} values for {texts} texts: give one, or one for each text",
+            option="prefix",
         )
     return values if len(values) == texts else values * texts
 
@@ -367,7 +372,8 @@ def _hypotheses(options: OptionArguments, width: int) -> int:
     wanted = options.get("num_return_sequences") or 1
     if wanted > width and not sampled(options):
         raise InvalidRequest(
-            f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width"
+            f"num_return_sequences is {wanted}: give 1 to {width}, which is beam_width",
+            option="num_return_sequences",
         )
     return wanted
 
@@ -423,4 +429,5 @@ def _written(word: str, target: Tokenizer) -> str:
 
 def cannot_write(option: str, text: str) -> InvalidRequest:
     """Returns the error for text that the vocabulary has no tokens for."""
-    return InvalidRequest(f"{option}: the model's vocabulary cannot write {brief(text)}")
+    message = f"{option}: the model's vocabulary cannot write {brief(text)}"
+    return InvalidRequest(message, "unsupported", option)

@@ -144,17 +144,22 @@ class Assessor:
             name = "coverage_penalty" if plan.coverage_penalty else "return_alignments"
             raise InvalidRequest(
                 f"{name}: the bundle has no alignment heads; "
-                "choose them with: dragoman align-heads BUNDLE --text PREFIX"
+                "choose them with: dragoman align-heads BUNDLE --text PREFIX",
+                "unsupported",
+                name,
             )
         if "attention" in plan.outputs and ATTENTION_GRAPH not in self._manifest.graphs:
             raise InvalidRequest(
                 "return_attention: the bundle has no graph 'attention'; "
-                "add it with: dragoman export attention BUNDLE"
+                "add it with: dragoman export attention BUNDLE",
+                "unsupported",
+                "return_attention",
             )
         if translations > self._scorer.most_of_request:
             raise InvalidRequest(
                 f"{translations} translations to score in one request, more than "
-                f"{self._scorer.most_of_request}: send fewer"
+                f"{self._scorer.most_of_request}: send fewer",
+                "too_large",
             )
         if given or "attention" in plan.outputs or (aligned and not self._searches_attend):
             self._scorer.check(translations, plan.urgency.priority, plan.urgency.deadline_s)
@@ -172,7 +177,7 @@ class Assessor:
         """
         least = translations * sum(self._weights(length, 1) for length in lengths)
         if "attention" in plan.outputs and least > MOST_WEIGHTS:
-            raise InvalidRequest(_too_many(f"{least} or more"))
+            raise _too_many(f"{least} or more")
 
     def assess(
         self, candidates: Sequence[Candidate], plan: ScoringPlan
@@ -274,7 +279,7 @@ class Assessor:
             for one in candidate.sentences
         )
         if number > MOST_WEIGHTS:
-            raise InvalidRequest(_too_many(str(number)))
+            raise _too_many(str(number))
 
     def _weights(self, src: int, tgt: int) -> int:
         sizes = self._manifest.dimensions
@@ -337,10 +342,12 @@ def _is_known(pair: SentencePair, plan: ScoringPlan) -> bool:
     return "alignments" not in plan.outputs or pair.scored.attention is not None
 
 
-def _too_many(weights: str) -> str:
-    return (
+def _too_many(weights: str) -> InvalidRequest:
+    return InvalidRequest(
         f"return_attention: {weights} weights, more than {MOST_WEIGHTS}: "
-        "send fewer or shorter texts"
+        "send fewer or shorter texts",
+        "too_large",
+        "return_attention",
     )
 
 
@@ -355,7 +362,9 @@ def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
         if tokens > _MOST_TOKENS:
             raise InvalidRequest(
                 f"return_token_scores: the translations have {tokens} tokens, more than "
-                f"{_MOST_TOKENS}: send fewer texts"
+                f"{_MOST_TOKENS}: send fewer texts",
+                "too_large",
+                "return_token_scores",
             )
     if (form := plan.alignment_form) is None:
         return
@@ -369,5 +378,7 @@ def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
     if weights > _MOST_WEIGHTS[form]:
         raise InvalidRequest(
             f"return_alignments: {form} alignments would take {weights} weights, more than "
-            f"{_MOST_WEIGHTS[form]}: send fewer or shorter texts"
+            f"{_MOST_WEIGHTS[form]}: send fewer or shorter texts",
+            "too_large",
+            "return_alignments",
         )

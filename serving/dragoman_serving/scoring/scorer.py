@@ -143,7 +143,8 @@ class Scorer:
             if tokens > most:
                 raise InvalidRequest(
                     f"a {what} of {tokens} tokens cannot be scored, more than {most}: "
-                    "send shorter texts"
+                    "send shorter texts",
+                    "too_large",
                 )
 
     def _work(self) -> None:

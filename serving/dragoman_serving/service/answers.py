@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import OUTPUTS
 
 from dragoman.kernel.errors import as_dragoman_error
@@ -164,7 +165,8 @@ def of_error(
         message = message[:_LONGEST_MESSAGE] + "..."
     if known.status != "INVALID_ARGUMENT":
         message = f"{known.status}: {message}"
-    return Failure(number, ErrorCode[known.status], message)
+        return Failure(number, ErrorCode[known.status], message)
+    return Failure(number, ErrorCode[known.status], message, Refusal.of(known).details())
 
 
 def of_stream_error(

@@ -10,7 +10,7 @@ text is its length in 4 bytes, UTF-8, and a zero byte. Tensors have Triton's rep
 | CANCEL  | engine | number (8) of a cancelled request |
 | READY   | Triton | the model can be used: its inputs and outputs, in JSON |
 | REFUSED | Triton | the reason why the model cannot be used |
-| ANSWER  | Triton | number (8), last one (1), error (1); its code (4) and text, or outputs |
+| ANSWER  | Triton | number (8), last one (1), error (1); its code (4), text, details, or outputs |
 | FIGURES | Triton | metrics: kind (1), name, description, labels, value as a double (8) each |
 
 The id is the client's; empty: it sent none. The trace is a text: the request's trace context in
@@ -18,7 +18,7 @@ JSON, empty if Triton does not trace it. Options have their length in bytes (4),
 requested outputs, and inputs other than texts.
 A sequence begins with the number of its items in 4 bytes. A parameter is its name, type (1) and
 value; a requested output is its name; a label is its name and value, both texts; inputs and outputs
-are tensors.
+are tensors. The details of an error are the fields of a refusal in JSON, or empty.
 A tensor is its name, type (4), number of dimensions (4), dimensions (8 each), bytes (8), content.
 """
 
@@ -32,7 +32,7 @@ from typing import Any
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
-PROTOCOL = 6
+PROTOCOL = 7
 """Version of the protocol, which both sides must have; also in relay/frames.h."""
 MOST_BYTES = 64 << 20
 """Limit of a frame: larger than any valid request, and small enough for memory; also in
@@ -204,7 +204,8 @@ class Answer:
         if len(frame) - _U32.size > MOST_BYTES:
             raise InvalidRequest(
                 f"the answer is larger than {MOST_BYTES >> 20} MiB: "
-                "send fewer texts in a request, or request fewer outputs"
+                "send fewer texts in a request, or request fewer outputs",
+                "too_large",
             )
         return frame
 
@@ -216,12 +217,15 @@ class Failure:
     number: int
     code: ErrorCode
     message: str
+    details: str = ""
+    """Fields of a refusal in JSON; empty: none."""
     last = True
 
     def pack(self) -> bytes:
         """Returns the frame."""
         head = _U64.pack(self.number) + bytes((self.last, True))
-        return pack_frame(Kind.ANSWER, [head, _U32.pack(self.code), pack_text(self.message)])
+        texts = [pack_text(self.message), pack_text(self.details)]
+        return pack_frame(Kind.ANSWER, [head, _U32.pack(self.code), *texts])
 
 
 @dataclass(frozen=True)

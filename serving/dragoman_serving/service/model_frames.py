@@ -81,7 +81,7 @@ def unpack_answer(body: bytes) -> Answer | Failure:
     reading = Reading(body)
     number, last, failed = reading.number(_U64), reading.number(_U8), reading.number(_U8)
     if failed:
-        return Failure(number, ErrorCode(reading.number(_U32)), reading.text())
+        return Failure(number, ErrorCode(reading.number(_U32)), reading.text(), reading.text())
     return Answer(number, reading.tensors(), bool(last))
 
 

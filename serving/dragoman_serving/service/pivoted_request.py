@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dragoman_options.markup import Markup
+from dragoman_options.refusal import Refusal
 
 from dragoman.kernel.errors import InvalidRequest
 from dragoman_serving.engine.futures import when_all_done
@@ -83,9 +84,8 @@ class PivotedRequest:
                 try:
                     return begin_last(translator, between, options)
                 except InvalidRequest as error:
-                    raise InvalidRequest(
-                        f"{error} (in its translation into {self._via!r})"
-                    ) from None
+                    message = f"{error} (in its translation into {self._via!r})"
+                    raise InvalidRequest(*Refusal.of(error)._replace(message=message)) from None
 
             last = self._bundles.start(self._route.bundles[1], between, begin)
             return when_all_done([last], self._end)

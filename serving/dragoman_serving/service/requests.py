@@ -95,7 +95,8 @@ class Asked:
             if len(values) != len(self.texts):
                 raise InvalidRequest(
                     f"input {name} has {len(values)} values for {len(self.texts)} texts: give one, "
-                    "or one for each text"
+                    "or one for each text",
+                    option=name,
                 )
         rows: dict[tuple[str, ...], list[int]] = {}
         for index, languages in enumerate(zip(*several.values(), strict=True)):
@@ -182,16 +183,22 @@ class RequestReader:
         if given is None:
             return 0
         if not self._rules.priorities:
-            raise InvalidRequest(f"option {_PRIORITY} is not allowed by this server")
+            raise InvalidRequest(
+                f"option {_PRIORITY} is not allowed by this server", "unsupported", _PRIORITY
+            )
         if type(given) is not int or not 0 <= given <= _HIGHEST_PRIORITY:
-            raise InvalidRequest(f"option {_PRIORITY} is {given!r}: give 0 to {_HIGHEST_PRIORITY}")
+            raise InvalidRequest(
+                f"option {_PRIORITY} is {given!r}: give 0 to {_HIGHEST_PRIORITY}", option=_PRIORITY
+            )
         return given
 
     def _urgency(self, wanted: Wanted, timeout_us: Any, trace: RequestTrace | None) -> Urgency:
         if wanted.timeout_us is not None:
             timeout_us = wanted.timeout_us
         if type(timeout_us) is not int or timeout_us < 0:
-            raise InvalidRequest(f"option {_TIMEOUT} is {timeout_us!r}: give microseconds")
+            raise InvalidRequest(
+                f"option {_TIMEOUT} is {timeout_us!r}: give microseconds", option=_TIMEOUT
+            )
         longest_s = self._rules.deadline_s
         allowed_s = min(timeout_us / 1e6, longest_s) if timeout_us else longest_s
         return Urgency(wanted.priority, time.monotonic() + allowed_s, trace)
@@ -215,11 +222,14 @@ def _option(name: str, values: list[Any]) -> Any:
 
 
 def _decode(value: Any, what: str, index: int | None = None) -> str:
+    option = "target_input" if what == "target" else None
     if index is not None:
         what = f"{what} {index}"
     if not isinstance(value, bytes):
-        raise InvalidRequest(f"{what} is a number: give text, of the type BYTES")
+        message = f"{what} is a number: give text, of the type BYTES"
+        raise InvalidRequest(message, option=option, text_index=index)
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{what} is not valid UTF-8 at byte {error.start}") from None
+        message = f"{what} is not valid UTF-8 at byte {error.start}"
+        raise InvalidRequest(message, option=option, text_index=index) from None

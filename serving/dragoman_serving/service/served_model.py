@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
+
+from dragoman_options.refusal import Refusal
 
 from dragoman.kernel.errors import DragomanError, InvalidRequest
 from dragoman_serving.engine.futures import outcome_error, when_all_done
@@ -153,13 +156,17 @@ class OneAnswerModel(Model, Generic[_Found]):
 
             bundles = self._bundles()
             parts = asked.by_languages()
-            routes = [bundles.route(part) for _, part in parts]
+            routes = []
+            for indices, part in parts:
+                with _renumbered(indices):
+                    routes.append(bundles.route(part))
             if len({(route.bundles, route.languages) for route in routes}) > 1 or (
                 len(parts) > 1 and routes[0].languages
             ):
                 raise InvalidRequest(
                     "the rows are in directions of different models, or of a pivot language: send "
-                    "those of each direction in a separate request"
+                    "those of each direction in a separate request",
+                    "language",
                 )
             if routes[0].languages:
                 future = self._start_pivoted(bundles, routes[0], asked, under_way)
@@ -181,15 +188,19 @@ class OneAnswerModel(Model, Generic[_Found]):
         def begin(translator: Translator) -> Future[list[_Found]]:
             begun: list[Submitted[_Found]] = []
             try:
-                begun += (self.begin(translator, part) for _, part in parts)
+                for indices, part in parts:
+                    with _renumbered(indices):
+                        begun.append(self.begin(translator, part))
             except DragomanError:
-                for part in begun:
-                    part.future.cancel()
+                for submitted in begun:
+                    submitted.future.cancel()
                 raise
             under_way.plan, under_way.bundle = begun[0].plan, translator.manifest.identity
             if len(begun) == 1:
                 return begun[0].future
-            return when_all_done([part.future for part in begun], join)
+            for submitted, (indices, _) in zip(begun, parts, strict=True):
+                submitted.future.add_done_callback(partial(_renumber_error, indices))
+            return when_all_done([submitted.future for submitted in begun], join)
 
         def join(found: list[list[_Found]]) -> list[_Found]:
             indices = (index for of_part, _ in parts for index in of_part)
@@ -203,7 +214,9 @@ class OneAnswerModel(Model, Generic[_Found]):
     ) -> Future[list[_Found]]:
         """Start answering a request through a pivot language."""
         source, _, target = route.languages
-        raise InvalidRequest(f"no model translates from {source!r} into {target!r} directly")
+        raise InvalidRequest(
+            f"no model translates from {source!r} into {target!r} directly", "language"
+        )
 
     def _answer(self, under_way: UnderWay, done: Future[list[_Found]]) -> None:
         try:
@@ -222,3 +235,24 @@ class OneAnswerModel(Model, Generic[_Found]):
     def _fail(self, under_way: UnderWay, error: BaseException) -> None:
         number, trace = under_way.form.number, under_way.trace
         self._send(answers.of_error(error, number, trace, under_way.request_id).pack())
+
+
+@contextmanager
+def _renumbered(indices: Sequence[int]) -> Iterator[None]:
+    """Give refusals inside the block the text's index in the request, from that in its part."""
+    try:
+        yield
+    except InvalidRequest as error:
+        _renumber(error, indices)
+        raise
+
+
+def _renumber_error(indices: Sequence[int], done: Future[Any]) -> None:
+    if isinstance(error := outcome_error(done), InvalidRequest):
+        _renumber(error, indices)
+
+
+def _renumber(error: InvalidRequest, indices: Sequence[int]) -> None:
+    if error.text_index is not None:
+        moved = Refusal.of(error).moved(indices[error.text_index])
+        error.args, error.text_index = (moved.message,), moved.text_index

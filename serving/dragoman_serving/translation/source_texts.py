@@ -43,6 +43,8 @@ MAX_TEXT_CHARACTERS = 100_000
 """A longer text is refused before it is tokenized."""
 MAX_REQUEST_CHARACTERS = 2_000_000
 """Limit for all texts of a request together."""
+_INPUTS = {"text": None, "target": "target_input"}
+"""The input at fault, by the word for a text in messages; a text itself is no option."""
 
 
 def check_together(texts: Sequence[str]) -> None:
@@ -57,7 +59,8 @@ def check_together(texts: Sequence[str]) -> None:
     if len(texts) > 1 and characters > MAX_REQUEST_CHARACTERS:
         raise InvalidRequest(
             f"the texts have {characters} characters together, more than "
-            f"{MAX_REQUEST_CHARACTERS}: send fewer in a request"
+            f"{MAX_REQUEST_CHARACTERS}: send fewer in a request",
+            "too_large",
         )
 
 
@@ -70,7 +73,10 @@ def check_length(index: int, text: str, what: str = "text") -> None:
     if len(text) > MAX_TEXT_CHARACTERS:
         raise InvalidRequest(
             f"{what} {index} has {len(text)} characters, more than {MAX_TEXT_CHARACTERS}: "
-            "send it in parts, as `dragoman translate --format document` does"
+            "send it in parts, as `dragoman translate --format document` does",
+            "too_large",
+            _INPUTS[what],
+            index,
         )
 
 
@@ -190,7 +196,9 @@ class SourceTexts:
             or_else = "" if "attention" in plan.outputs else ", or set split_sentences"
             raise InvalidRequest(
                 f"text {index} has {len(src_ids) - others} tokens, more than {most - others}: "
-                f"shorten it{or_else}"
+                f"shorten it{or_else}",
+                "too_large",
+                text_index=index,
             )
         in_capitals = read.capitals is not None and not read.capitals.only_first
         max_tokens, search = plan.of_sentence(
@@ -248,7 +256,7 @@ class SourceTexts:
                 )
             )
         except Uncuttable as error:
-            raise InvalidRequest(f"text {index}: {error}") from error
+            raise InvalidRequest(f"text {index}: {error}", "too_large", text_index=index) from error
 
     def _given_pair(self, index: int, text: str, target: str, language: str) -> Candidate:
         src_ids = self.tokenizer.encode_source(text, language)
@@ -258,7 +266,11 @@ class SourceTexts:
             return Candidate("", "", ())
         for what, other in (("text", "target"), ("target", "text")):
             if is_empty[what]:
-                raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
+                raise InvalidRequest(
+                    f"{what} {index} is empty, but its {other} is not",
+                    option=_INPUTS[what],
+                    text_index=index,
+                )
         others = self.tokenizer.tags + 1  # which users do not count
         for what, tokens, most in (
             ("text", len(src_ids) - others, self._limits.max_source_tokens - others),
@@ -266,7 +278,10 @@ class SourceTexts:
         ):
             if tokens > most:
                 raise InvalidRequest(
-                    f"{what} {index} has {tokens} tokens, more than {most}: shorten it"
+                    f"{what} {index} has {tokens} tokens, more than {most}: shorten it",
+                    "too_large",
+                    _INPUTS[what],
+                    index,
                 )
         pair = SentencePair(tuple(src_ids), tuple(tgt_ids), text, target)
         return Candidate(text, target, (pair,))

@@ -225,7 +225,8 @@ class Translator:
         if texts and len(texts) != len(targets):
             raise InvalidRequest(
                 f"text_input has {len(texts)} texts and target_input {len(targets)}: "
-                "give a target for each text"
+                "give a target for each text",
+                option="target_input",
             )
         check_together((*texts, *targets) if texts else ())
         self._assessor.check(len(texts), plan, given=True)
@@ -315,18 +316,24 @@ class Translator:
         if plan.markups and self.manifest.alignment is None:
             raise InvalidRequest(
                 "markup: the bundle has no alignment heads; "
-                "choose them with: dragoman align-heads BUNDLE --text PREFIX"
+                "choose them with: dragoman align-heads BUNDLE --text PREFIX",
+                "unsupported",
+                "markup",
             )
         if not plan.shortlist:
             return
         if self.manifest.shortlist is None:
             raise InvalidRequest(
                 "shortlist: the bundle has none; add one with: "
-                "dragoman shortlist BUNDLE --text PREFIX"
+                "dragoman shortlist BUNDLE --text PREFIX",
+                "unsupported",
+                "shortlist",
             )
         if self.layout.runtime != "native":
             raise InvalidRequest(
-                f"shortlist: not with the runtime {self.layout.runtime}; the runtime native has it"
+                f"shortlist: not with the runtime {self.layout.runtime}; the runtime native has it",
+                "unsupported",
+                "shortlist",
             )
 
     def _begin_part(self, request: _Request, part: range) -> Future[list[Translation]]:
@@ -423,7 +430,8 @@ class Translator:
         """Refuse more sentences than one request may have."""
         if sentences > (most := self._limits.most_of_request):
             raise InvalidRequest(
-                f"{sentences} sentences in one request, more than {most}: send fewer"
+                f"{sentences} sentences in one request, more than {most}: send fewer",
+                "too_large",
             )
 
     def _assessed(

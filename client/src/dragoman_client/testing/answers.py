@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman_options.markup import Markup, PlacedCodes
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import (
     INFO,
     OPTIONS,
@@ -112,7 +113,9 @@ class Answers:
         options = _options(request)
         for name, value in _LACKING:
             if options.get(name) == value:
-                raise InvalidRequest(f"the fake does not support {name}={value!r}")
+                raise InvalidRequest(
+                    f"the fake does not support {name}={value!r}", "unsupported", name
+                )
         outputs: Outputs = {}
         begin_s = time.monotonic()
         if request.model == SCORE:
@@ -162,7 +165,11 @@ def _given(texts: list[str], targets: list[str]) -> list[Translation]:
         text, target = (bool(side.strip()) for side in sides)
         if text != target:
             what, other = ("target", "text") if text else ("text", "target")
-            raise InvalidRequest(f"{what} {index} is empty, but its {other} is not")
+            raise InvalidRequest(
+                f"{what} {index} is empty, but its {other} is not",
+                option="target_input" if what == "target" else None,
+                text_index=index,
+            )
     return [Translation(one, 0, "") if one.strip() else _EMPTY for one in targets]
 
 
@@ -187,7 +194,7 @@ def _options(request: Request) -> dict[str, Any]:
     try:
         return check(given | {name: given[name][0] for name in single}, request.model)
     except (TypeError, ValueError) as error:
-        raise InvalidRequest(str(error)) from error
+        raise InvalidRequest(*Refusal.of(error)) from error
 
 
 def _codes(markups: Sequence[str], found: list[Translation]) -> list[str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
 
 from dragoman_client import own_wire
@@ -98,6 +99,8 @@ def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
     """Returns status and body of an error."""
     status, code = _KINDS.get(type(error), (500, "internal"))
     found: dict[str, Any] = {"code": code, "message": str(error)}
+    if isinstance(error, InvalidRequest):
+        found |= Refusal.of(error).fields()
     if isinstance(error, ServerUnavailable) and error.retry_after_s is not None:
         found["retry_after_s"] = error.retry_after_s
     return status, {"error": found, "request_id": "0"}

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor, triton_to_np_dtype
@@ -199,7 +200,7 @@ def _refusal(error: Exception, streamed: bool = False) -> tuple[str, str]:
     with it: all messages in streams, else those that are not about an invalid request.
     """
     status = _STATUSES.get(type(error), "INTERNAL")
-    message = str(error)
+    message = str(Refusal.of(error) if isinstance(error, InvalidRequest) else error)
     if isinstance(error, ServerUnavailable) and error.retry_after_s is not None:
         message += f": try again in {error.retry_after_s:g} s"
     named = status != "UNAUTHENTICATED" and (streamed or status != "INVALID_ARGUMENT")

@@ -5,11 +5,11 @@ import { recall, keep } from "./storage.js";
 export const API = new URL("../api/v1/", import.meta.url);
 const JSON_TYPE = "application/json";
 
-// The error of a failed request. `code` is the gateway's code, or "offline".
+// The error of a failed request. `code` is the gateway's code, or "offline"; `option` is at fault.
 export class Refused extends Error {
-  constructor(code, message, status = 0, retryAfter = null) {
+  constructor(code, message, status = 0, retryAfter = null, option = null) {
     super(message);
-    Object.assign(this, { code, status, retryAfter });
+    Object.assign(this, { code, status, retryAfter, option });
   }
 
   get needsKey() {
@@ -54,7 +54,7 @@ async function refusal(answer) {
   const header = parseFloat(answer.headers.get("Retry-After"));
   const retryAfter = error.retry_after_s ?? (Number.isFinite(header) ? header : null);
   const code = error.code ?? (answer.status >= 502 ? "unavailable" : "internal");
-  return new Refused(code, error.message ?? answer.statusText, answer.status, retryAfter);
+  return new Refused(code, error.message ?? answer.statusText, answer.status, retryAfter, error.option);
 }
 
 // Sends a request and returns the JSON of the answer.
@@ -105,6 +105,6 @@ function parse(event) {
   if (!data.length) return null; // a comment, which keeps the connection open
   const value = JSON.parse(data.join("\n"));
   if (name !== "error") return value;
-  const { code, message, retry_after_s: retryAfter } = value.error;
-  throw new Refused(code, message, 0, retryAfter ?? null);
+  const { code, message, retry_after_s: retryAfter, option } = value.error;
+  throw new Refused(code, message, 0, retryAfter ?? null, option);
 }

@@ -239,7 +239,7 @@ async function withDetails(asked, send) {
     return await send({ ...scored, return_alignments: "hard" });
   } catch (error) {
     // The model may have no alignment heads.
-    if (error.code !== "invalid_input" || !error.message.startsWith("return_alignments")) throw error;
+    if (error.option !== "return_alignments") throw error;
     return send(scored);
   }
 }

@@ -101,7 +101,7 @@ class ModelServer:
 
     def _one(self, index: int, text: str, options: Mapping[str, Any]) -> Translation:
         if "refused" in text or len(text) > 5000:
-            raise InvalidRequest(f"text {index} is refused")
+            raise InvalidRequest(f"text {index} is refused", text_index=index)
         given = options.get("source_language", "en")
         source = "en" if given == "auto" else fold_language(given, ("en", "de"))
         target = {"en": "de", "de": "en"}[cast(str, source)]

@@ -124,15 +124,16 @@ def test_options_that_exclude_tags_are_named(
 def test_a_refused_text_with_tags_is_named_by_its_own_number() -> None:
     def refuse(text: str) -> str:
         if text == "no":
-            raise InvalidRequest("text 1 is too long")
+            raise InvalidRequest("text 1 is too long", "too_large", text_index=1)
         return text
 
     with Application(refuse) as app:
         texts = ["<p>a</p><p>b</p>", "<p>c</p>", "<p>d</p><p>e</p><p>no</p>"]
         for source in ("auto", "en"):
             body = {"text": texts, "format": "html", "source_language": source}
-            message = error_of(ask(app, "POST", "/translate", body))[2]
-            assert message == "text 0 is too long"
+            error = ask(app, "POST", "/translate", body).json["error"]
+            assert error["message"] == "text 0 is too long"
+            assert (error["kind"], error["text_index"]) == ("too_large", 0)
 
 
 def test_answers_must_not_be_cached_by_proxies(app: Application) -> None:

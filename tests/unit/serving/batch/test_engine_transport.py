@@ -42,8 +42,10 @@ def test_it_answers_like_a_server_and_restarts_after_it_ended(
         found = translator.translate(texts, target_language="de", return_confidence=True)
         assert [one.text == "" for one in found] == [False, True, False]
         assert all(one.confidence is not None for one in found)
-        with pytest.raises(InvalidRequest, match="text 1 has 200000 characters"):
+        with pytest.raises(InvalidRequest, match="text 1 has 200000 characters") as it:
             translator.translate(["a", "b" * 200_000], target_language="de")
+        assert str(it.value).endswith("as `dragoman translate --format document` does")
+        assert (it.value.kind, it.value.option, it.value.text_index) == ("too_large", None, 1)
 
         hang(engine())
         hasty = Translator(transport=transport, timeout_s=0.2)

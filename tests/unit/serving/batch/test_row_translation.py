@@ -43,7 +43,10 @@ class FragileTransport(FakeTransport):
                 if isinstance(error, ServerError):
                     with self._lock:
                         self._ends += 1
-                raise type(error)(str(error).format(index))
+                message = str(error).format(index)
+                if "{}" in str(error):
+                    raise InvalidRequest(message, text_index=index)
+                raise type(error)(message)
         answer = super().infer(inputs, timeout_s, model)
         if self._ends != ends:
             raise ServerError("ended by another request")

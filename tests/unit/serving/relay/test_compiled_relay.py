@@ -228,13 +228,13 @@ def test_each_request_gets_its_own_answers(triton: Triton, engine: Engine) -> No
         Answer(99, outputs).pack(),  # of an unknown request
         Answer(two, outputs[:1], last=False).pack(),
         Answer(one, outputs).pack(),
-        Failure(two, ErrorCode.INVALID_ARG, "too grün").pack(),
+        Failure(two, ErrorCode.INVALID_ARG, "too grün", '{"kind":"made_up"}').pack(),
     )
     response = first.response()
     assert (response.flags, response.error, response.outputs) == (FINAL, None, outputs)
     response = second.response()
     assert (response.flags, response.error, response.outputs) == (0, None, outputs[:1])
-    assert second.failure() == (ErrorCode.INVALID_ARG, "too grün")
+    assert second.failure() == (ErrorCode.INVALID_ARG, 'too grün {"kind":"made_up"}')
     third = asked()  # which reuses the slot of the second one
     triton.execute(third)
     three = engine.take().number

@@ -80,7 +80,6 @@ def test_a_partial_answer_is_not_the_last_one() -> None:
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (InvalidRequest("no"), ErrorCode.INVALID_ARG, "no"),
         (Overloaded("many", 2.3), ErrorCode.UNAVAILABLE, "UNAVAILABLE: many: try again in 3 s"),
         (Closed("closed"), ErrorCode.UNAVAILABLE, "UNAVAILABLE: closed"),
         (DeadlineExceeded("late"), ErrorCode.CANCELLED, "CANCELLED: late"),
@@ -99,6 +98,14 @@ def test_a_partial_answer_is_not_the_last_one() -> None:
 )
 def test_errors_have_tritons_codes(error: BaseException, code: ErrorCode, message: str) -> None:
     assert of_error(error, 7) == Failure(7, code, message)
+
+
+def test_a_refusal_keeps_its_fields() -> None:
+    refused = InvalidRequest("text 3 is loud", "made_up", "loudness", 3)
+    fields = '{"kind":"made_up","option":"loudness","text_index":3}'
+    assert of_error(refused, 7) == Failure(7, ErrorCode.INVALID_ARG, "text 3 is loud", fields)
+    assert of_stream_error(refused, 7).details == fields
+    assert of_error(InvalidRequest("no"), 7).details == '{"kind":"invalid"}'
 
 
 def test_every_status_has_a_code() -> None:

@@ -1,0 +1,170 @@
+"""A refusal that exists only in the server's processes reaches every client with its fields."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from dragoman_client import InvalidRequest, Translator
+from dragoman_options.refusal import Refusal
+from riva.client import Auth, NeuralMachineTranslationClient
+
+from tests.gateways import RunningGateway, run_gateway
+from tests.servers import WAIT_S, Served, serving
+
+TEXTS = ["Good morning.", "A loud text.", "Good night."]
+LOUD = Refusal("text 1 is loud: whisper", "made_up", "loudness", 1)
+DECLARATION = """
+import importlib.abc, importlib.machinery, sys
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "dragoman_serving.translation.source_texts":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            check = module.check_length
+
+            def check_length(index, text, what="text"):
+                if "loud" in text:
+                    raise module.InvalidRequest(
+                        f"{what} {index} is loud: whisper", "made_up", "loudness", index
+                    )
+                check(index, text, what)
+
+            module.check_length = check_length
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server whose processes refuse loud texts."""
+    folder = tmp_path_factory.mktemp("declared")
+    (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code's path
+        with serving() as running:
+            yield running
+
+
+def translate(translator: Translator) -> object:
+    return translator.translate(TEXTS, target_language="de")
+
+
+def score(translator: Translator) -> object:
+    return translator.score(TEXTS, ["Guten Morgen.", "Laut.", "Gute Nacht."])
+
+
+@pytest.mark.parametrize("ask", [translate, score], ids=lambda ask: ask.__name__)
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_the_clients_of_triton_have_its_fields(
+    served: Served, ask: Callable[[Translator], object], protocol: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        ask(getattr(served, protocol))
+    assert Refusal.of(caught.value) == LOUD
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_stream_has_its_fields(served: Served, protocol: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        list(getattr(served, protocol).translate_stream("loud", target_language="de"))
+    assert Refusal.of(caught.value) == LOUD.moved(0)
+
+
+def test_other_clients_read_them_at_the_end_of_the_message(served: Served) -> None:
+    status, answer = served.generate({"text_input": TEXTS})
+    assert (status, answer["error"]) == (400, str(LOUD))
+    message, _, fields = answer["error"].partition(" {")
+    assert message == LOUD.message
+    assert json.loads("{" + fields) == {
+        "kind": "made_up",
+        "option": "loudness",
+        "text_index": 1,
+    }
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_a_file_is_translated_without_it(served: Served, protocol: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "source.txt", tmp_path / "target.txt"
+    source.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    refused: list[tuple[int, str]] = []
+    done = getattr(served, protocol).translate_file(
+        source,
+        target,
+        refuse=lambda number, error: refused.append((number, error.kind)),
+        target_language="de",
+    )
+    assert (done.refused, refused) == (1, [(2, "made_up")])
+    first, second, third, _ = target.read_text(encoding="utf-8").split("\n")
+    assert first
+    assert third
+    assert not second
+
+
+@pytest.fixture(scope="module")
+def gateway(served: Served) -> Iterator[RunningGateway]:
+    server = served.server
+    with run_gateway(server.grpc_url, server.http_url, riva_port=0, timeout_s=WAIT_S) as running:
+        yield running
+
+
+@pytest.mark.parametrize("ask", [translate, score], ids=lambda ask: ask.__name__)
+def test_the_clients_of_a_gateway_have_its_fields(
+    gateway: RunningGateway, ask: Callable[[Translator], object]
+) -> None:
+    with Translator(gateway.url) as translator, pytest.raises(InvalidRequest) as caught:
+        ask(translator)
+    assert Refusal.of(caught.value) == LOUD
+
+
+def test_a_stream_of_a_gateway_has_its_fields(gateway: RunningGateway) -> None:
+    with Translator(gateway.url) as translator, pytest.raises(InvalidRequest) as caught:
+        list(translator.translate_stream("loud", target_language="de"))
+    assert Refusal.of(caught.value) == LOUD.moved(0)
+
+
+@pytest.mark.parametrize("tags", [{}, {"format": "html"}], ids=["plain", "html"])
+def test_the_own_api_has_its_fields(gateway: RunningGateway, tags: dict[str, str]) -> None:
+    body = {"text": TEXTS, "target_language": "de", **tags}
+    error = gateway.post("/api/v1/translate", body).json["error"]
+    assert error == {"code": "invalid_input", "message": LOUD.message, **LOUD.fields()}
+
+
+def test_other_protocols_have_only_the_message(gateway: RunningGateway) -> None:
+    body = {"q": TEXTS, "source": "en", "target": "de"}
+    assert gateway.post("/translate", body).json == {"error": f"Invalid request: {LOUD.message}"}
+    found = gateway.post("/v2/translate", {"text": TEXTS, "target_lang": "DE"})
+    assert found.json == {"message": LOUD.message}
+
+
+def test_rivas_protocol_has_them_in_its_metadata(gateway: RunningGateway) -> None:
+    client = NeuralMachineTranslationClient(Auth(uri=gateway.riva))
+    with pytest.raises(grpc.RpcError) as caught:
+        client.translate(TEXTS, "", "en", "de")
+    assert caught.value.details() == LOUD.message
+    metadata = {one.key: one.value for one in caught.value.trailing_metadata()}
+    assert json.loads(metadata["refusal"]) == LOUD.fields()
+
+
+def test_a_document_is_translated_without_it(gateway: RunningGateway) -> None:
+    fields = {"source_language": "en", "target_language": "de"}
+    page = "".join(f"<p>{text}</p>" for text in TEXTS)
+    job = gateway.upload("/api/v1/documents", "page.html", page, fields).json["id"]
+    done = gateway.get(f"/api/v1/documents/{job}?wait_s=60").json
+    assert done["state"] == "done"
+    found = gateway.get(f"/api/v1/documents/{job}/result").body.decode()
+    assert "<p>A loud text.</p>" in found
+    assert "Good" not in found
