@@ -20,7 +20,7 @@ LINES = [f"line {number}" if number % 7 else "" for number in range(95)]
 
 def translate(text: str) -> Translation:
     if text == "poison":
-        raise InvalidRequest("text 0 is refused")
+        raise InvalidRequest("the text is refused")
     return Translation(translated(text), len(text), "stop", confidence=-0.5)
 
 

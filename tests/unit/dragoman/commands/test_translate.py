@@ -217,7 +217,7 @@ def test_a_refused_line_does_not_stop_the_others(
     def refuse(inputs: Any, *_: Any, **__: Any) -> Any:
         for index, text in enumerate(inputs["text_input"][0]):
             if text.startswith(b"bad"):
-                raise InvalidRequest(f"text {index} is bad")
+                raise InvalidRequest(f"text {index} is bad", text_index=index)
         return infer(inputs)
 
     transport.infer = refuse  # type: ignore[method-assign]
@@ -499,7 +499,7 @@ def test_a_document_is_translated_by_paragraph(
         run("--format", "document", "--no-split-sentences")
 
     def refuse(*_: Any, **__: Any) -> Any:
-        raise InvalidRequest("text 0 is bad")
+        raise InvalidRequest("text 0 is bad", text_index=0)
 
     transport.infer = refuse  # type: ignore[method-assign]
     source, target = tmp_path / "book", tmp_path / "buch"
