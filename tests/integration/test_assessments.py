@@ -223,7 +223,7 @@ def test_the_command_scores_by_bundle_and_by_server(
 ) -> None:
     (tmp_path / "a.en").write_text("Good night.\nGood morning, Tom.\n")
     (tmp_path / "a.de").write_text("Gute Nacht.\nGuten Morgen, Tom.\n")
-    (tmp_path / "a.tsv").write_text("Good night.\tGute Nacht.\nGood morning, Tom.\t\n")
+    (tmp_path / "a.tsv").write_text("Good night.\tGute Nacht.\nTea.\t\nTea.\t" + "Tee. " * 400)
     files = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / "a.de")]
     printed = []
     for where in ([str(BUNDLE)], ["--url", shipped.server.http_url]):
@@ -237,7 +237,7 @@ def test_the_command_scores_by_bundle_and_by_server(
         assert [f"{one['score']:.2f}" for one in found] == [f"{float(r[0]):.2f}" for r in rows]
         printed.append(rows)
         assert main(["score", *where, "--tsv", str(tmp_path / "a.tsv")]) == 2
-        assert "line 2: target is empty" in capsys.readouterr().err
+        assert "line 3: target has " in capsys.readouterr().err
         assert main(["score", *where, *files, "--target-language", "xx"]) == 2
         assert "target_language 'xx' is unknown" in capsys.readouterr().err
     assert [row[3] for row in printed[0]] == [row[3] for row in printed[1]]
