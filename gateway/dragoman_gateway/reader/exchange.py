@@ -26,7 +26,7 @@ class Status(IntEnum):
 
     DONE = 0
     INVALID = 1
-    """The input does not have its format; the reply is a message."""
+    """The input does not have its format; the reply is a `Refusal`."""
     NO_MEMORY = 2
     FAULT = 3
     """An error of the reader; the reply is its class and its traceback, without its message."""

@@ -92,8 +92,9 @@ def test_texts_are_read_and_written() -> None:
         answers = [[Answer(text) for text in one.texts] for one in read]
         written = await readers.write_texts("a", texts, HTML, answers)
         assert written[1:] == ["", "no tags &amp; ?"]
-        with pytest.raises(InvalidInput, match=r"^text 1 is not valid markup: line 1"):
+        with pytest.raises(InvalidInput, match=r"^text 1 is not valid markup: line 1") as caught:
             await readers.read_texts("a", ["<a/>", "<a>"], TextForm("xml"))
+        assert caught.value.text_index == 1
         assert readers.ended == 0
 
     run(work)
