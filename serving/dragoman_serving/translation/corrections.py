@@ -47,7 +47,6 @@ _MOST_PARTS = 256
 """Different parts between the literals of a sentence that are translated separately."""
 _MOST_ROUNDS = 4
 """Further searches for numbers."""
-_LAST_WORD = re.compile(r"[^\W\d_]+$")
 _NUMBER_GOES_ON = re.compile(r"[.,:/]?\d")
 
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
@@ -175,9 +174,9 @@ class Corrections:
         prefix = self._tokenizer.target.encode(written[: change.begin] + change.text)
         if len(prefix) + 1 >= sentence.max_tokens:
             return None
-        last_word = _LAST_WORD.search(change.text)
+        last_word = change.text.rpartition(" ")[2].casefold()
         not_first = _not_after_number(
-            self._tokenizer.target.vocabulary, last_word[0].casefold() if last_word else ""
+            self._tokenizer.target.vocabulary, last_word if last_word.isalpha() else ""
         )
         return replace(sentence, options=with_beginning(sentence.options, tuple(prefix), not_first))
 
