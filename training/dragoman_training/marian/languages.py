@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman_options.language_codes import short_code
-
 from dragoman.kernel.errors import UsageError
 from dragoman_training.marian.language_groups import MEMBERS
 from dragoman_training.marian.pieces import tags_of
@@ -55,7 +53,7 @@ def find_languages(
     wanted = replace(wanted, targets=_distinct(wanted.targets))
     named = _NAME.search(name)
     source, target = (
-        short_code(_code(content_of(words.get(key))) or (named.group(group) if named else ""))
+        _short_code(_code(content_of(words.get(key))) or (named.group(group) if named else ""))
         for group, key in ((1, "source_lang"), (2, "target_lang"))
     )
     if not (given := wanted.sources or ((source,) if source else ())):
@@ -78,6 +76,13 @@ def find_languages(
             f"{name}: source and target are both {sources[0]!r}: name them with --source, --target"
         )
     return sources, tags, targets
+
+
+def _short_code(code: str) -> str:
+    # Training without a Marian model does not need the client.
+    from dragoman_options.language_codes import short_code
+
+    return short_code(code)
 
 
 def _code(stated: str) -> str:
@@ -110,7 +115,7 @@ def _tags(wanted: Languages, known: Mapping[str, str], name: str) -> dict[str, s
     """The vocabulary entry that selects each target language; empty if there are no tags."""
     by_name: dict[str, str] = {}
     for tag in known:
-        by_name.setdefault(tag if short_code(tag) in known else short_code(tag), known[tag])
+        by_name.setdefault(tag if _short_code(tag) in known else _short_code(tag), known[tag])
     found = {}
     for language, asked in wanted.targets:
         entry = known.get(asked) if asked else by_name.get(language, known.get(language))
