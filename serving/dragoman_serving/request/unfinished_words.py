@@ -42,7 +42,7 @@ def unfinished_word(
 
 @lru_cache(maxsize=256)
 def _not_first(text: str, pieces: tuple[str, ...]) -> npt.NDArray[np.float32] | None:
-    """The array for tokens that begin with a text; None if no token goes on with a letter."""
+    """The array for tokens that begin with a text; None if no token continues it with a letter."""
     ordered = _sorted(pieces)
     first = bisect_left(ordered, (text, -1))
     usable = [
