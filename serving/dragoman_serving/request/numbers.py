@@ -210,8 +210,9 @@ def localized(number: str, source: str, target: str) -> str:
         return number
     *digits, scale = _BEFORE_SCALE.split(number)
     if digits and (power := _powers(source, target).get(scale.casefold())):
-        one, other = _SCALE_WORDS[target][power][:2]
-        return f"{_localized(digits[0], source, target)} {one if digits[0] == '1' else other}"
+        singular, plural, *_ = _SCALE_WORDS[target][power]
+        scale = singular if digits[0] == "1" else plural
+        return f"{_localized(digits[0], source, target)} {scale}"
     return _localized(number, source, target)
 
 

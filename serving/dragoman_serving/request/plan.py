@@ -407,7 +407,9 @@ def _of_capitals(
     if not capitals:
         return constraints
     usual = (form(word) for word in capitals for form in (str.lower, str.title))
-    return replace(constraints, suppressed=_suppressed((*words, *usual), target))
+    return replace(
+        constraints, suppressed=_suppressed((*words, *filter(target.can_write, usual)), target)
+    )
 
 
 def _suppressed(words: Iterable[str], target: Tokenizer) -> SuppressedWords:
