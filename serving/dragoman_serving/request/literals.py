@@ -60,15 +60,18 @@ _FORMS = (
 """Each pattern must take linear time on any text. A zero is both flag and digit, so both are
 possessive."""
 _SMILEYS = r"(?<!\S)(?:[:;=][-']?[()\[\]DPpOo|/\\]|<3|\^\^)(?!\w)"
+_IMAGE = r"!\[(?=[^\[\]\n]{0,256}\]\()"  # its beginning in Markdown
 _IDENTIFIERS = (
     r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
     r"(?!\w)"
 )
 """Identifiers with digits, which a model usually repeats."""
 _KNOWN = re.compile(
-    rf"(?P<sign>{_SMILEYS}|\*{{2,3}}|~~)|" + "|".join(_FORMS) + f"|(?P<identifier>{_IDENTIFIERS})"
+    rf"(?P<sign>{_SMILEYS}|\*{{2,3}}|~~|{_IMAGE})|"
+    + "|".join(_FORMS)
+    + f"|(?P<identifier>{_IDENTIFIERS})"
 )
-_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w")
+_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w|!\[")
 """What every literal of a known form has."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 
@@ -79,9 +82,10 @@ _LETTERS = {
     "cs": "áčďéěíňóřšťúůýž",
     "da": "æøåé",
     "de": "äöüß",
+    "en": "",
     "es": "áéíñóúü",
     "fi": "äöåšž",
-    "fr": "àâæçéèêëîïôœùûüÿ",
+    "fr": "àâæçéèêëîïôœùûÿ",
     "hu": "áéíóöőúüű",
     "it": "àèéìíîòóùú",
     "nb": "æøåéóòô",
@@ -94,7 +98,7 @@ _LETTERS = {
     "tr": "çğıöşü",
 }
 """Letters of languages in Latin script besides A to Z: a model has learned words with them, even
-if its vocabulary splits them into bytes.
+if its vocabulary splits them into bytes. French has ü in names alone.
 
 Source: Unicode CLDR 46, `characters/exemplarCharacters`."""
 _USUAL_PIECES = 5
@@ -116,6 +120,11 @@ _UNWRITTEN = re.compile(
 )
 """Literals in the kinds of a text's characters: `L`, `N` and `S` are letters, numbers and signs
 that cannot be written, `a` and `1` other letters and digits."""
+_FOREIGN = re.compile(r"(?<![aF1])[aF]*F[aF1]*(?:['-][aF1]+)*")
+"""Words with `F`, a letter that can be written but is not one of the text's language."""
+_FOREIGN_KINDS, _OTHER_KINDS = str.maketrans("U", "L"), str.maketrans("UF", "aa")
+"""Kinds in texts of languages whose letters are known, and of others. `U` is a letter that cannot
+be written but is part of usual words, mostly their capital."""
 
 
 class Literal(NamedTuple):
@@ -160,7 +169,7 @@ class Literals:
         pieces = (set(piece) for piece in tokenizer.vocabulary if len(piece) > 2)
         self._pieces_with = Counter(itertools.chain.from_iterable(pieces))
         self._kinds: dict[str, str] = {}
-        """Kind of each character outside of ASCII that was seen: one of `LNSa1`, or itself."""
+        """Kind of each character outside of ASCII that was seen: one of `LUFNS1`, or itself."""
 
     def of(
         self, text: str, language: str, known: bool = True, keep: Iterable[Literal] = ()
@@ -179,19 +188,25 @@ class Literals:
         if known:
             found += known_literals(text)
         if not text.isascii():
-            found += self._unwritten(text, _LETTERS.get(language, ""))
+            found += self._foreign(text, language)
         return _merged(text, sorted(found, key=_place)) if found else found
 
-    def _unwritten(self, text: str, letters: str) -> Iterator[Literal]:
-        """Yields the parts that the vocabulary cannot write, except for words with some letters."""
+    def _foreign(self, text: str, language: str) -> Iterator[Literal]:
+        """Yields the parts that the vocabulary cannot write, and names with foreign letters.
+
+        A model may know such a name, as `Zürich`, and usually repeats it.
+        """
         text = _DECOMPOSED.sub(_composed, text)
-        if letters:
-            text = text.translate(_as_letters(letters))
-        kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text)))
-        if not any(kind in kinds for kind in "LNS"):
-            return
-        for one in _UNWRITTEN.finditer(kinds):
-            yield Literal(*one.span(), one.lastgroup == "sign")
+        text_in_kinds = text.translate(_as_letters(_LETTERS.get(language, "")))
+        kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text_in_kinds)))
+        kinds = kinds.translate(_FOREIGN_KINDS if language in _LETTERS else _OTHER_KINDS)
+        if any(kind in kinds for kind in "LNS"):
+            for one in _UNWRITTEN.finditer(kinds):
+                yield Literal(*one.span(), one.lastgroup == "sign")
+        if "F" in kinds:
+            for one in _FOREIGN.finditer(kinds):
+                if text[one.start()].isupper():
+                    yield Literal(*one.span(), is_usual=True)
 
     def _kind(self, character: str) -> str:
         if character.isascii():
@@ -223,7 +238,9 @@ class Literals:
             return "a"  # ligatures and the like are letters to translate
         is_written = all(side.can_write(character) for side in self._sides)
         if category[0] in "LM":
-            return "a" if is_written or self._is_usual(character.lower()) else "L"
+            if is_written:
+                return "F"
+            return "U" if self._is_usual(character.lower()) else "L"
         if category[0] == "N":
             return "1" if is_written else "N"
         return character if is_written or (category[0] == "P" and normal != character) else "S"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from dragoman.kernel.cutting import Span
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.letter_case import with_capital
+from dragoman_serving.request.literals import Literal
 from dragoman_serving.request.numbers import Number, difference, numbers_of
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.translation.segments import SourceSentence
@@ -57,10 +59,13 @@ def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
     required = Counter(
         (literal.target or line[literal.begin : literal.end], literal.is_sign)
         for literal in sentence.literals
+        if not _may_vary(literal, line)
     )
     for (target, is_sign), count in required.items():
         if text.count(target) < count:
             yield SIGNS if is_sign else PLACEHOLDERS
+    if lost_identifiers(sentence, text):
+        yield PLACEHOLDERS
 
 
 def _surplus(reading: Reading, written: str) -> bool:
@@ -70,14 +75,28 @@ def _surplus(reading: Reading, written: str) -> bool:
 
 
 def lost_identifiers(sentence: SourceSentence, written: str) -> int:
-    """How many literals a translation lacks of those that the model reads as they are."""
-    line, written = sentence.original, written.casefold()
+    """How many literals a translation lacks of those that the model reads as they are.
+
+    It may write them in another case, and names without accents.
+    """
+    line, written = sentence.original, _plain(written)
     required = Counter(
-        line[literal.begin : literal.end].casefold()
+        _plain(line[literal.begin : literal.end])
         for literal in sentence.literals
         if literal.is_usual
     )
     return sum(max(0, count - written.count(text)) for text, count in required.items())
+
+
+def _may_vary(literal: Literal, line: str) -> bool:
+    """Whether a literal is a name, which a language may write without accents or in capitals."""
+    return literal.is_usual and not line[literal.begin : literal.end].isascii()
+
+
+def _plain(text: str) -> str:
+    """A text in small letters without accents: `Zurich` is `Zürich`."""
+    decomposed = unicodedata.normalize("NFD", text.casefold())
+    return "".join(one for one in decomposed if not unicodedata.combining(one))
 
 
 def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:

@@ -72,7 +72,7 @@ def test_tags_may_have_numbers() -> None:
         ("山田太郎 said мир.", ["山田太郎", "мир"], []),
         ("10² m², 2¼, 2¹⁰, CO₂ and H₂O", ["10² m²", "2¼", "2¹⁰", "CO₂", "H₂O"], []),
         ("the price¹ is 20 °C", ["°C"], ["¹"]),
-        ("Âge, Été and Übung", [], []),
+        ("The âge, été and übung", [], []),
         ("Acme™ is ﬁne", [], ["™"]),
     ],
 )
@@ -89,6 +89,22 @@ def test_words_with_letters_of_their_language_are_no_literals(literals: Literals
     for language, words in (("fr", ["Kraków"]), ("en", ["Noël", "Israël", "Kraków"])):
         found = literals.of(text, language)
         assert [text[one.begin : one.end] for one in found] == words
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "names"),
+    [
+        ("en", "Zoë met Mr. Müller at the café in Malmö.", ["Müller", "Malmö"]),
+        ("de", "Herr Çelik fuhr nach Besançon, Übung für Größe", ["Çelik", "Besançon"]),
+        ("fr", "À Zürich, l'été et Noël sont à Gößweinstein", ["Zürich", "Gößweinstein"]),
+        ("xx", "Müller in Malmö", []),
+    ],
+)
+def test_names_with_letters_of_other_languages_are_usually_repeated(
+    literals: Literals, language: str, text: str, names: list[str]
+) -> None:
+    found = literals.of(text, language)
+    assert [text[one.begin : one.end] for one in found if one.is_usual] == names
 
 
 def test_kept_spans_are_literals_and_join_their_neighbours(literals: Literals) -> None:

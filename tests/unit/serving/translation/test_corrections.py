@@ -108,6 +108,36 @@ def test_codes_in_a_sentence_in_capitals_are_no_losses(shipped: Translator) -> N
     assert translated(shipped, "COVID-19 IS A VERY BAD DISEASE.").warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("source_language", "text", "name"),
+    [
+        ("en", "Mr. Çelik is here.", "Çelik"),
+        ("en", "Go to Malmö and Tromsø.", "Malmö"),
+        ("de", "Er wohnt in Besançon.", "Besançon"),
+        ("fr", "Gößweinstein est une ville.", "Gößweinstein"),
+    ],
+)
+def test_names_with_letters_of_other_languages_are_kept(
+    shipped: Translator, source_language: str, text: str, name: str
+) -> None:
+    target = "de" if source_language == "en" else "en"
+    found = translated(shipped, text, source_language=source_language, target_language=target)
+    assert name in found.text
+    assert found.warnings == ()
+
+
+def test_a_cafe_without_its_accent_is_no_loss(shipped: Translator) -> None:
+    found = translated(shipped, "Das Café ist zu.", source_language="de", target_language="en")
+    assert "cafe" in found.text.replace("é", "e").casefold()
+    assert found.warnings == ()
+
+
+def test_the_beginning_of_an_image_keeps_its_spaces(shipped: Translator) -> None:
+    found = translated(shipped, "Open ![the big door](images/door.png) now.").text
+    assert " ![" in found
+    assert "![ " not in found
+
+
 def test_a_stand_in_that_is_repeated_is_a_literal_each_time(shipped: Translator) -> None:
     reading = Reading.of("See {a}", [Literal(4, 7)], shipped._texts.stand_ins)
     (stand_in,) = reading.stand_ins
