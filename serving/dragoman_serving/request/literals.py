@@ -60,18 +60,17 @@ _FORMS = (
 """Each pattern must take linear time on any text. A zero is both flag and digit, so both are
 possessive."""
 _SMILEYS = r"(?<!\S)(?:[:;=][-']?[()\[\]DPpOo|/\\]|<3|\^\^)(?!\w)"
-_IMAGE = r"!\[(?=[^\[\]\n]{0,256}\]\()"  # its beginning in Markdown
+_MARKS = r"\*{2,3}|~~|'{2,5}|={2,}|&&|\|\||!\[(?=[^\[\]\n]{0,256}\]\()"
+"""Marks of Markdown and wikis, and operators."""
 _IDENTIFIERS = (
     r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
     r"(?!\w)"
 )
 """Identifiers with digits, which a model usually repeats."""
 _KNOWN = re.compile(
-    rf"(?P<sign>{_SMILEYS}|\*{{2,3}}|~~|{_IMAGE})|"
-    + "|".join(_FORMS)
-    + f"|(?P<identifier>{_IDENTIFIERS})"
+    rf"(?P<sign>{_SMILEYS}|{_MARKS})|" + "|".join(_FORMS) + f"|(?P<identifier>{_IDENTIFIERS})"
 )
-_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w|!\[")
+_HINT = re.compile(r"[\d*_~@#%$&{}`<>:;^/\\]|\w\.\w|!\[|''|==|\|\|")
 """What every literal of a known form has."""
 _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 
