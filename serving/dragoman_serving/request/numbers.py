@@ -46,10 +46,13 @@ _WORDS_OF_SCALES = {"": "(?!)"} | {
     for language, powers in _SCALE_WORDS.items()
 }
 _NUMBER = {
-    language: re.compile(rf"{_DIGITS}(?:[\s-]?(?P<scale>(?i:{words}))\b)?{_BEHIND}")
+    language: re.compile(
+        rf"{_DIGITS}(?:[\s-]?(?P<scale>(?i:{words}))\b(?P<again>\s(?i:{words})\b)?)?{_BEHIND}"
+    )
     for language, words in _WORDS_OF_SCALES.items()
 }
-"""Patterns of numbers by language: also a power of ten in words, and what follows."""
+"""Patterns of numbers by language: also a power of ten in words, which a model may repeat, and what
+follows."""
 _BEFORE_SCALE = re.compile(r"(?:[\s-]|(?<=\d))(?=[^\W\d]+$)")
 _SPACE = re.compile(_SPACES)
 _SEPARATOR = re.compile(r"[.,:/]")
@@ -145,6 +148,8 @@ def _number(match: re.Match[str], powers: Mapping[str, int]) -> Number:
     values = _values(digits, behind == "half_day", behind == "decade")
     if not power:
         return Number(begin, end, digits, values)
+    if match["again"]:
+        return Number(begin, end, written, frozenset())
     return Number(begin, end, written, frozenset(_scaled(values, power)) or values)
 
 

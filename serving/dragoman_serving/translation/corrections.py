@@ -31,7 +31,7 @@ from dragoman_serving.engine.futures import result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.literals import Literal, outside
-from dragoman_serving.request.numbers import Number, localized, regrouped
+from dragoman_serving.request.numbers import Number, localized, numbers_of, regrouped
 from dragoman_serving.request.plan import SearchPlan, with_beginning
 from dragoman_serving.request.reading import Reading, StandIns
 from dragoman_serving.request.restored import Edit, edited
@@ -100,10 +100,12 @@ class Corrections:
         """Searches again for the first number that a translation lacks."""
         written = self._tokenizer.target.decode(found.ids)
         missing, repeated, additional = wrong_numbers(sentence, written)
-        if not missing and not repeated:
+        if not missing and not additional:
             return self._finished(sentence, found)
         if not missing or not rounds:
-            return self._read_numbers(sentence, found, [*missing, *repeated])
+            masked = sentence.reading.masked(sentence.text)
+            wrong = [*missing, *repeated] or numbers_of(masked, *sentence.languages)
+            return self._read_numbers(sentence, found, wrong)
 
         def force(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
             first = min(
@@ -312,15 +314,16 @@ class Corrections:
             return None
         return replace(sentence, reading=other, src_ids=src_ids, max_tokens=most, options=search)
 
-    def _lacks(self, sentence: SourceSentence, found: Hypothesis) -> int:
-        """How much of a sentence a translation lacks."""
+    def _lacks(self, sentence: SourceSentence, found: Hypothesis) -> tuple[int, int]:
+        """How much of a sentence a translation lacks, and how many numbers it adds."""
         written = self._tokenizer.target.decode(found.ids)
         reading = sentence.reading
         lost = sum(
             max(0, count - reading.count(one, written)) for one, count in reading.counts.items()
         )
         lost += lost_identifiers(sentence, written)
-        return lost + wrong_numbers(sentence, written).total
+        numbers = wrong_numbers(sentence, written)
+        return lost + numbers.total, len(numbers.additional)
 
     def _as_read(self, own: Reading, other: Reading, found: Hypothesis) -> Hypothesis:
         """A translation of another reading as one of the sentence's own."""

@@ -125,6 +125,7 @@ def test_a_text_has_its_own_numbers(text: str) -> None:
         ("12 mille euros", "12 Euro", ("fr", "de"), ["12 mille"]),
         ("a 27-million-euro house", "ein Haus für 27 Millionen", ("en", "de"), []),
         ("27 billion euros", "27 Millionen Euro", ("en", "de"), ["27 billion"]),
+        ("1.6 million euros", "1.6 Millionen Millionen Euro", ("en", "de"), ["1.6 million"]),
         ("27 Billionen Euro", "27 billion euros", ("de", "en"), ["27 Billionen"]),
         ("3,1 milliards d'euros", "3.1 billion euros", ("fr", "en"), []),
         ("27 euros", "27 Millionen Euro", ("en", "de"), ["27"]),

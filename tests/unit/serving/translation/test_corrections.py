@@ -138,6 +138,11 @@ def test_the_beginning_of_an_image_keeps_its_spaces(shipped: Translator) -> None
     assert "![ " not in found
 
 
+def test_no_number_is_added(shipped: Translator) -> None:
+    text = "At 2pm two police vans were inside the cordon with another van just outside."
+    assert "21" not in translated(shipped, text).text
+
+
 def test_a_stand_in_that_is_repeated_is_a_literal_each_time(shipped: Translator) -> None:
     reading = Reading.of("See {a}", [Literal(4, 7)], shipped._texts.stand_ins)
     (stand_in,) = reading.stand_ins
