@@ -202,11 +202,12 @@ class Literals:
         kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text_in_kinds)))
         kinds = kinds.translate(_FOREIGN_KINDS if language in _LETTERS else _OTHER_KINDS)
         if any(kind in kinds for kind in "LNS"):
-            for one in _UNWRITTEN.finditer(kinds):
+            for one in _UNWRITTEN.finditer(kinds.replace("F", "a")):
                 yield Literal(*one.span(), one.lastgroup == "sign")
         if "F" in kinds:
             for one in _FOREIGN.finditer(kinds):
-                if text[one.start()].isupper():
+                word = text[one.start() : one.end()]
+                if word[0].isupper() or (len(word) == 1 and not unicodedata.decomposition(word)):
                     yield Literal(*one.span(), is_usual=True)
 
     def _kind(self, character: str) -> str:
