@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, Unpack
+from collections.abc import Callable, Mapping
+from typing import Self, Unpack
 
 from dragoman_options.arguments import OptionArguments
 
@@ -18,7 +18,7 @@ from dragoman_client.grpc_transport import AsyncioGrpcTransport
 from dragoman_client.http_connections import AsyncioConnections
 from dragoman_client.http_transport import HttpTransport
 from dragoman_client.line_formats import LineFormat
-from dragoman_client.request import Translation
+from dragoman_client.pools import TaskPool
 from dragoman_client.retrying import DEFAULT_RETRIES
 from dragoman_client.settings import ClientSettings, Compression
 from dragoman_client.translator import DEFAULT_URL, Translator
@@ -67,7 +67,7 @@ class AsyncTranslator(Exchange):
                 transport = AsyncioGrpcTransport(address, settings)
             else:
                 transport = HttpTransport(AsyncioConnections(address, settings))
-        super().__init__(transport, settings, asyncio.sleep, _TaskPool)
+        super().__init__(transport, settings, asyncio.sleep, TaskPool)
 
     async def __aenter__(self) -> Self:
         """The translator itself."""
@@ -144,21 +144,3 @@ class AsyncTranslator(Exchange):
 
 class _StoppedError(Exception):
     """The task that waited for the file was cancelled."""
-
-
-class _TaskPool:
-    """Runs requests in tasks of the event loop; see `exchange.Pool`."""
-
-    def __init__(self, concurrency: int) -> None:
-        self.capacity = concurrency
-
-    def begin(self, send: Callable[..., Any], *values: Any) -> asyncio.Task[list[Translation]]:
-        return asyncio.create_task(send(*values))
-
-    async def result(self, begun: asyncio.Task[list[Translation]]) -> list[Translation]:
-        return await begun
-
-    async def stop(self, begun: Iterable[asyncio.Task[list[Translation]]]) -> None:
-        for task in begun:
-            task.cancel()
-        await asyncio.gather(*begun, return_exceptions=True)

@@ -12,14 +12,11 @@ from collections.abc import (
     Callable,
     Coroutine,
     Generator,
-    Iterable,
     Mapping,
 )
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any, TypeVar
 
-from dragoman_client.request import Part, Translation
+from dragoman_client.request import Part
 from dragoman_client.tensors import Array
 from dragoman_client.transport import Transport
 
@@ -56,30 +53,6 @@ def awaitable(block: Callable[..., _Result]) -> Callable[..., Coroutine[Any, Any
         return block(*values, **more)
 
     return call
-
-
-class ThreadPool:
-    """Runs requests in threads; see `exchange.Pool`."""
-
-    def __init__(self, concurrency: int) -> None:
-        """Make a pool; it starts threads when they are needed."""
-        # Twice the number of threads, so that a slow first request does not idle the others.
-        self.capacity = 1 if concurrency == 1 else 2 * concurrency
-        self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-client")
-
-    def begin(self, send: Callable[..., Any], *values: Any) -> Future[list[Translation]]:
-        """See `exchange.Pool`."""
-        # Uses the caller's context, which holds its trace.
-        return self._executor.submit(copy_context().run, lambda: run(send(*values)))
-
-    async def result(self, begun: Future[list[Translation]]) -> list[Translation]:
-        """See `exchange.Pool`."""
-        return begun.result()
-
-    async def stop(self, _begun: Iterable[Future[list[Translation]]]) -> None:
-        """See `exchange.Pool`."""
-        # Does not wait: after an error the remaining answers are not needed.
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class AwaitableTransport:

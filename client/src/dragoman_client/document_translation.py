@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
-import itertools
 import logging
 import os
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as brief
@@ -19,12 +17,13 @@ from typing import Any, BinaryIO, Final, Literal, Protocol, Self, get_args
 from dragoman_options.markup import Markup, PlacedCodes
 
 from dragoman_client.binary_files import check_not_binary
-from dragoman_client.blocking import run
+from dragoman_client.blocking import run_each
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.isolation import isolate
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_client.pools import ThreadPool, in_order
 from dragoman_client.request import Translation
 
 MarkupFormat = Literal["html", "xml", "xliff"]
@@ -260,27 +259,26 @@ def translate_parts(
     Yields:
         The document with its translations, in order.
     """
-    windows = excerpts_of(parts)
-    waiting: deque[tuple[Excerpt, Future[list[Translation | Exception]]]] = deque()
+
+    async def translated(excerpt: Excerpt) -> list[Translation | Exception]:
+        segments = excerpt.segments
+
+        async def send(part: range) -> Sequence[Translation]:
+            these = segments[part.start : part.stop]
+            return translate([one.text for one in these], [one.markup for one in these])
+
+        return await isolate(len(segments), send)
+
     done = 0
-    with ThreadPoolExecutor(concurrency) as threads:
-        try:
-            while True:
-                for window in itertools.islice(windows, 2 * concurrency - len(waiting)):
-                    waiting.append((window, threads.submit(_translated, window, translate)))
-                if not waiting:
-                    return
-                window, future = waiting.popleft()
-                found = future.result()
-                for number, one in enumerate(found, start=done + 1):
-                    if isinstance(one, InvalidRequest):
-                        refuse(number, one)
-                done += len(found)
-                yield window.written(one if isinstance(one, Translation) else None for one in found)
-                tell(done)
-        finally:
-            for _, future in waiting:
-                future.cancel()
+    excerpts = in_order(ThreadPool(concurrency), excerpts_of(parts), translated)
+    with contextlib.closing(run_each(excerpts)) as answered:
+        for excerpt, results in answered:
+            for number, result in enumerate(results, start=done + 1):
+                if isinstance(result, InvalidRequest):
+                    refuse(number, result)
+            done += len(results)
+            yield excerpt.written(one if isinstance(one, Translation) else None for one in results)
+            tell(done)
 
 
 def translate_document(
@@ -356,14 +354,3 @@ def excerpts_of(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
             window = Excerpt()
     if window.parts:
         yield window
-
-
-def _translated(window: Excerpt, translate: Translate) -> list[Translation | Exception]:
-    """Translate a window's segments together, without those that are refused."""
-    segments = window.segments
-
-    async def send(part: range) -> Sequence[Translation]:
-        these = segments[part.start : part.stop]
-        return translate([one.text for one in these], [one.markup for one in these])
-
-    return run(isolate(len(segments), send))

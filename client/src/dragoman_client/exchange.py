@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections import deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -21,7 +20,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol, TypeVar, Unpack, overload
+from typing import Any, ClassVar, TypeVar, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.refusal import Refusal
@@ -35,6 +34,7 @@ from dragoman_client.errors import (
 )
 from dragoman_client.health import Health
 from dragoman_client.pair_scoring import PairScore, check_pairs, pair_inputs, read_scores
+from dragoman_client.pools import Pool, batches_of, in_order
 from dragoman_client.request import (
     ENDED_EARLY,
     Part,
@@ -56,26 +56,6 @@ _Answer = TypeVar("_Answer")
 _UNKNOWN_TO_TRITON = "unexpected inference input"
 """Triton's own message about an option that a server of another version does not have."""
 _VERSION_TIMEOUT_S = 2.0
-
-
-class Pool(Protocol):
-    """Runs requests concurrently.
-
-    Attributes:
-        capacity: maximum number of requests whose results have not been fetched.
-    """
-
-    capacity: int
-
-    def begin(self, send: Callable[..., Any], *values: Any) -> Any:
-        """Start a call of a coroutine function; the returned object has a method `done`."""
-
-    async def result(self, begun: Any) -> list[Translation]:
-        """Wait for the result."""
-        ...
-
-    async def stop(self, begun: Iterable[Any]) -> None:
-        """Cancel the requests whose results are not needed; `begin` is not called again."""
 
 
 class Exchange:
@@ -241,26 +221,15 @@ class Exchange:
         self, texts: Texts, batch_size: int, concurrency: int, options: Mapping[str, Any]
     ) -> AsyncGenerator[Translation, None]:
         """Run concurrent requests and yield their answers in order."""
-        pool = self._open_pool(concurrency)
-        capacity, under_way = pool.capacity, deque[Any]()
-        batches = _batches_of(texts, batch_size)
-        try:
-            while True:
-                if len(under_way) < capacity and not (under_way and under_way[0].done()):
-                    begun = await anext(batches, None)
-                    if begun is None:
-                        capacity = 0  # no more requests, only answers
-                    else:
-                        index, batch = begun
-                        under_way.append(pool.begin(self._send, batch, options, index))
-                elif under_way:
-                    for translation in await pool.result(under_way[0]):
-                        yield translation
-                    under_way.popleft()
-                else:
-                    return
-        finally:
-            await pool.stop(under_way)
+
+        async def send(batch: tuple[int, Sequence[str]]) -> list[Translation]:
+            return await self._send(batch[1], options, batch[0])
+
+        batches = in_order(self._open_pool(concurrency), batches_of(texts, batch_size), send)
+        async with contextlib.aclosing(batches) as answered:
+            async for _, translations in answered:
+                for translation in translations:
+                    yield translation
 
     async def _send(
         self, texts: Sequence[str], options: Mapping[str, Any], first_index: int = 0
@@ -334,24 +303,3 @@ def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Transl
     (found,) = read_outputs(part, 1, time.monotonic() - begin_s, asked)
     delta = part.get("delta")
     return found if delta is None else replace(found, delta=delta[0, 0].decode("utf-8"))
-
-
-async def _batches_of(texts: Texts, size: int) -> AsyncGenerator[tuple[int, list[str]], None]:
-    """Yields lists of texts, each with the index of its first text."""
-    index, batch = 0, list[str]()
-    async for text in _each(texts):
-        batch.append(text)
-        if len(batch) == size:
-            yield index, batch
-            index, batch = index + size, []
-    if batch:
-        yield index, batch
-
-
-async def _each(texts: Texts) -> AsyncGenerator[str, None]:
-    if isinstance(texts, AsyncIterable):
-        async for text in texts:
-            yield text
-    else:
-        for text in texts:
-            yield text

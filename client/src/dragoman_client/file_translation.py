@@ -29,7 +29,7 @@ from dragoman_client.binary_files import HEAD_BYTES, check_not_binary, opened
 from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.line_formats import LineFormat
-from dragoman_client.line_translation import BatchTranslator, Line, Refuse, translate_lines
+from dragoman_client.line_translation import Line, Refuse, TextTranslator, translate_lines
 
 _CHUNK_BYTES = 1 << 20
 
@@ -57,7 +57,7 @@ Tell = Callable[[FileProgress], None]
 
 
 def translate_file(
-    translator: BatchTranslator,
+    translator: TextTranslator,
     source: Path,
     target: Path,
     *,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import collections
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Unpack
 
 from dragoman_options.arguments import OptionArguments
 
-from dragoman_client.blocking import run
+from dragoman_client.blocking import run_each
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.isolation import isolate
+from dragoman_client.pools import ThreadPool, batches_of, in_order
 from dragoman_client.request import Translation
+from dragoman_client.settings import check_batch_options, check_batching
 
 REFUSED = Translation("", 0, "refused")
 """The result for a line that the server refused."""
@@ -26,18 +28,14 @@ class Line:
     text: str
 
 
-class BatchTranslator(Protocol):
+class TextTranslator(Protocol):
     """The method that this module needs of a translator; see `Translator`."""
 
-    def translate_batches(
-        self,
-        texts: Iterable[str],
-        *,
-        batch_size: int = ...,
-        concurrency: int = ...,
-        **options: Unpack[OptionArguments],
-    ) -> Iterator[Translation]:
-        """Translate any number of texts in order."""
+    def translate(
+        self, texts: Sequence[str], **options: Unpack[OptionArguments]
+    ) -> list[Translation]:
+        """Translate texts in one request."""
+        ...
 
 
 Refuse = Callable[[int, InvalidRequest], None]
@@ -45,7 +43,7 @@ Refuse = Callable[[int, InvalidRequest], None]
 
 
 def translate_lines(
-    translator: BatchTranslator,
+    translator: TextTranslator,
     lines: Iterable[Line],
     *,
     batch_size: int,
@@ -66,49 +64,23 @@ def translate_lines(
     Raises:
         TranslationError: a request failed.
     """
-    incoming = iter(lines)
-    waiting: collections.deque[Line] = collections.deque()  # read, but to be retried
-    unanswered: collections.deque[Line] = collections.deque()
-    answered = 0
+    check_batching(lines, batch_size, concurrency)
+    check_batch_options(options)
 
-    def to_send() -> Iterator[str]:
-        while (line := waiting.popleft() if waiting else next(incoming, None)) is not None:
-            unanswered.append(line)
-            yield line.text
+    async def translated(numbered: tuple[int, Sequence[Line]]) -> Sequence[Translation | Exception]:
+        _, batch = numbered
 
-    while True:
-        translations = translator.translate_batches(
-            to_send(), batch_size=batch_size, concurrency=concurrency, **options
-        )
-        try:
-            for translation in translations:
-                answered += 1
-                yield unanswered.popleft(), translation
-        except InvalidRequest as error:
-            if refuse is None or error.text_index is None:
-                raise
-        else:
-            return
-        # One text of the first unanswered batch was refused.
-        waiting.extendleft(reversed(unanswered))
-        unanswered.clear()
-        batch = [waiting.popleft() for _ in range(min(batch_size, len(waiting)))]
-        for line, result in zip(batch, _isolated(translator, batch, options), strict=True):
-            answered += 1
-            if isinstance(result, InvalidRequest):
-                refuse(answered, result)
-            yield line, result if isinstance(result, Translation) else REFUSED
+        async def send(part: range) -> Sequence[Translation]:
+            texts = [line.text for line in batch[part.start : part.stop]]
+            return translator.translate(texts, **options)
 
+        whole = range(len(batch))
+        return await (send(whole) if refuse is None else isolate(len(batch), send))
 
-def _isolated(
-    translator: BatchTranslator, batch: Sequence[Line], options: OptionArguments
-) -> list[Translation | Exception]:
-    """Translate a batch without the lines that are refused."""
-
-    async def send(part: range) -> list[Translation]:
-        texts = [line.text for line in batch[part.start : part.stop]]
-        return list(
-            translator.translate_batches(texts, batch_size=len(texts), concurrency=1, **options)
-        )
-
-    return run(isolate(len(batch), send))
+    batches = in_order(ThreadPool(concurrency), batches_of(lines, batch_size), translated)
+    with contextlib.closing(run_each(batches)) as answered:
+        for (index, batch), results in answered:
+            for number, (line, result) in enumerate(zip(batch, results, strict=True), index + 1):
+                if refuse is not None and isinstance(result, InvalidRequest):
+                    refuse(number, result)
+                yield line, result if isinstance(result, Translation) else REFUSED

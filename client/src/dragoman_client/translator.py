@@ -11,7 +11,7 @@ from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.markup import Markup
 
 from dragoman_client.access import FilePath
-from dragoman_client.blocking import AwaitableTransport, ThreadPool, awaitable, run, run_each
+from dragoman_client.blocking import AwaitableTransport, awaitable, run, run_each
 from dragoman_client.document_translation import (
     FORMATS,
     MarkupFormat,
@@ -26,6 +26,7 @@ from dragoman_client.http_connections import BlockingConnections
 from dragoman_client.http_transport import HttpTransport
 from dragoman_client.line_formats import LineFormat, PlainLines
 from dragoman_client.pair_scoring import PairScore
+from dragoman_client.pools import ThreadPool
 from dragoman_client.request import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
 from dragoman_client.server_info import ServerInfo

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dragoman_client import Translation
 from dragoman_client.isolation import isolate
+from dragoman_client.pools import TaskPool, in_order
 from dragoman_options.markup import Markup
 
 from dragoman_gateway.core.caller import Caller
@@ -16,8 +17,12 @@ from dragoman_gateway.core.job_files import JobFiles, JobRecord
 from dragoman_gateway.core.marked_texts import translate_segments
 from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.translations import Translations
+from dragoman_gateway.reader.exchange import Portion
 from dragoman_gateway.reader.marked import Answer
 
+_AT_ONCE = 2
+"""Portions that are translated at the same time: while one is written and the next one read, the
+server has work."""
 _LONGEST_PAUSE_S = 10.0
 
 
@@ -43,13 +48,11 @@ async def translate_document(
     async with readers.document(
         source, record.size_bytes, record.form, record.options, record.done_portions
     ) as document:
-        while (portion := await document.next()) is not None:
-            segments = portion.segments
-            answers = await translate_segments(segments.texts, segments.markups, asking.ask)
-            written = await document.written(
-                [None if one is None else Answer(one.text, one.codes) for one in answers]
-            )
-            await asyncio.to_thread(files.append, record, written, portion.characters)
+        portions = in_order(TaskPool(_AT_ONCE), document.portions(), asking.translated)
+        async with contextlib.aclosing(portions) as translated:
+            async for portion, answers in translated:
+                written = await document.written(answers)
+                await asyncio.to_thread(files.append, record, written, portion.characters)
 
 
 class _Asking:
@@ -59,10 +62,15 @@ class _Asking:
         self._caller = Caller(record.caller, record.owner or None, caches=record.caches)
         self._options, self._translations = record.options, translations
 
-    async def ask(
+    async def translated(self, portion: Portion) -> list[Answer | None]:
+        """Translate a portion; None stands for a refused text."""
+        segments = portion.segments
+        answers = await translate_segments(segments.texts, segments.markups, self._ask_until_done)
+        return [None if one is None else Answer(one.text, one.codes) for one in answers]
+
+    async def _ask_until_done(
         self, texts: Sequence[str], markups: Sequence[Markup] | None
     ) -> list[Translation | None]:
-        """Translate texts; None stands for a refused text."""
         pause_s = 0.5
         while True:
             with contextlib.suppress(Unavailable, DeadlineExceeded):

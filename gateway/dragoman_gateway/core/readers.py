@@ -194,14 +194,18 @@ class OpenDocument:
         self._process, self._limit_s = process, limit_s
         self.is_read = False
 
-    async def next(self) -> Portion | None:
-        """Returns the next portion; None: there is none."""
-        portion: Portion | None = await self._call(NextPortion(), Portion | None)
-        self.is_read = portion is None
-        return portion
+    async def portions(self) -> AsyncGenerator[Portion, None]:
+        """Yields the portions; the reader holds each until it is written."""
+        while portion := await self._call(NextPortion(), Portion | None):
+            yield portion
+        self.is_read = True
 
     async def written(self, answers: Sequence[Answer | None]) -> bytes:
-        """Returns the last portion with translations of its texts; None: a text is not changed."""
+        """Returns the first portion that is not written yet, with translations of its texts.
+
+        Args:
+            answers: translations of its texts; None: a text is not changed.
+        """
         written: bytes = await self._call(WritePortion([*answers]), bytes)
         return written
 

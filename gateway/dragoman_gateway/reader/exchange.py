@@ -54,7 +54,7 @@ class NextPortion(msgspec.Struct, tag=True):
 
 
 class WritePortion(msgspec.Struct, tag=True):
-    """Write the last portion with its translations; the reply is bytes."""
+    """Write the first portion that is not written yet with its translations; the reply is bytes."""
 
     answers: list[Answer | None]
 

@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import format_tb
@@ -53,7 +54,7 @@ class _Reader:
     def __init__(self) -> None:
         self._file: BinaryIO = io.BytesIO()
         self._portions: Iterator[OpenPortion] = iter(())
-        self._portion: OpenPortion | None = None
+        self._unwritten: deque[OpenPortion] = deque()
 
     def answer(self, request: Request) -> Any:
         """Returns the reply to a request.
@@ -68,19 +69,19 @@ class _Reader:
                 self._file.close()
                 self._file = Path(request.path).open("rb")  # noqa: SIM115 - for further requests
                 self._portions = portions_of(self._file, request.form, request.options)
+                self._unwritten.clear()
                 for _ in range(request.skip):
                     next(self._portions, None)
                 return None
             case NextPortion():
-                self._portion = next(self._portions, None)
-                if self._portion is None:
+                if (portion := next(self._portions, None)) is None:
                     self._file.close()
                     return None
-                texts = ReadText(self._portion.texts, self._portion.markups)
-                return Portion(texts, self._portion.characters)
+                self._unwritten.append(portion)
+                return Portion(ReadText(portion.texts, portion.markups), portion.characters)
             case WritePortion():
-                assert self._portion is not None
-                return self._portion.written([translation_of(one) for one in request.answers])
+                portion = self._unwritten.popleft()
+                return portion.written([translation_of(one) for one in request.answers])
             case ReadTexts():
                 return [
                     segments_of(excerpt_of(text, request.form, index))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import resource
 import signal
 import sys
@@ -70,7 +71,7 @@ def test_a_document_is_read_and_written_in_one_process(tmp_path: Path) -> None:
         assert facts.form == "html"
         written, characters = b"", 0
         async with readers.document(path, size, facts.form, {}, 1) as document:
-            while (portion := await document.next()) is not None:
+            async for portion in document.portions():
                 characters += portion.characters
                 answers = [Answer(one.upper(), None) for one in portion.segments.texts[:-1]]
                 written += await document.written([*answers, None])
@@ -79,6 +80,29 @@ def test_a_document_is_read_and_written_in_one_process(tmp_path: Path) -> None:
         assert written.count(b"One <b>two</b>.") == 2
         assert len(children()) == 1
         assert readers.ended == 0
+
+    run(work)
+
+
+def test_memory_does_not_depend_on_the_size_of_a_document(tmp_path: Path) -> None:
+    """Two portions are held, as in a job."""
+    path = tmp_path / "a.txt"
+
+    async def peak_bytes(readers: Readers, size: int) -> int:
+        path.write_text("\n\n".join(["One two. " * 200] * (size // 1800)))
+        unwritten: list[int] = []
+        async with readers.document(path, size, "text", {}, 0) as document:
+            async for portion in document.portions():
+                unwritten.append(len(portion.segments.texts))
+                if len(unwritten) == 2:
+                    await document.written([None] * unwritten.pop(0))
+            (pid,) = children()
+        (peak,) = re.findall("VmHWM:\\s*([0-9]+) kB", proc(pid, "status"))
+        return int(peak) << 10
+
+    async def work(readers: Readers) -> None:
+        small = await peak_bytes(readers, 1 << 20)
+        assert await peak_bytes(readers, 16 << 20) < small + (4 << 20)
 
     run(work)
 
