@@ -43,7 +43,9 @@ class GatewayApplication:
             own,
         )
         self._gateway = gateway
-        self._dispatcher = Dispatcher(protocols, gateway.access, gateway.settings, gateway.bodies)
+        self._dispatcher = Dispatcher(
+            protocols, gateway.access, gateway.settings, gateway.bodies, gateway.jobs.upload
+        )
         answering: ASGIApp = self._dispatcher
         if spans is not None:
             answering = Traced(answering, spans)

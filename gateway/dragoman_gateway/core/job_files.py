@@ -178,7 +178,8 @@ class JobFiles:
 
     def remove(self, job_id: str) -> None:
         """Remove all files of a job."""
-        shutil.rmtree(self._folder / job_id, ignore_errors=True)
+        with self._writing:
+            shutil.rmtree(self._folder / job_id, ignore_errors=True)
 
 
 def _read(folder: Path) -> JobRecord | None:

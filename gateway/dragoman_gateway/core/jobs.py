@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,7 @@ from dragoman_gateway.core.errors import (
 from dragoman_gateway.core.job import Job, RunningJob
 from dragoman_gateway.core.job_files import FolderInUse, JobFiles, JobRecord
 from dragoman_gateway.core.job_translation import translate_document
+from dragoman_gateway.core.job_upload import JobUpload
 from dragoman_gateway.core.marked_texts import check_marked_options
 from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.settings import GatewaySettings
@@ -81,8 +80,8 @@ class Jobs:
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
         self._temporary: str | None = None
-        self._receiving: dict[str, _Upload] = {}
-        """Documents that are being uploaded, by id."""
+        self._submitted: dict[JobUpload, str] = {}
+        """Documents that are inspected before they become jobs, with their callers."""
         self._is_taken = False
         """Whether another gateway uses the folder."""
 
@@ -124,21 +123,31 @@ class Jobs:
         if self._temporary is not None:
             await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
 
+    def upload(self) -> JobUpload:
+        """Begin to receive a document.
+
+        Raises:
+            Unsupported: another gateway uses the folder.
+        """
+        if self._is_taken:
+            raise Unsupported(_TAKEN)
+        return JobUpload(self._files)
+
     async def submit(
         self,
         caller: Caller,
         file_name: str,
-        content: AsyncIterator[bytes],
+        upload: JobUpload,
         options: Mapping[str, Any],
         *,
         source_field: str = "source_language",
     ) -> Job:
-        """Store a document, and translate it in the background.
+        """Translate a document in the background.
 
         Args:
             caller: the sender; its characters are counted after the document is read.
             file_name: name of the document; its extension is the format.
-            content: the document.
+            upload: the document, complete; the job keeps it.
             options: options of the option table, and `glossary_ids`.
             source_field: the protocol's name of the source language, for messages.
 
@@ -148,18 +157,15 @@ class Jobs:
             InvalidInput: the document does not have its format, an option is invalid, or the
                 direction is not supported.
             TooManyRequests: the limit of stored documents is reached, in total or for the caller.
-            Unsupported: another gateway uses the folder.
         """
-        if self._is_taken:
-            raise Unsupported(_TAKEN)
         name = _checked_name(file_name, self.formats)
         options = _checked_options(options)
         await self._translations.check_direction(options)
-        self._check_number(caller)
-        job_id = secrets.token_hex(16)
-        upload = self._receiving[job_id] = _Upload(caller.name)
+        self._check_space(caller, upload.size_bytes)
+        self._submitted[upload] = caller.name
         try:
-            found = await self._receive(job_id, upload, name, content, options)
+            path = self._files.source(upload.job_id)
+            found = await self._readers.inspect(caller.name, path, upload.size_bytes, name, options)
             options |= await self._languages_of(found, options, source_field)
             if found.form != "text":
                 check_marked_options(options, f"a document in {found.form}")
@@ -169,7 +175,7 @@ class Jobs:
             async with self._access.admitted(caller, max(1, found.characters)):
                 now_s = time.time()
                 record = JobRecord(
-                    id=job_id,
+                    id=upload.job_id,
                     owner=caller.owner,
                     caller=caller.name,
                     caches=caller.caches,
@@ -184,32 +190,13 @@ class Jobs:
                     form=found.form,
                 )
                 await asyncio.to_thread(self._files.write, record)
-        except BaseException:
-            self._files.remove(job_id)
-            raise
+                upload.keep()
         finally:
-            del self._receiving[job_id]
-        running = self._jobs[job_id] = RunningJob(record)
+            del self._submitted[upload]
+        running = self._jobs[record.id] = RunningJob(record)
         async with self._changed:
             self._changed.notify_all()
         return running.job
-
-    async def _receive(
-        self,
-        job_id: str,
-        upload: _Upload,
-        name: str,
-        content: AsyncIterator[bytes],
-        options: Mapping[str, Any],
-    ) -> DocumentFacts:
-        """Write a document into its folder, and inspect it."""
-        path = await asyncio.to_thread(self._files.begin, job_id)
-        with path.open("wb") as file:
-            async for chunk in content:
-                upload.size_bytes += len(chunk)
-                self._check_size(upload)
-                file.write(chunk)
-        return await self._readers.inspect(upload.caller, path, upload.size_bytes, name, options)
 
     async def _languages_of(
         self, found: DocumentFacts, options: Mapping[str, Any], source_field: str
@@ -277,43 +264,30 @@ class Jobs:
         running.ended.set()
         await asyncio.to_thread(self._files.remove, job_id)
 
-    def _check_number(self, caller: Caller) -> None:
-        """Refuse an upload if the maximum number of documents is reached.
-
-        Raises:
-            TooManyRequests: the caller's limit, or the total limit, is reached.
-        """
-        settings, callers = self._settings, self._kept_bytes()
-        if len(callers) >= settings.document_number:
-            raise TooManyRequests(_FULL)
-        own = sum(name == caller.name for name, _ in callers)
-        if own >= settings.document_number_per_caller:
-            raise TooManyRequests(f"you have {own} documents here: delete one, or try later")
-
-    def _check_size(self, upload: _Upload) -> None:
-        """Refuse an upload above a size limit.
+    def _check_space(self, caller: Caller, size_bytes: int) -> None:
+        """Refuse a document above a limit of size or number.
 
         Raises:
             TooLarge: the document is too large.
-            TooManyRequests: the caller's documents, or all documents, are too large together.
+            TooManyRequests: the caller's documents, or all documents, are too many or too large
+                together.
         """
         settings = self._settings
-        if upload.size_bytes > settings.file_bytes:
+        if size_bytes > settings.file_bytes:
             raise TooLarge(f"the document has more than {settings.file_bytes:,} bytes")
-        kept = self._kept_bytes()
-        if sum(size for _, size in kept) > settings.document_bytes:
+        kept = [(one.record.caller, one.record.kept_bytes) for one in self._jobs.values()]
+        # A translation is about as large as its document.
+        kept += [(name, 2 * upload.size_bytes) for upload, name in self._submitted.items()]
+        own = [kept_bytes for name, kept_bytes in kept if name == caller.name]
+        if len(own) >= settings.document_number_per_caller:
+            raise TooManyRequests(f"you have {len(own)} documents here: delete one, or try later")
+        all_bytes = 2 * size_bytes + sum(kept_bytes for _, kept_bytes in kept)
+        if len(kept) >= settings.document_number or all_bytes > settings.document_bytes:
             raise TooManyRequests(_FULL)
-        own = sum(size for name, size in kept if name == upload.caller)
-        if own > settings.document_bytes_per_caller:
+        if 2 * size_bytes + sum(own) > settings.document_bytes_per_caller:
             raise TooManyRequests(
                 "your documents have reached their size limit here: delete one, or try later"
             )
-
-    def _kept_bytes(self) -> list[tuple[str, int]]:
-        """Returns caller and approximate size of each document, including uploads in progress."""
-        kept = [(one.record.caller, one.record.kept_bytes) for one in self._jobs.values()]
-        # A translation is about as large as its document.
-        return kept + [(one.caller, 2 * one.size_bytes) for one in self._receiving.values()]
 
     async def _work(self) -> None:
         """Translate documents one after the other."""
@@ -406,14 +380,6 @@ class Jobs:
                     await self._remove(job_id)
                 except Exception as error:
                     log_fault(_LOG, "a document was not removed", error)
-
-
-@dataclass
-class _Upload:
-    """A document that is being uploaded: its caller, and the bytes received so far."""
-
-    caller: str
-    size_bytes: int = 0
 
 
 def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:

@@ -25,9 +25,8 @@ from dragoman_gateway.deepl.deepl_options import (
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.late_answers import late_answer
-from dragoman_gateway.web.requests import MULTIPART, GatewayRequest, while_connected
+from dragoman_gateway.web.requests import MULTIPART, GatewayRequest, upload_of, while_connected
 from dragoman_gateway.web.responses import json_response
-from dragoman_gateway.web.uploads import content_of
 
 _STATUS_WAIT_S = 7.0
 """How long a status request waits for the end of a document: clients time out after 10 s without
@@ -227,7 +226,7 @@ class Documents:
     ) -> Response:
         """Submit a document; reading a large one with markup takes time."""
         job = await self._gateway.jobs.submit(
-            caller, name, content_of(file), options, source_field="source_lang"
+            caller, name, upload_of(file), options, source_field="source_lang"
         )
         return json_response(
             {

@@ -55,9 +55,14 @@ from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.fields import Fields
 from dragoman_gateway.web.identification import identify
 from dragoman_gateway.web.public_urls import public_url
-from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest, while_connected
+from dragoman_gateway.web.requests import (
+    JSON,
+    MULTIPART,
+    GatewayRequest,
+    upload_of,
+    while_connected,
+)
 from dragoman_gateway.web.responses import error_headers, json_response
-from dragoman_gateway.web.uploads import content_of
 
 _DOWNLOADS = "/download_file/"
 _ALIASES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant", "iw": "he"}
@@ -310,10 +315,10 @@ class LibreTranslateProtocol:
         }
         jobs = self._gateway.jobs
         submitting = jobs.submit(
-            caller, file.filename, content_of(file), options, source_field="source"
+            caller, file.filename, upload_of(file), options, source_field="source"
         )
         job = await while_connected(request.receive, submitting)
-        await request.close()  # the job has a copy
+        await request.close()  # the job keeps the file
         try:
             async with asyncio.timeout(_MOST_WAIT_S):
                 job = await while_connected(request.receive, self._ended(caller, job))

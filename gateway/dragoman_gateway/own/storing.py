@@ -33,8 +33,13 @@ from dragoman_gateway.own.shapes import (
 )
 from dragoman_gateway.web.downloads import file_response
 from dragoman_gateway.web.public_urls import public_path
-from dragoman_gateway.web.requests import JSON, MULTIPART, GatewayRequest, while_connected
-from dragoman_gateway.web.uploads import content_of
+from dragoman_gateway.web.requests import (
+    JSON,
+    MULTIPART,
+    GatewayRequest,
+    upload_of,
+    while_connected,
+)
 
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
@@ -162,7 +167,7 @@ class Documents:
                 "and options in other fields"
             )
         file, options = await self._read(await request.read_fields())
-        submitting = self._jobs.submit(caller, file.filename or "", content_of(file), options)
+        submitting = self._jobs.submit(caller, file.filename or "", upload_of(file), options)
         job = await while_connected(request.receive, submitting)
         headers = {
             **NO_STORE,

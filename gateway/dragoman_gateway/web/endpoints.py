@@ -30,6 +30,7 @@ from dragoman_gateway.core.errors import (
     WrongMethod,
     log_fault,
 )
+from dragoman_gateway.core.job_upload import JobUpload
 from dragoman_gateway.core.record import current_record
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.shares import Bodies
@@ -115,6 +116,7 @@ class Dispatcher:
         access: Access,
         settings: GatewaySettings,
         bodies: Bodies,
+        begin_upload: Callable[[], JobUpload],
     ) -> None:
         """Build the table of endpoints.
 
@@ -124,9 +126,10 @@ class Dispatcher:
             access: checks keys before a body is read.
             settings: settings with the limits of bodies.
             bodies: counts the bodies of all requests.
+            begin_upload: begins to receive a file of a form.
         """
         self._protocols, self._access, self._settings = protocols, access, settings
-        self._bodies = bodies
+        self._bodies, self._begin_upload = bodies, begin_upload
         self._exact: dict[str, dict[str, tuple[ProtocolPackage, Endpoint]]] = {}
         self._patterns: list[tuple[re.Pattern[str], ProtocolPackage, Endpoint]] = []
         for protocol in protocols:
@@ -149,7 +152,7 @@ class Dispatcher:
             client_address(scope),
         )
         request = GatewayRequest(scope, body, send)
-        request.bounded_body = body
+        request.bounded_body, request.begin_upload = body, self._begin_upload
         try:
             response = await self._response(request, body)
             if response is not None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 from binascii import a2b_qp
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import msgspec
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import FormData
+from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope
 
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, WrongMediaType
+from dragoman_gateway.core.job_upload import JobUpload
 from dragoman_gateway.web.body_encodings import (
     UTF_8,
     decompressed,
@@ -52,12 +53,14 @@ class GatewayRequest(Request):
         content: the body; empty if the endpoint reads it itself.
         caller: the sender; None: not identified yet.
         bounded_body: counts the body as it arrives; None: the request has no body.
+        begin_upload: begins to receive a file of a form.
     """
 
     content: bytes = b""
     caller: Caller | None = None
     bounded_body: BoundedBody | None = None
-    _files: FormData | None = None
+    begin_upload: Callable[[], JobUpload]
+    _uploads: Sequence[JobUpload] = ()
 
     @property
     def media_type(self) -> str:
@@ -166,17 +169,18 @@ class GatewayRequest(Request):
                     max_fields=_MOST_FIELDS,
                     max_part_size=_MOST_PART_BYTES,
                 )
+                parser.begin_upload, self._uploads = self.begin_upload, parser.uploads
                 if self.bounded_body is not None:
                     parser.move_to_file = self.bounded_body.move_to_file
-                self._files = await parser.parse()
+                form = await parser.parse()
         except (MultiPartException, UnicodeDecodeError) as error:
             raise InvalidInput(f"the form cannot be read: {error}") from error
-        return _collected(self._files.multi_items())
+        return _collected(form.multi_items())
 
     async def close(self) -> None:
-        """Remove uploaded files, and release the bytes of the body."""
-        if self._files is not None:
-            await self._files.close()
+        """Remove uploaded files that no job keeps, and release the bytes of the body."""
+        for upload in self._uploads:
+            await asyncio.to_thread(upload.close)
         if self.bounded_body is not None:
             self.bounded_body.let_go()
 
@@ -185,11 +189,24 @@ class _UploadParser(MultiPartParser):
     """Parses a form with files, which are written to disk as they arrive.
 
     Attributes:
+        uploads: the files so far.
+        begin_upload: begins to receive a file.
         move_to_file: called with the size of each part of a file.
     """
 
-    spool_max_size = 1  # nothing stays in memory
+    begin_upload: Callable[[], JobUpload]
     move_to_file: Callable[[int], None] | None = None
+
+    def __init__(self, *values: Any, **more: Any) -> None:
+        super().__init__(*values, **more)
+        self.uploads: list[JobUpload] = []
+
+    def on_headers_finished(self) -> None:
+        """See Starlette, whose file would be copied into the folder of a job."""
+        super().on_headers_finished()
+        if self._current_part.file is not None:
+            self.uploads.append(self.begin_upload())
+            self._current_part.file.file = cast(BinaryIO, self.uploads[-1])
 
     def on_part_data(self, data: bytes, start: int, end: int) -> None:
         """See Starlette."""
@@ -202,6 +219,11 @@ def client_address(scope: Scope) -> str:
     """Returns the network address of a client, behind trusted proxies; empty if unknown."""
     client = scope.get("client")
     return client[0] if client else ""
+
+
+def upload_of(file: UploadFile) -> JobUpload:
+    """Returns a file of a form, for a job."""
+    return cast(JobUpload, file.file)
 
 
 async def while_connected(receive: Receive, work: Awaitable[_Result]) -> _Result:

@@ -70,12 +70,14 @@ class Office:
     async def submit(
         self, *parts: bytes, name: str = "a.txt", caller: Caller = ANONYMOUS, **options: Any
     ) -> Job:
-        async def content() -> AsyncIterator[bytes]:
+        upload = self.jobs.upload()
+        try:
             for part in parts:
-                yield part
-                await asyncio.sleep(0)
-
-        return await self.jobs.submit(caller, name, content(), {**TO_GERMAN, **options})
+                upload.write(part)
+            upload.seek(0)
+            return await self.jobs.submit(caller, name, upload, {**TO_GERMAN, **options})
+        finally:
+            upload.close()
 
     async def result(self, job: Job) -> bytes:
         done = await self.jobs.get(ANONYMOUS, job.id, wait_s=20)

@@ -7,12 +7,14 @@ import contextlib
 import errno
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from dragoman_gateway.core.caller import Caller, Limits
 from dragoman_gateway.core.errors import InvalidInput, SlowUpload, TooManyRequests, Unavailable
+from dragoman_gateway.core.job_upload import JobUpload
 from dragoman_gateway.core.keys import add_key
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.shares import Bodies, Budget
@@ -357,21 +359,80 @@ def test_half_a_surrogate_pair_is_refused() -> None:
     assert options_of_form({"end_sequences": '["\\ud800"]'}) == {"end_sequences": '["\\ud800"]'}
 
 
-def test_forms_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = []
-    close = requests.GatewayRequest.close
+UPLOAD = {"content-type": "multipart/form-data; boundary=x"}
+FILE = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+TO_GERMAN = b'--x\r\nContent-Disposition: form-data; name="target_language"\r\n\r\nde\r\n'
 
-    async def noted(self: requests.GatewayRequest) -> None:
-        await close(self)
-        closed.append(self._files is not None)
 
-    monkeypatch.setattr(requests.GatewayRequest, "close", noted)
-    body = b'--x\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\na\r\n--x--\r\n'
-    with Application() as app:
+def test_a_refused_upload_leaves_no_file(tmp_path: Path) -> None:
+    with Application(folder=tmp_path) as app:
         for path in ENDPOINTS[:2] + ENDPOINTS[3:]:
-            kind = {"content-type": "multipart/form-data; boundary=x"}
-            assert app.call("POST", path, body, kind).status == 400
-    assert closed == [True] * 4
+            assert app.call("POST", path, FILE + b"a\r\n--x--\r\n", UPLOAD).status == 400
+        for body in (b"a\r\n--y", b""):  # not complete
+            assert app.call("POST", "/v2/document", FILE + body, UPLOAD).status == 400
+        assert list((tmp_path / "documents").iterdir()) == []
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_an_upload_that_ends_early_leaves_no_file(left: bool, tmp_path: Path) -> None:
+    """The client leaves, or sends nothing any more."""
+    documents = tmp_path / "documents"
+    with Application(folder=tmp_path, upload_timeout_s=0.5) as app:
+        messages = iter([FILE + 100_000 * b"a", 100_000 * b"a"])
+        kept: list[Path] = []
+
+        async def receive() -> Any:
+            if (part := next(messages, None)) is not None:
+                return {"type": "http.request", "body": part, "more_body": True}
+            kept.extend(documents.iterdir())
+            if not left:
+                await asyncio.sleep(30)
+            return {"type": "http.disconnect"}
+
+        async def send(_message: Any) -> None:
+            pass
+
+        scope = app.scope("POST", "/api/v1/documents", {**UPLOAD, "content-length": "1000000"})
+        app._runner.run(app._application(scope, receive, send))
+        assert len(kept) == 1
+        assert list(documents.iterdir()) == []
+
+
+def test_an_upload_is_written_once_and_off_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, loop_thread, threads = 8 << 20, threading.get_ident(), set[int]()
+    write = JobUpload.write
+
+    def noted(self: JobUpload, content: bytes) -> int:
+        threads.add(threading.get_ident())
+        return write(self, content)
+
+    monkeypatch.setattr(JobUpload, "write", noted)
+    ended = threading.Event()
+
+    def wait(text: str) -> str:
+        ended.wait(30)
+        return text
+
+    text = (b"One two three four. " * (size // 20))[:size]
+    with Application(wait, folder=tmp_path) as app:
+        before = _written_bytes()
+        body = TO_GERMAN + FILE + text + b"\r\n--x--\r\n"
+        job = app.call("POST", "/api/v1/documents", body, UPLOAD)
+        assert job.status == 202
+        assert size < _written_bytes() - before < 1.2 * size
+        (folder,) = (tmp_path / "documents").iterdir()
+        assert folder.name == job.json["id"]
+        assert (folder / "source").read_bytes() == text
+        ended.set()
+    assert threads
+    assert loop_thread not in threads
+
+
+def _written_bytes() -> int:
+    """By all threads of this process, to files and sockets."""
+    return int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0])
 
 
 @pytest.mark.parametrize(
