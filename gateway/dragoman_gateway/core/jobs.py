@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,10 +15,8 @@ from dragoman_client.file_formats import DOCUMENT_ENDINGS
 from dragoman_options.table import AUTO, check, requested_outputs
 
 from dragoman_gateway.core.access import Access
-from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller, Limits
+from dragoman_gateway.core.caller import NO_LIMITS, Caller
 from dragoman_gateway.core.errors import (
-    GatewayError,
-    Internal,
     InvalidInput,
     NotFound,
     TooLarge,
@@ -28,11 +24,10 @@ from dragoman_gateway.core.errors import (
     Unavailable,
     UnknownFormat,
     Unsupported,
-    log_fault,
 )
 from dragoman_gateway.core.job import Job, RunningJob
-from dragoman_gateway.core.job_files import FolderInUse, JobFiles, JobRecord
-from dragoman_gateway.core.job_translation import translate_document
+from dragoman_gateway.core.job_files import FolderInUse, JobRecord
+from dragoman_gateway.core.job_queue import JobQueue
 from dragoman_gateway.core.job_upload import JobUpload
 from dragoman_gateway.core.marked_texts import check_marked_options
 from dragoman_gateway.core.readers import Readers
@@ -45,12 +40,10 @@ _LONGEST_WORK_S = 24 * 3600.0
 """Time after which a document is removed even if it is not translated."""
 _LONGEST_WAIT_S = 60.0
 _MOST_NAME = 200
-_SWEEP_S = 10.0
 _TAKEN = (
     "another gateway translates the documents in this folder: use that gateway, or start this one "
     "with another --folder"
 )
-_MOST_UNCLEAN_ENDS = 2
 _FULL = "the gateway has reached its limit of stored documents: try later"
 
 
@@ -75,11 +68,7 @@ class Jobs:
         """Store the parts; `open` starts the work."""
         self._settings, self._access, self._translations = settings, access, translations
         self._readers = readers
-        self._share = max(1, int(settings.document_workers * settings.client_share))
-        self._jobs: dict[str, RunningJob] = {}
-        self._changed = asyncio.Condition()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._temporary: str | None = None
+        self._queue = JobQueue(settings, access, translations, readers)
         self._submitted: dict[JobUpload, str] = {}
         """Documents that are inspected before they become jobs, with their callers."""
         self._is_taken = False
@@ -87,13 +76,8 @@ class Jobs:
 
     async def open(self) -> None:
         """Read the documents in the folder, and resume the unfinished ones."""
-        folder = self._settings.folder
-        if folder is None:
-            self._temporary = tempfile.mkdtemp(prefix="dragoman-gateway-")
-            folder = Path(self._temporary)
-        self._files = JobFiles(folder / "documents")
         try:
-            records = await asyncio.to_thread(self._files.open)
+            await self._queue.open()
         except FolderInUse as error:
             _LOG.warning(
                 "%s is used by another gateway: this one translates no documents; "
@@ -101,27 +85,10 @@ class Jobs:
                 error,
             )
             self._is_taken = True
-            return
-        for record in records:
-            if record.state == "translating":
-                await self._count_unclean_end(record)
-            self._jobs[record.id] = RunningJob(record)
-        workers = [self._work() for _ in range(self._settings.document_workers)]
-        self._tasks = [asyncio.create_task(one) for one in (*workers, self._sweep())]
 
     async def close(self) -> None:
         """Stop; unfinished documents are resumed when the gateway starts again."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for running in self._jobs.values():
-            if running.record.state == "translating":
-                running.record.state = "queued"
-                with contextlib.suppress(OSError):
-                    await asyncio.to_thread(self._files.write, running.record)
-        self._files.close()
-        if self._temporary is not None:
-            await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
+        await self._queue.close()
 
     def upload(self) -> JobUpload:
         """Begin to receive a document.
@@ -131,7 +98,7 @@ class Jobs:
         """
         if self._is_taken:
             raise Unsupported(_TAKEN)
-        return JobUpload(self._files)
+        return JobUpload(self._queue.files)
 
     async def submit(
         self,
@@ -164,7 +131,7 @@ class Jobs:
         self._check_space(caller, upload.size_bytes)
         self._submitted[upload] = caller.name
         try:
-            path = self._files.source(upload.job_id)
+            path = self._queue.files.source(upload.job_id)
             found = await self._readers.inspect(caller.name, path, upload.size_bytes, name, options)
             options |= await self._languages_of(found, options, source_field)
             if found.form != "text":
@@ -189,14 +156,11 @@ class Jobs:
                     is_limited=caller.limits != NO_LIMITS,
                     form=found.form,
                 )
-                await asyncio.to_thread(self._files.write, record)
-                upload.keep()
+                await asyncio.to_thread(self._queue.files.write, record)
+            upload.keep()
+            return self._queue.add(record).job
         finally:
             del self._submitted[upload]
-        running = self._jobs[record.id] = RunningJob(record)
-        async with self._changed:
-            self._changed.notify_all()
-        return running.job
 
     async def _languages_of(
         self, found: DocumentFacts, options: Mapping[str, Any], source_field: str
@@ -226,7 +190,7 @@ class Jobs:
             KeyMissing: the caller has no key; it can reach a document only by its id.
         """
         caller.check_owns("lists of documents")
-        own = [one for one in self._jobs.values() if one.record.owner == caller.owner]
+        own = [one for one in self._queue.jobs.values() if one.record.owner == caller.owner]
         return [one.job for one in sorted(own, key=lambda one: -one.record.created_s)]
 
     async def result(self, caller: Caller, job_id: str) -> Path:
@@ -241,28 +205,18 @@ class Jobs:
             raise error
         if running.record.state != "done":
             raise Unavailable("the document is not translated yet: try again later", 1.0)
-        return self._files.result(job_id)
+        return self._queue.files.result(job_id)
 
     async def delete(self, caller: Caller, job_id: str) -> None:
         """Cancel a job, and remove its files."""
         self._own(caller, job_id)
-        await self._remove(job_id)
+        await self._queue.remove(job_id)
 
     def _own(self, caller: Caller, job_id: str) -> RunningJob:
-        running = self._jobs.get(job_id)
+        running = self._queue.jobs.get(job_id)
         if running is None or running.record.owner != caller.owner or running.is_expired:
             raise NotFound(f"there is no document {job_id[:60]!r}; documents expire after a while")
         return running
-
-    async def _remove(self, job_id: str) -> None:
-        if (running := self._jobs.pop(job_id, None)) is None:
-            return
-        if running.task is not None:
-            running.task.cancel()
-            await asyncio.gather(running.task, return_exceptions=True)
-        running.record.state = "cancelled"
-        running.ended.set()
-        await asyncio.to_thread(self._files.remove, job_id)
 
     def _check_space(self, caller: Caller, size_bytes: int) -> None:
         """Refuse a document above a limit of size or number.
@@ -275,7 +229,7 @@ class Jobs:
         settings = self._settings
         if size_bytes > settings.file_bytes:
             raise TooLarge(f"the document has more than {settings.file_bytes:,} bytes")
-        kept = [(one.record.caller, one.record.kept_bytes) for one in self._jobs.values()]
+        kept = [(one.record.caller, one.record.kept_bytes) for one in self._queue.jobs.values()]
         # A translation is about as large as its document.
         kept += [(name, 2 * upload.size_bytes) for upload, name in self._submitted.items()]
         own = [kept_bytes for name, kept_bytes in kept if name == caller.name]
@@ -288,98 +242,6 @@ class Jobs:
             raise TooManyRequests(
                 "your documents have reached their size limit here: delete one, or try later"
             )
-
-    async def _work(self) -> None:
-        """Translate documents one after the other."""
-        while True:
-            async with self._changed:
-                await self._changed.wait_for(lambda: self._next() is not None)
-                running = self._next()
-                assert running is not None
-                running.record.state = "translating"
-            running.task = asyncio.create_task(self._translate(running))
-            try:
-                await asyncio.wait([running.task])
-            except asyncio.CancelledError:
-                running.task.cancel()
-                await asyncio.gather(running.task, return_exceptions=True)
-                raise
-            running.task = None
-
-    def _next(self) -> RunningJob | None:
-        """The next document: the oldest one of the caller with the fewest running translations.
-
-        A caller has at most its share of all that are translated at the same time.
-        """
-        busy = [one.record.caller for one in self._jobs.values() if one.task is not None]
-        above = {name for name in busy if busy.count(name) >= self._share} - {ANONYMOUS.name}
-        waiting = [
-            one
-            for one in self._jobs.values()
-            if one.record.state == "queued" and one.record.caller not in above
-        ]
-        return min(
-            waiting,
-            key=lambda one: (busy.count(one.record.caller), one.record.created_s),
-            default=None,
-        )
-
-    async def _translate(self, running: RunningJob) -> None:
-        record = running.record
-        running.begin()
-        try:
-            await self._translate_and_write(record)
-        except Exception as error:  # such as a full disk; the state in memory is still right
-            log_fault(_LOG, "the state of a document was not written", error)
-        finally:
-            running.ended.set()
-
-    async def _translate_and_write(self, record: JobRecord) -> None:
-        try:
-            await asyncio.to_thread(self._files.write, record)
-            await translate_document(record, self._files, self._translations, self._readers)
-            await asyncio.to_thread(self._files.finish, record)
-            record.state = "done"
-        except GatewayError as error:
-            record.state, record.error = "failed", (error.code, str(error))
-        except Exception as error:
-            log_fault(_LOG, "a document failed", error)
-            message = "the document could not be translated: see the gateway's log"
-            record.state, record.error = "failed", (Internal.code, message)
-        record.expires_s = time.time() + self._settings.document_expiry_s
-        if record.state == "failed":
-            await self._refund(record)
-        await asyncio.to_thread(self._files.write, record)
-
-    async def _count_unclean_end(self, record: JobRecord) -> None:
-        """Count an end of the gateway during a translation; it fails if it may be the cause."""
-        record.unclean_ends += 1
-        if record.unclean_ends >= _MOST_UNCLEAN_ENDS:
-            message = (
-                f"the gateway ended {record.unclean_ends} times while it translated this document, "
-                "and does not try again: check the document, or send it in parts"
-            )
-            record.state, record.error = "failed", (Internal.code, message)
-            record.expires_s = time.time() + self._settings.document_expiry_s
-            await self._refund(record)
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(self._files.write, record)
-
-    async def _refund(self, record: JobRecord) -> None:
-        """Refund the characters of a document that was not translated."""
-        limits = Limits(characters_per_month=0) if record.is_limited else NO_LIMITS
-        caller = Caller(record.caller, record.owner or None, limits)
-        await self._access.refund(caller, max(1, record.characters), record.created_s)
-
-    async def _sweep(self) -> None:
-        """Remove expired documents."""
-        while True:
-            await asyncio.sleep(min(_SWEEP_S, self._settings.document_expiry_s / 4))
-            for job_id in [one.record.id for one in self._jobs.values() if one.is_expired]:
-                try:
-                    await self._remove(job_id)
-                except Exception as error:
-                    log_fault(_LOG, "a document was not removed", error)
 
 
 def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from dragoman_client import ServerUnavailable
-from dragoman_gateway.core import jobs as module
+from dragoman_gateway.core import job_queue as module
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller, Limits
 from dragoman_gateway.core.errors import (
@@ -677,7 +677,7 @@ def test_a_full_disk_ends_a_document_but_not_the_work(
     async def work(office: Office) -> None:
         office.server.let_go.clear()
         job = await office.submit(b"Hello.")
-        files = office.jobs._files
+        files = office.jobs._queue.files
         message = "no space left: secret text"
         with monkeypatch.context() as full:
 
@@ -698,17 +698,18 @@ def test_the_sweep_continues_after_a_failure(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "_SWEEP_S", 0.02)
 
     async def work(office: Office) -> None:
-        remove, failures = office.jobs._files.remove, [OSError()]
+        remove, failures = office.jobs._queue.files.remove, [OSError()]
 
         def once(job_id: str) -> None:
             if failures:
                 raise failures.pop()
             remove(job_id)
 
-        monkeypatch.setattr(office.jobs._files, "remove", once)
+        monkeypatch.setattr(office.jobs._queue.files, "remove", once)
         jobs = [await office.submit(text) for text in (b"Hello.", b"Bye.")]
-        await until(lambda: not failures and jobs[1].id not in office.jobs._jobs)
-        assert not any(task.done() for task in office.jobs._tasks)
+        await until(lambda: not failures and jobs[1].id not in office.jobs._queue.jobs)
+        assert office.jobs._queue._sweeping is not None
+        assert not office.jobs._queue._sweeping.done()
 
     run(work, document_expiry_s=0.5)
 

@@ -460,7 +460,7 @@ def test_an_upload_to_a_full_disk_may_be_repeated_later(
     body = "".join((*parts, "--x--\r\n")).encode()
     with Application() as app:
         if where == "job":
-            monkeypatch.setattr(app.gateway.jobs._files, "begin", fail)
+            monkeypatch.setattr(app.gateway.jobs._queue.files, "begin", fail)
         else:
             monkeypatch.setattr("starlette.formparsers.UploadFile.write", fail)
         kind = {"content-type": "multipart/form-data; boundary=x"}
