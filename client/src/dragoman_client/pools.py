@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dragoman_client.blocking import run
 
@@ -23,27 +23,12 @@ _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 
 
-class Pool(Protocol):
-    """Runs requests concurrently.
+class ThreadPool:
+    """Runs requests in threads.
 
     Attributes:
         capacity: maximum number of requests whose results have not been fetched.
     """
-
-    capacity: int
-
-    def begin(self, send: Callable[..., Any], *values: Any) -> Any:
-        """Start a call of a coroutine function; the returned object has a method `done`."""
-
-    async def result(self, begun: Any) -> Any:
-        """Wait for the result."""
-
-    async def stop(self, begun: Iterable[Any]) -> None:
-        """Cancel the requests whose results are not needed; `begin` is not called again."""
-
-
-class ThreadPool:
-    """Runs requests in threads; see `Pool`."""
 
     def __init__(self, concurrency: int) -> None:
         """Make a pool; it starts threads when they are needed."""
@@ -52,41 +37,44 @@ class ThreadPool:
         self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="dragoman-client")
 
     def begin(self, send: Callable[..., Any], *values: Any) -> Future[Any]:
-        """See `Pool`."""
+        """Start a call of a coroutine function."""
         # Uses the caller's context, which holds its trace.
         return self._executor.submit(copy_context().run, lambda: run(send(*values)))
 
     async def result(self, begun: Future[Any]) -> Any:
-        """See `Pool`."""
+        """Wait for the result."""
         return begun.result()
 
     async def stop(self, _begun: Iterable[Future[Any]]) -> None:
-        """See `Pool`."""
+        """Cancel the requests that have not begun; `begin` is not called again."""
         # Does not wait: after an error the remaining answers are not needed.
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class TaskPool:
-    """Runs requests in tasks of the event loop; see `Pool`."""
+    """Runs requests in tasks of the event loop, like `ThreadPool`."""
 
     def __init__(self, concurrency: int) -> None:
         """Make a pool."""
         self.capacity = concurrency
 
     def begin(self, send: Callable[..., Any], *values: Any) -> asyncio.Task[Any]:
-        """See `Pool`."""
+        """See `ThreadPool`."""
         return asyncio.create_task(send(*values))
 
     async def result(self, begun: asyncio.Task[Any]) -> Any:
-        """See `Pool`."""
+        """See `ThreadPool`."""
         return await begun
 
     async def stop(self, begun: Iterable[asyncio.Task[Any]]) -> None:
-        """See `Pool`."""
+        """Cancel the requests, and wait for their end."""
         tasks = [*begun]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+Pool = ThreadPool | TaskPool
 
 
 async def in_order(
@@ -112,9 +100,7 @@ async def in_order(
     try:
         while True:
             if len(under_way) < capacity and not (under_way and under_way[0][1].done()):
-                try:
-                    part = await anext(incoming)
-                except StopAsyncIteration:
+                if (part := await anext(incoming, None)) is None:
                     capacity = 0  # no more requests, only results
                 else:
                     under_way.append((part, pool.begin(send, part)))

@@ -11,24 +11,21 @@ from typing import Any, BinaryIO, Literal
 
 from dragoman_client import Document, Translation
 from dragoman_client.document_translation import (
-    Excerpt,
     MarkupFormat,
     check_begin,
-    check_encoding,
     excerpts_of,
     format_of,
     open_reader,
     parts_of,
 )
-from dragoman_client.documents import decoded
 from dragoman_client.file_formats import check_running_text
-from dragoman_client.markup.segments import Segment
 from dragoman_options.markup import Markup
 
 DocumentFormat = Literal["text", MarkupFormat]
 _NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
 _TEXT = Document()
-_CHUNK_BYTES = 1 << 16
+_DOCUMENT = "the document"
+"""Name of each document, for messages."""
 _HEAD_BYTES = 4096
 """How much of a document is read to detect its format, if its name does not show it."""
 _SAMPLE_CHARACTERS = 4000
@@ -36,7 +33,6 @@ _PORTION_CHARACTERS = 8000
 _PORTION_PARAGRAPHS = 100
 """Paragraphs in a request: enough for the engine's batch, but few enough to be fair to others."""
 _ANY_LANGUAGE = "und"
-"""Target language for a reader that requires one, when a document is only inspected."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +80,20 @@ def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
         ValueError: the document does not have its format.
     """
     form = _format_of(path, name)
-    if form == "text":
-        return _inspect_text(path)
+    characters, sample = 0, ""
     try:
-        return _inspect_markup(path, form, options)
+        with path.open("rb") as file:
+            # A bilingual document may be inspected before its target language is known.
+            for portion in portions_of(file, form, {"target_language": _ANY_LANGUAGE, **options}):
+                characters += portion.characters
+                for text in portion.texts if len(sample) < _SAMPLE_CHARACTERS else ():
+                    sample += f"{text}\n"
     except ValueError as error:
-        raise ValueError(f"the document is not valid {_NAMES[form]}: {error}") from error
+        if form == "text":
+            raise
+        message = str(error).removeprefix(f"{_DOCUMENT}, ")
+        raise ValueError(f"{_DOCUMENT} is not valid {_NAMES[form]}: {message}") from error
+    return DocumentFacts(form, characters, sample[:_SAMPLE_CHARACTERS])
 
 
 def portions_of(
@@ -105,7 +109,7 @@ def portions_of(
     if form == "text":
         yield from _portions_of_text(file)
         return
-    for excerpt in excerpts_of(parts_of(open_reader(form, options), file, "the document")):
+    for excerpt in excerpts_of(parts_of(open_reader(form, options), file, _DOCUMENT)):
         segments = excerpt.segments
         texts, markups = [one.text for one in segments], [one.markup for one in segments]
         yield OpenPortion(texts, markups, excerpt.size, excerpt.written)
@@ -116,44 +120,17 @@ def _format_of(path: Path, name: str) -> DocumentFormat:
         begin = file.read(_HEAD_BYTES)
     form = format_of(name, begin)
     if form:
-        check_begin(begin, "the document")
+        check_begin(begin, _DOCUMENT)
     else:
-        check_running_text("the document", begin)
+        check_running_text(_DOCUMENT, begin)
     return form or "text"
-
-
-def _inspect_text(path: Path) -> DocumentFacts:
-    characters, sample = 0, ""
-    with path.open("rb") as file:
-        for text in decoded(file, "the document"):
-            characters += len(text)
-            sample += text[: max(0, _SAMPLE_CHARACTERS - len(sample))]
-    return DocumentFacts("text", characters, sample)
-
-
-def _inspect_markup(path: Path, form: MarkupFormat, options: Mapping[str, Any]) -> DocumentFacts:
-    reader = open_reader(form, {"target_language": _ANY_LANGUAGE, **options})
-    characters, sample, is_whole = 0, "", False
-    with path.open("rb") as file:
-        while not is_whole:
-            chunk = file.read(_CHUNK_BYTES)
-            is_whole = not chunk
-            parts = reader.feed(chunk) if chunk else reader.close()
-            excerpt = Excerpt.of(parts)
-            for part in parts:
-                if isinstance(part, Segment):
-                    check_encoding(part)
-            characters += excerpt.size
-            for segment in excerpt.segments if len(sample) < _SAMPLE_CHARACTERS else ():
-                sample += f"{segment.text}\n"
-    return DocumentFacts(form, characters, sample[:_SAMPLE_CHARACTERS])
 
 
 def _portions_of_text(file: BinaryIO) -> Iterator[OpenPortion]:
     mark = file.read(len(codecs.BOM_UTF8))
     before = mark if mark == codecs.BOM_UTF8 else b""
     file.seek(0)
-    for paragraphs in _chunks(_TEXT.paragraphs(file, "the document")):
+    for paragraphs in _chunks(_TEXT.paragraphs(file, _DOCUMENT)):
         texts = [_TEXT.read(one) for one in paragraphs]
         written = partial(_written_text, before, paragraphs)
         yield OpenPortion(texts, [Markup()] * len(texts), sum(map(len, paragraphs)), written)
