@@ -26,7 +26,8 @@ from tritonclient.grpc import service_pb2
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from dragoman.cli import main
-from tests.servers import Served, serving
+from tests.gateways import RunningGateway, run_gateway
+from tests.servers import WAIT_S, Served, serving
 
 NAME = "loudness"
 RANGE = "loudness is 4: give 1 to 3"
@@ -166,7 +167,7 @@ def scored_in_tasks(url: str, options: Any) -> None:
 
 
 def run(url: str, options: Any, *words: str) -> None:
-    flags = [f"--{name}={value}" for name, value in options.items()]
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     with contextlib.redirect_stderr(io.StringIO()) as told:
         code = main([words[0], "--url", url, *flags, *words[1:]])
     if code:
@@ -209,3 +210,54 @@ def test_it_is_sent_and_checked(ask: Ask, protocol: str) -> None:
         with pytest.raises(ValueError, match=RANGE):
             ask(url, {NAME: 4})
         assert len(server.requests) == before
+
+
+@pytest.fixture(scope="module")
+def gateway(served: Served) -> Iterator[RunningGateway]:
+    """A gateway whose process has the option."""
+    server = served.server
+    with run_gateway(server.grpc_url, server.http_url, timeout_s=WAIT_S) as running:
+        yield running
+
+
+REFUSED = {"code": "invalid_input", "message": RANGE, "kind": "invalid", "option": NAME}
+
+
+def test_the_own_api_accepts_it(gateway: RunningGateway) -> None:
+    texts = {"translate": {"text": "Good morning."}}
+    texts["score"] = {"text": "Good morning.", "target": "Guten Morgen."}
+    for path, body in texts.items():
+        languages = {"source_language": "en", "target_language": "de"}
+        for value, status in ((3, 200), (4, 400)):
+            answer = gateway.post(f"/api/v1/{path}", {**body, **languages, NAME: value})
+            assert answer.status == status, answer.body
+            assert status == 200 or answer.json["error"] == REFUSED
+    for written, accepted in (("3", True), ("4", False)):
+        fields = {"target_language": "de", NAME: written}
+        answer = gateway.upload("/api/v1/documents", "a.html", "<p>Good morning.</p>", fields)
+        assert answer.status == (202 if accepted else 400), answer.body
+        assert accepted or answer.json["error"] == REFUSED
+
+
+def test_the_own_api_describes_it(gateway: RunningGateway) -> None:
+    (option,) = (one for one in gateway.get("/api/v1/info").json["options"] if one["name"] == NAME)
+    assert option["range"] == {"least": 1, "most": 3, "above": False}
+    shapes = gateway.get("/api/v1/openapi.json").json["components"]["schemas"]
+    described = [
+        one["properties"][NAME] for one in shapes.values() if NAME in one.get("properties", {})
+    ]
+    assert len(described) >= 3
+    assert all((one["minimum"], one["maximum"]) == (1, 3) for one in described)
+
+
+@pytest.mark.usefixtures("declared")
+@pytest.mark.parametrize(
+    "ask",
+    [
+        *(translated, translated_in_tasks, streamed, in_batches, scored, scored_in_tasks),
+        *(by_translate, by_score),
+    ],
+    ids=lambda ask: ask.__name__,
+)
+def test_clients_send_it_to_a_gateway(gateway: RunningGateway, ask: Ask) -> None:
+    ask(gateway.url, {NAME: 2, "source_language": "en", "target_language": "de"})
