@@ -151,15 +151,13 @@ class JobQueue:
             await translate_document(record, self.files, self._translations, self._readers)
             await asyncio.to_thread(self.files.finish, record)
             record.state = "done"
+            record.expires_s = time.time() + self._settings.document_expiry_s
         except GatewayError as error:
-            record.state, record.error = "failed", (error.code, str(error))
+            await self._fail(record, error)
         except Exception as error:
             log_fault(_LOG, "a document failed", error)
             message = "the document could not be translated: see the gateway's log"
-            record.state, record.error = "failed", (Internal.code, message)
-        record.expires_s = time.time() + self._settings.document_expiry_s
-        if record.state == "failed":
-            await self._refund(record)
+            await self._fail(record, Internal(message))
         await asyncio.to_thread(self.files.write, record)
 
     async def _count_unclean_end(self, record: JobRecord) -> None:
@@ -170,14 +168,14 @@ class JobQueue:
                 f"the gateway ended {record.unclean_ends} times while it translated this document, "
                 "and does not try again: check the document, or send it in parts"
             )
-            record.state, record.error = "failed", (Internal.code, message)
-            record.expires_s = time.time() + self._settings.document_expiry_s
-            await self._refund(record)
+            await self._fail(record, Internal(message))
         with contextlib.suppress(OSError):
             await asyncio.to_thread(self.files.write, record)
 
-    async def _refund(self, record: JobRecord) -> None:
-        """Refund the characters of a document that was not translated."""
+    async def _fail(self, record: JobRecord, error: GatewayError) -> None:
+        """Set the end of a document that was not translated, and refund its characters."""
+        record.state, record.error = "failed", (error.code, str(error))
+        record.expires_s = time.time() + self._settings.document_expiry_s
         limits = Limits(characters_per_month=0) if record.is_limited else NO_LIMITS
         caller = Caller(record.caller, record.owner or None, limits)
         await self._access.refund(caller, max(1, record.characters), record.created_s)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman_client import Document
 from dragoman_client.file_formats import DOCUMENT_ENDINGS
-from dragoman_options.table import AUTO, check, requested_outputs
+from dragoman_options.table import AUTO, DETECTED_OUTPUTS, check, requested_outputs
 
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import NO_LIMITS, Caller
@@ -272,7 +272,7 @@ def _checked_options(given: Mapping[str, Any]) -> dict[str, Any]:
         checked = check(Document().with_sentences(options))  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
         raise InvalidInput(str(error)) from error
-    outputs = set(requested_outputs(checked)) - {"detected_language", "detected_probability"}
+    outputs = {*requested_outputs(checked)}.difference(DETECTED_OUTPUTS)
     if outputs:
         raise InvalidInput(
             f"a document has no {', '.join(sorted(outputs))}: leave such options out"
