@@ -51,7 +51,7 @@ from tests.timing import fastest_s, fault_of_growth
 _SIZE, _MARKUP_SIZE = 8192, 4096
 _SENTENCES_SIZE = 20_000
 """A quarter of it is as long as the longest text that is split into sentences at once."""
-_PROSE = "The committee met.\nIt was late, so they left.\n\n"
+_PROSE = "The committee met at 10.\nIt was late, so they left.\n\n"
 _CHARACTERS = [*'"“(<{&%$#.-!,a1 \t\n\u00a0\u200d漢😀', "e\u0301", "\r\n", "\\"]
 _PHRASES = [
     "a ",
