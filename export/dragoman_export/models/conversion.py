@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from dragoman_serving.engine.compiled.cpu import exact_int8_products
 from dragoman_training.firefox.catalogue import Offer, Pair
 from dragoman_training.firefox.mozilla import LICENCE, Mozilla
+from dragoman_training.firefox.original_student import OriginalStudent
 from dragoman_training.firefox.student_importing import StudentFolder, import_student, is_student
 from dragoman_training.marian.hub import Fetched, Hub, Told
 from dragoman_training.marian.importing import FILES, import_marian
 from dragoman_training.marian.languages import Languages
+from dragoman_training.marian.original import Original, OriginalMarian
 from dragoman_training.run.checkpoint_folder import TGT_TOKENIZER, TOKENIZER, WEIGHTS
 
 from dragoman.kernel.errors import UsageError
@@ -159,21 +161,27 @@ class Converter:
     def _converted(self, source: ModelSource, folder: Path, fetched: Fetched) -> CachedModel:
         """Convert a folder with a checkpoint, ours or Marian's."""
         from dragoman_export.bundle import export_bundle
+        from dragoman_export.models.original_check import check_original
 
         log.info("%s: converting", source)
         with self.cache.making(source) as scratch:
             checkpoint, bundle = folder, scratch / "bundle"
             storage: Storage = "fp16"
+            original: Original | None = None
             if source.kind in ("firefox", "student"):
                 checkpoint, storage = scratch / "checkpoint", "int8"
                 languages = self.languages
                 if source.pair is not None:
                     languages = Languages(source.pair[:1], ((source.pair[1], None),))
                 import_student(folder, checkpoint, languages, source.name)
+                original = OriginalStudent(folder)
             elif source.kind != "checkpoint":
                 checkpoint = scratch / "checkpoint"
                 name = source.name if source.kind == "hub" else None
-                import_marian(folder, checkpoint, self.languages, name)
+                config = import_marian(folder, checkpoint, self.languages, name)
+                original = OriginalMarian(folder, config.imported.tags if config.imported else {})
+            if original is not None:
+                check_original(str(source), original, checkpoint)
             manifest = export_bundle(checkpoint, bundle, storage)
             report = check(bundle, self.exact)
             report.record(manifest, bundle)

@@ -140,6 +140,19 @@ class StudentFile:
         """
         return self._matrix(name, entries, size)
 
+    def numbers(self) -> dict[str, Floats]:
+        """Take all tensors in fp32, with the shapes that the file gives; codes times their scales.
+
+        Raises:
+            UsageError: see `vector`.
+        """
+        names = [name for name in self._items if not name.endswith(ACTIVATION)]
+        matrices = {name: self._matrix(name, *self._items[name].shape) for name in names}
+        return {
+            name: (one.values if one.scales is None else one.values * one.scales)
+            for name, one in matrices.items()
+        }
+
     def check_empty(self) -> None:
         """Refuse tensors that were not taken.
 

@@ -44,6 +44,11 @@ class StoredTensors:
         """Whether a tensor is present and not yet taken."""
         return name in self._tensors
 
+    def __getitem__(self, name: str) -> Floats:
+        """A tensor that is not yet taken, as fp32."""
+        tensor: Floats = self._tensors[name].astype(np.float32, copy=False)
+        return tensor
+
     def take(self, name: str, *shape: int) -> Floats:
         """Take a tensor, as fp32.
 
