@@ -1,7 +1,7 @@
 """Language codes as users write them."""
 
 import pytest
-from dragoman_options.languages import fold_language
+from dragoman_options.languages import fold_language, language_fallbacks
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,19 @@ from dragoman_options.languages import fold_language
 def test_a_code_is_folded_to_a_known_one(given: str, known: list[str], found: str | None) -> None:
     """A language code stands for the most specific known code that it matches."""
     assert fold_language(given, known) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "fallbacks"),
+    [
+        (("en", "zh-CN"), ["en", "cmn_Hans"], ("zh-CN=cmn_Hans",)),
+        (("eng", "de-AT"), ["en", "de"], ("eng=en", "de-AT=de")),
+        (("EN", " pt_br"), ["en", "pt-BR"], ()),
+        (("auto", "pt-BR"), ["en", "pob"], ("pt-BR=pob",)),
+        ((None, "nl"), ["en", "de"], ()),
+    ],
+)
+def test_codes_that_stand_for_others_are_named(
+    given: tuple[str | None, ...], known: list[str], fallbacks: tuple[str, ...]
+) -> None:
+    assert language_fallbacks(given, known) == fallbacks

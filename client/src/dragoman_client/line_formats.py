@@ -149,6 +149,8 @@ def answer_as_json(translation: Translation) -> dict[str, Any]:
         found["confidence"] = translation.confidence
     if translation.warnings:
         found["warnings"] = list(translation.warnings)
+    if translation.language_fallbacks:
+        found["language_fallbacks"] = list(translation.language_fallbacks)
     if translation.via is not None:
         found["via"] = translation.via
     found |= requested_as_json(translation)

@@ -249,6 +249,7 @@ _ABSENT = {
     "detected_language": "",
     "detected_probability": 0.0,
     "warnings": "",
+    "language_fallbacks": "",
     "delta": "",
     "via": "",
 }
@@ -272,8 +273,9 @@ def _row(answer: dict[str, Any]) -> dict[str, Any]:
     row = {output: answer[field] for field, output in _WRITTEN.items() if field in answer}
     if "detected_probability" in row:
         row.setdefault("detected_language", "")  # none was detected
-    if answer.get("warnings"):
-        row["warnings"] = ",".join(answer["warnings"])
+    for name in ("warnings", "language_fallbacks"):
+        if answer.get(name):
+            row[name] = ",".join(answer[name])
     for name in ("token_scores", "attention", "alignments", "codes"):
         if name in answer:
             value = answer[name]

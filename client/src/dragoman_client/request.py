@@ -71,6 +71,8 @@ class Translation:
         warnings: "numbers", "placeholders", "signs" or "terms" (of the glossary) if the translation
             lacks some; "repetition", "short", "long" or "untranslated" if one of a sentence is
             suspicious; docs/options.md has the rules.
+        language_fallbacks: requested codes of languages, each with the model's code that was used
+            instead, such as "zh-CN=cmn_Hans".
         codes: positions of the markup codes in the translation.
         via: the pivot language, such as "en"; None for a direct translation.
         delta: in a stream, the text that this part adds to the previous one.
@@ -90,6 +92,7 @@ class Translation:
     detected_language: str | None = None
     detected_probability: float | None = None
     warnings: tuple[str, ...] = ()
+    language_fallbacks: tuple[str, ...] = ()
     codes: PlacedCodes | None = None
     via: str | None = None
     delta: str | None = dataclasses.field(default=None, compare=False)
@@ -137,9 +140,9 @@ def read_outputs(
     """
     each = options.get("num_return_sequences", 1)
     columns = _columns(outputs, ALWAYS, count * each)
-    warnings, pivots = (
+    warnings, fallbacks, pivots = (
         [b""] * (count * each) if given is None else given.reshape(-1)
-        for given in (outputs.get("warnings"), outputs.get("via"))
+        for given in map(outputs.get, ("warnings", "language_fallbacks", "via"))
     )
     assessments = read_assessments(outputs, count * each, options)
     with _faults():
@@ -149,12 +152,13 @@ def read_outputs(
                 int(tokens),
                 reason.decode("utf-8"),
                 elapsed_s=elapsed_s,
-                warnings=tuple(filter(None, names.decode("utf-8").split(","))),
+                warnings=_listed(names),
+                language_fallbacks=_listed(codes),
                 via=pivot.decode("utf-8") or None,
                 **assessment,
             )
-            for text, tokens, reason, names, pivot, assessment in zip(
-                *columns, warnings, pivots, assessments, strict=True
+            for text, tokens, reason, names, codes, pivot, assessment in zip(
+                *columns, warnings, fallbacks, pivots, assessments, strict=True
             )
         ]
     if each == 1:
@@ -168,6 +172,11 @@ def read_outputs(
         )
         for i in range(0, len(found), each)
     ]
+
+
+def _listed(names: bytes) -> tuple[str, ...]:
+    """Names that are separated by commas."""
+    return tuple(filter(None, names.decode("utf-8").split(",")))
 
 
 def read_assessments(

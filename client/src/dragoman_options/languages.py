@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -44,6 +44,20 @@ def fold_language(given: str, known: Sequence[str]) -> str | None:
         return given
     best = max(known, key=lambda code: closeness(given, code), default=None)
     return best if best is not None and closeness(given, best) >= 0 else None
+
+
+def language_fallbacks(given: Iterable[str | None], known: Sequence[str]) -> tuple[str, ...]:
+    """Returns the codes that were matched with another one, such as `zh-CN=cmn_Hans`.
+
+    Args:
+        given: codes in a request; None, and codes that match none, are left out.
+        known: codes of the model.
+    """
+    codes = [code for code in given if code]
+    matches = [(code, fold_language(code, known)) for code in codes]
+    return tuple(
+        f"{code}={match}" for code, match in matches if match and _form(code) != _form(match)
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -382,6 +382,13 @@ OUTPUTS: Final[Mapping[str, Output]] = {
             "`untranslated`, separated by commas; absent if empty",
             (TRANSLATE, STREAM),
         ),
+        Output(
+            "language_fallbacks",
+            "BYTES",
+            "requested language codes that stand for others of the model, such as "
+            "`zh-CN=cmn_Hans`, separated by commas; absent if empty",
+            (TRANSLATE, STREAM),
+        ),
         Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),
         Output(
             "confidences",

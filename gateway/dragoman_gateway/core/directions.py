@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from reprlib import repr as brief
 from typing import Any
 
 from dragoman_client import ServerInfo
-from dragoman_options.languages import fold_language
+from dragoman_options.languages import fold_language, language_fallbacks
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import AUTO
 
@@ -32,6 +32,8 @@ class Direction:
 
     languages: tuple[str, str]
     detected: Detected | None = None
+    fallbacks: tuple[str, ...] = ()
+    """See `language_fallbacks`."""
 
     @property
     def stays(self) -> bool:
@@ -51,6 +53,7 @@ class Directions:
         source, target = options.get("source_language"), options.get("target_language")
         self._named = source, target
         self._all = info.directions
+        self._fallbacks = language_fallbacks(self._named, info.languages)
         self._source = fold_language(source, (*info.languages, AUTO)) if source else None
         self._target = fold_language(target, info.languages) if target else None
         is_known = (source is None or self._source is not None) and (
@@ -118,7 +121,7 @@ class Directions:
         if self._usual is None or not self.detects:
             return self._usual
         if not text.strip():
-            return Direction(self._usual.languages, _UNDETECTED)
+            return replace(self._usual, detected=_UNDETECTED)
         found = detect_source(text, self._sources(), self._target)
         stays = found.language == self._target
         direction = self._usual if stays else self._trained(found.language, self._target)
@@ -126,7 +129,7 @@ class Directions:
             return None
         # Rounded to float32, as the server sends it.
         probability = struct.unpack("f", struct.pack("f", found.probability))[0]
-        return Direction(direction.languages, Detected(found.language, probability))
+        return replace(direction, detected=Detected(found.language, probability))
 
     def _trained(self, source: str | None, target: str | None) -> Direction | None:
         """Returns the server's first direction with these languages."""
@@ -135,4 +138,4 @@ class Directions:
             for src, tgt in self._all
             if source in (None, src) and target in (None, tgt) and src != tgt
         ]
-        return Direction(fitting[0]) if fitting else None
+        return Direction(fitting[0], fallbacks=self._fallbacks) if fitting else None

@@ -59,6 +59,7 @@ def joined(text: str, found: Sequence[Translation]) -> Translation:
         elapsed_s=max((one.elapsed_s for one in found), default=0.0),
         bundle=found[0].bundle if found else None,
         via=found[0].via if found else None,
+        language_fallbacks=found[0].language_fallbacks if found else (),
         warnings=tuple(sorted({name for one in found for name in one.warnings})),
     )
 

@@ -483,14 +483,13 @@ def _fit(texts: Sequence[str], info: ServerInfo) -> bool:
 def finished(translation: Translation, direction: Direction, wants_bundle: bool) -> Translation:
     """Returns a translation and its alternatives with exactly the requested fields."""
     detected = direction.detected
-    if detected is None and wants_bundle:
-        return translation
     return replace(
         translation,
         alternatives=tuple(
             finished(one, direction, wants_bundle) for one in translation.alternatives
         ),
         bundle=translation.bundle if wants_bundle else None,
+        language_fallbacks=direction.fallbacks,
         detected_language=detected.language or None if detected else None,
         detected_probability=detected.probability if detected else None,
     )

@@ -123,6 +123,7 @@ def _translation_fields(found: Translation) -> dict[str, Any]:
         "finish_reason": found.finish_reason,
         "output_tokens": found.output_tokens,
         "warnings": list(found.warnings),
+        "language_fallbacks": list(found.language_fallbacks) or UNSET,
         "detected_language": _set(found.detected_language),
         "detected_probability": _set(found.detected_probability),
         "score": _set(found.score),

@@ -164,6 +164,16 @@ class TranslationAnswer(Struct, kw_only=True):
             "`short`, `long`, `untranslated`"
         ),
     ]
+    language_fallbacks: (
+        Annotated[
+            list[str],
+            Meta(
+                description="requested language codes that stand for others of the model, such as "
+                "`zh-CN=cmn_Hans`; absent if there are none"
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     detected_language: (
         Annotated[str, Meta(description="language of the text, with the source language `auto`")]
         | UnsetType

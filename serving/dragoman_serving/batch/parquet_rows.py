@@ -45,7 +45,9 @@ class ParquetRowFormat:
         self._column = column
         asked = [_NAMES.get(name, name) for name in requested_outputs(options)]
         several = ["alternatives"] if options.get("num_return_sequences", 1) > 1 else []
-        self._added = tuple(dict.fromkeys((*_ALWAYS, "via", *asked, *several)))
+        self._added = tuple(
+            dict.fromkeys((*_ALWAYS, "language_fallbacks", "via", *asked, *several))
+        )
 
     def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
         """See `RowFormat`."""

@@ -6,12 +6,13 @@ set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from reprlib import repr as brief
+from typing import Any
 
-from dragoman_options.languages import closeness, fold_language
+from dragoman_options.languages import closeness, fold_language, language_fallbacks
 from dragoman_options.table import AUTO
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
@@ -71,6 +72,12 @@ class Route:
     bundles: tuple[Bundle, ...]
     languages: tuple[str, ...] = ()
     detected: tuple[Detected | None, ...] = ()
+
+    def language_fallbacks(self, options: Mapping[str, Any]) -> str:
+        """The codes of a request that stand for others of the bundles, separated by commas."""
+        known = [code for bundle in self.bundles for code in bundle.manifest.languages]
+        given = (options.get(name) for name in ("source_language", "target_language"))
+        return ",".join(language_fallbacks((one for one in given if isinstance(one, str)), known))
 
     @property
     def via(self) -> str | None:

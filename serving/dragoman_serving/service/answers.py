@@ -54,6 +54,8 @@ class Form:
     """Number of the request."""
     outputs: Collection[str]
     shape: tuple[int, ...]
+    language_fallbacks: Sequence[str] = ()
+    """Of each text; see `dragoman_options.languages.language_fallbacks`."""
 
 
 def of_translations(
@@ -89,6 +91,9 @@ def of_translations(
             more[name] = values
     if any(one.warnings for one in all_of_them):
         more["warnings"] = [",".join(one.warnings).encode() for one in all_of_them]
+    if any(form.language_fallbacks):
+        fallbacks = [one.encode() for one in form.language_fallbacks for _ in range(each)]
+        more["language_fallbacks"] = fallbacks
     if all_of_them[0].via is not None:
         more["via"] = [(one.via or "").encode() for one in all_of_them]
     if wanted:

@@ -168,6 +168,7 @@ class OneAnswerModel(Model, Generic[_Found]):
                     "those of each direction in a separate request",
                     "language",
                 )
+            under_way.form = replace(form, language_fallbacks=_fallbacks(parts, routes))
             if routes[0].languages:
                 future = self._start_pivoted(bundles, routes[0], asked, under_way)
             else:
@@ -235,6 +236,16 @@ class OneAnswerModel(Model, Generic[_Found]):
     def _fail(self, under_way: UnderWay, error: BaseException) -> None:
         number, trace = under_way.form.number, under_way.trace
         self._send(answers.of_error(error, number, trace, under_way.request_id).pack())
+
+
+def _fallbacks(parts: Sequence[tuple[Sequence[int], Asked]], routes: Sequence[Route]) -> list[str]:
+    """The fallbacks of each text's languages."""
+    by_text = {
+        index: route.language_fallbacks(part.wanted.options)
+        for (indices, part), route in zip(parts, routes, strict=True)
+        for index in indices
+    }
+    return [by_text[index] for index in sorted(by_text)]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -98,6 +99,8 @@ class TranslateStreamModel(Model):
     def _start(self, asked: Asked, growing: _Growing) -> Future[list[Translation]]:
         bundles = self._bundles()
         route = bundles.route(asked)
+        fallbacks = [route.language_fallbacks(asked.wanted.options)]
+        growing.form = replace(growing.form, language_fallbacks=fallbacks)
         if route.languages:
             growing.pivoted = PivotedRequest(bundles, route, asked, STREAM)
             if route.detected:

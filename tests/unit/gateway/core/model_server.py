@@ -22,7 +22,7 @@ from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.store import Store
 from dragoman_gateway.core.translations import Translations
-from dragoman_options.languages import fold_language
+from dragoman_options.languages import fold_language, language_fallbacks
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import check, splits
 from dragoman_serving.request.glossary import Glossary
@@ -124,6 +124,9 @@ class ModelServer:
             "length" if is_cut else "stop",
             bundle=self.bundle if "return_bundle" in options else None,
             warnings=tuple(sorted(warnings)),
+            language_fallbacks=language_fallbacks(
+                map(options.get, ("source_language", "target_language")), ("en", "de")
+            ),
         )
 
 

@@ -52,6 +52,17 @@ def test_options_reach_the_server_and_add_to_the_answer(app: Application) -> Non
     assert app.requests[-1].inputs["beam_width"] == [5]
 
 
+@pytest.mark.parametrize("source", ["en-GB", "auto"])
+def test_answers_name_the_codes_that_stand_for_others(app: Application, source: str) -> None:
+    body = {"text": "Good morning. Good night.", "target_language": "deu"}
+    expected = ["deu=de"] if source == "auto" else ["en-GB=en", "deu=de"]
+    for _ in range(2):  # the second answer is from the cache
+        answer = ask(app, "POST", "/translate", {**body, "source_language": source})
+        assert answer.json["translations"][0]["language_fallbacks"] == expected
+    answer = ask(app, "POST", "/translate", {**body, "target_language": "DE"})
+    assert "language_fallbacks" not in answer.json["translations"][0]
+
+
 def test_alternatives_have_only_the_requested_fields(app: Application) -> None:
     body = {"text": "One answer of two.", "num_return_sequences": 2, "beam_width": 2}
     wanted = ({"return_bundle": True}, "bundle"), ({"source_language": "auto"}, "detected_language")

@@ -141,6 +141,23 @@ def test_direct_translations_name_no_pivot(connect: Connect) -> None:
         assert "via" not in outputs(model.answer())
 
 
+def test_answers_name_the_codes_that_stand_for_others(connect: Connect) -> None:
+    model = ready(connect)
+    ask(model, TEXTS, source_language="de-AT", target_language="fra")
+    found = outputs(model.answer())
+    assert found["via"] == ["en"] * len(TEXTS)
+    assert found["language_fallbacks"] == ["de-AT=de,fra=fr"] * len(TEXTS)
+    ask(model, TEXTS, source_language="en_US", target_language="DE", num_return_sequences=2)
+    assert outputs(model.answer())["language_fallbacks"] == ["en_US=en"] * len(TEXTS) * 2
+    ask(model, TEXTS, source_language="EN", target_language="de")
+    assert "language_fallbacks" not in outputs(model.answer())
+    stream = ready(connect, STREAM)
+    ask(stream, TEXTS[:1], source_language="en", target_language="deu")
+    answer = last_answer(stream)
+    assert isinstance(answer, Answer)
+    assert outputs(answer)["language_fallbacks"] == ["deu=de"]
+
+
 def test_options_of_the_translation_apply_to_the_second_leg(
     connect: Connect, folders: list[Path]
 ) -> None:
