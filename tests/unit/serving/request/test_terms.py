@@ -109,6 +109,17 @@ def test_a_token_that_would_complete_a_word_is_forbidden(
         assert (token_after(constraints, token) != token) == forbidden
 
 
+@pytest.mark.parametrize(
+    ("word", "form"), [("ab", "▁a bc"), ("a", "▁ab"), ("ab c", "▁ab ▁ b c"), ("abc", "▁ab ▁b")]
+)
+def test_another_form_of_a_word_is_another_word(word: str, form: str) -> None:
+    """A form that no token ends in the suppressed word can be written."""
+    suppressed, tokens = suppressed_words([word], PIECES), [PIECES.index(p) for p in form.split()]
+    for length, token in enumerate(tokens):
+        constraints = Constraints(prefix=tuple(tokens[:length]), suppressed=suppressed)
+        assert token_after(constraints, token) == token
+
+
 def token_after(constraints: Constraints, likely: int) -> int | None:
     """The token that greedy search chooses after the prefix if this one is the most probable."""
     end_id = len(PIECES)
