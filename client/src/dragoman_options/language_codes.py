@@ -24,12 +24,17 @@ xho:xh yid:yi yor:yo zha:za zho:zh zul:zu
 """
 _FORMER = """
 alb:sq arm:hy baq:eu bur:my chi:zh cze:cs dut:nl fre:fr geo:ka ger:de gre:el ice:is mac:mk mao:mi
-may:ms per:fa rum:ro slo:sk tib:bo wel:cy in:id iw:he ji:yi
+may:ms per:fa rum:ro slo:sk tib:bo wel:cy in:id iw:he ji:yi mo:ro mol:ro
 """
 """Bibliographic codes of ISO 639-2, and codes that ISO 639-1 has replaced."""
+_INDIVIDUAL = """
+als:sq azj:az ekk:et fil:tl khk:mn kmr:ku lvs:lv nb:no nob:no npi:ne ory:or plt:mg uzn:uz ydd:yi
+zsm:ms
+"""
+"""The usual languages of macrolanguages, whose codes models and requests use for each other."""
 _TWO_LETTERS = dict(pair.split(":") for pair in _PAIRS.split())
 
-_CURRENT = {**_TWO_LETTERS, **dict(pair.split(":") for pair in _FORMER.split())}
+_CURRENT = {**_TWO_LETTERS, **dict(pair.split(":") for pair in (_FORMER + _INDIVIDUAL).split())}
 
 
 def short_code(code: str) -> str:
@@ -38,5 +43,5 @@ def short_code(code: str) -> str:
 
 
 def current_code(code: str) -> str:
-    """As `short_code`, also for bibliographic and replaced codes: `de` for `ger`, `he` for `iw`."""
+    """As `short_code`, also for other codes of a language: `de` for `ger`, `he` for `iw`."""
     return _CURRENT.get(code, code)

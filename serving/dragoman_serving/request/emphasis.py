@@ -124,6 +124,13 @@ class Emphasis:
         return not _is_abbreviation(word) and self.tokens(self.usual(word, language)) == 1
 
 
+def in_usual_case(text: str, language: str, tokenizer: Tokenizer) -> str:
+    """Returns the beginning of a sentence in capitals as a model writes it."""
+    emphasis = Emphasis(tokenizer)
+    small = WORD.sub(lambda word: emphasis.usual(word[0], language), lower(text, language))
+    return with_capital(small, language)
+
+
 @functools.cache
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())

@@ -26,6 +26,7 @@ from dragoman_serving.engine.constraints import Constraints, Sampling, Suppresse
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.markup.marked_texts import MarkedSentence
 from dragoman_serving.request.checks import check_options
+from dragoman_serving.request.emphasis import in_usual_case
 from dragoman_serving.request.glossary import Glossary, Term
 from dragoman_serving.request.lengths import Lengths
 from dragoman_serving.request.markups import read_markups
@@ -141,7 +142,11 @@ class SearchPlan(ScoringPlan):
                 search = replace(search, token_scores=True, alignment=True)
             return most, search
         given = self.prefixes[index]
-        prefix = tuple(self.target.encode(reading.put_into(given)))
+        beginning = reading.put_into(given)
+        any_case = in_capitals and given.isupper() and beginning == given
+        if any_case:
+            beginning = in_usual_case(given, self.languages[1] or "", self.target)
+        prefix = tuple(self.target.encode(beginning))
         if UNKNOWN_ID in prefix:
             raise cannot_write("prefix", given)
         most = self.lengths.most(src_ids, len(prefix))
@@ -155,8 +160,8 @@ class SearchPlan(ScoringPlan):
                 index,
             )
         least = self._least(src_ids, most)
-        if given[-1:].isalpha() and self._completes and not in_capitals:
-            completion = unfinished_word(prefix, self.target.vocabulary)
+        if given[-1:].isalpha() and self._completes:
+            completion = unfinished_word(prefix, self.target.vocabulary, any_case)
             if completion is not None:
                 kept, not_first = completion
                 return most, with_beginning(self._search(prefix, least), kept, not_first)

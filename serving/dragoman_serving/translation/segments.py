@@ -20,6 +20,7 @@ from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.markup.marked_texts import MarkedSentence, MarkedText
 from dragoman_serving.request.casing import Capitals
 from dragoman_serving.request.glossary import Term
+from dragoman_serving.request.letter_case import lower
 from dragoman_serving.request.literals import Literal, without
 from dragoman_serving.request.messages import syntax_spans
 from dragoman_serving.request.reading import Reading
@@ -27,6 +28,7 @@ from dragoman_serving.request.restored import Restored
 from dragoman_serving.request.tagged_sentence import TaggedSentence
 
 _EMPTY = Reading("")
+_NO_LETTER = re.compile(r"[\W\d_]")
 _INNER_CAPITAL = re.compile(r"[^\W\d_][A-ZÀ-ÖØ-Þ]")
 _BREAK_TAG = re.compile(r"(?:(?<!\s)\s*)?<br\b[^<>]*>\s*", re.IGNORECASE)
 
@@ -40,7 +42,8 @@ class SourceSentence(Sentence):
     the case of the request. `capitals` is set if the translation must be in capitals. `terms` are
     spans of the reading's text with a given translation. `languages` are those of the sentence and
     of its translation, `index` is that of its text. `has_numbers`: it has numbers that its
-    translation must have. `has_ellipsis`: three dots of the translation are one character.
+    translation must have. `has_ellipsis`: three dots of the translation are one character. `prefix`
+    is the given beginning of a translation in capitals.
     """
 
     reading: Reading = _EMPTY
@@ -54,6 +57,7 @@ class SourceSentence(Sentence):
     languages: tuple[str, str] = ("", "")
     index: int = 0
     has_numbers: bool = False
+    prefix: str = ""
 
     @property
     def needs_check(self) -> bool:
@@ -75,19 +79,27 @@ class SourceSentence(Sentence):
         """Whether the translation is set in capitals."""
         return self.capitals is not None and not self.capitals.only_first
 
-    def restored(self, written: str, prefix: str = "") -> Restored:
+    def restored(self, written: str) -> Restored:
         """Returns a translation with the literals, and in capitals if the sentence is.
 
-        The prefix and terms with capitals inside a word, such as iPhone, stay as they are given.
+        The prefix and terms with capitals inside a word, such as iPhone, stay as they are given. So
+        does the rest of a word that a prefix begins in small letters.
         """
         if self.capitals:
-            fixed = [(0, len(prefix))] if prefix and written.startswith(prefix) else []
+            prefix = self.prefix[: len(written)]
+            fixed = []
+            if prefix and lower(written[: len(prefix)]) == lower(prefix):
+                written = prefix + written[len(prefix) :]
+                end = len(prefix)
+                if prefix[-1].islower():
+                    end += len(_NO_LETTER.split(written[end:], maxsplit=1)[0])
+                fixed.append((0, end))
             fixed += (
                 found.span()
                 for term in dict.fromkeys(one.target for one in self.terms)
                 if _INNER_CAPITAL.search(term)
                 for found in re.finditer(re.escape(term), written)
-                if found.start() >= len(prefix)
+                if not fixed or found.start() >= fixed[0][1]
             )
             written = self.capitals.put_into(written, sorted(fixed))
         return self.reading.restored(written)

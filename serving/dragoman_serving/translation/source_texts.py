@@ -221,7 +221,15 @@ class SourceTexts:
             languages=languages,
             index=index,
             has_numbers=plan.keeps_placeholders and any(map(str.isdigit, read.reading.text)),
+            prefix=self._prefix(index, read, plan) if read.capitals else "",
         )
+
+    def _prefix(self, index: int, read: _Read, plan: SearchPlan) -> str:
+        """The prefix of a text's translation, as tokens write it."""
+        if not plan.prefixes:
+            return ""
+        target = self.tokenizer.target
+        return target.decode(target.encode(read.reading.put_into(plan.prefixes[index])))
 
     def _parts(
         self,

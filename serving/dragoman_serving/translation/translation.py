@@ -242,9 +242,7 @@ def written(
     if is_lost(reading.masked(reading.text), reading.masked(text)):
         return sentence.original if is_whole else ""
     if sentence.literals or sentence.capitals:
-        constraints = sentence.options.constraints
-        prefix = target.decode(constraints.prefix) if constraints and sentence.capitals else ""
-        text = sentence.restored(text, prefix).text
+        text = sentence.restored(text).text
     return text.replace("...", "…") if sentence.has_ellipsis else text
 
 

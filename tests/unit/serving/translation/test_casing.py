@@ -43,6 +43,26 @@ def test_a_prefix_stays_as_given_in_a_sentence_in_capitals(
     assert found.removeprefix(prefix).isupper()
 
 
+@pytest.mark.parametrize(
+    ("text", "prefix", "completed"),
+    [
+        ("THE HOUSE IS BIG.", "DAS HAU", "DAS HAUS "),
+        ("THE HOUSE IS BIG.", "Das Hau", "Das Haus "),
+        ("THE HOUSE IS BIG.", "D", "DAS "),
+        (TEA, "WIR TRI", "WIR TRINKEN "),
+        (TEA, "Wir tri", "Wir trinken "),
+        ("THE WEATHER IS NICE TODAY.", "DAS WETTER IST HEU", "DAS WETTER IST HEUTE "),
+    ],
+)
+@pytest.mark.parametrize("beam_width", [1, 4])
+def test_the_last_word_of_a_prefix_is_completed_there(
+    shipped: Translator, text: str, prefix: str, completed: str, beam_width: int
+) -> None:
+    found = translated(shipped, text, prefix=prefix, beam_width=beam_width).text
+    assert found.startswith(completed)
+    assert found.removeprefix(completed).isupper()
+
+
 @pytest.mark.parametrize("term", ["iPhone", "McDonald", "eBay", "GmbH"])
 @pytest.mark.parametrize("options", [{}, {"prefix": "Wir trinken"}])
 def test_a_term_with_capitals_inside_a_word_stays_as_given(
@@ -98,18 +118,22 @@ def test_a_label_in_capitals_begins_its_translation_with_a_capital(shipped: Tran
     assert found[1:] == translated(shipped, "warning: Do not open the door!").text[1:]
 
 
-def test_a_stream_grows_in_capitals(shipped: Translator) -> None:
+@pytest.mark.parametrize("options", [{}, {"prefix": "WO IST DAS AL"}, {"prefix": "Wo ist das al"}])
+def test_a_stream_grows_in_capitals(shipped: Translator, options: dict[str, str]) -> None:
     text = "WHERE IS THE OLD HOUSE?"
     read: list[str] = []
     streams: list[TextStream] = []  # the engine may report before it is known here
-    options = {"source_language": "en", "target_language": "de"}
+    languages = {"source_language": "en", "target_language": "de"}
     streams.append(
-        shipped.stream(text, options, lambda: read.extend(one.read() for one in streams))
+        shipped.stream(
+            text, languages | options, lambda: read.extend(one.read() for one in streams)
+        )
     )
     (stream,) = streams
     stream.future.result()
-    whole = translated(shipped, text, beam_width=1).text
-    assert stream.read() == whole == whole.upper()
+    whole = translated(shipped, text, beam_width=1, **options).text
+    assert stream.read() == whole
+    assert whole.startswith(options.get("prefix", whole.upper()))
     assert all(whole.startswith(one) for one in read)
 
 
