@@ -35,6 +35,12 @@ zsm:ms
 _TWO_LETTERS = dict(pair.split(":") for pair in _PAIRS.split())
 
 _CURRENT = {**_TWO_LETTERS, **dict(pair.split(":") for pair in (_FORMER + _INDIVIDUAL).split())}
+_OF_ISO_639_1 = frozenset(_TWO_LETTERS.values())
+
+
+def is_language(code: str) -> bool:
+    """Whether a code, without script and region, is one of ISO 639-1 or one that it replaces."""
+    return code in _CURRENT or code in _OF_ISO_639_1
 
 
 def short_code(code: str) -> str:

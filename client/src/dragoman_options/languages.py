@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from dragoman_options.language_codes import current_code
+from dragoman_options.language_codes import current_code, is_language
 
 _DEFAULT_SCRIPTS = {"zh": "hans", "sr": "cyrl"}
 """The script of a language that is usually written in one of two, if a code does not state it."""
@@ -16,6 +16,7 @@ _SCRIPTS_OF_REGIONS = {
     for script, regions in {"hans": "cn sg", "hant": "hk mo tw"}.items()
     for region in regions.split()
 }
+_MARK = re.compile(r">>([\w-]{2,40})<<[ \t]*")
 _REGION = re.compile(r"[a-z]{2}|\d{3}")
 _SCRIPT = re.compile(r"[a-z]{4}")
 _VARIANTS = {"pob": "pt-br"}
@@ -44,6 +45,39 @@ def fold_language(given: str, known: Sequence[str]) -> str | None:
         return given
     best = max(known, key=lambda code: closeness(given, code), default=None)
     return best if best is not None and closeness(given, best) >= 0 else None
+
+
+class TargetMark(NamedTuple):
+    """A target language at the beginning of a text, as Marian's models read it: `>>fra<< Hello`.
+
+    Attributes:
+        code: the code in the text.
+        language: the target language that it means; None: a language that is not translated into.
+        rest: the text after it.
+    """
+
+    code: str
+    language: str | None
+    rest: str
+
+    @classmethod
+    def of(cls, text: str, targets: Sequence[str]) -> TargetMark | None:
+        """Finds a text's mark.
+
+        Args:
+            text: a text.
+            targets: codes of the target languages.
+
+        Returns:
+            The mark, or None if the text has none, or one that names no language.
+        """
+        match = _MARK.match(text) if text.startswith(">>") else None
+        if match is None:
+            return None
+        language = fold_language(match[1], targets)
+        if language is None and not is_language(re.split("[-_]", match[1])[0].lower()):
+            return None
+        return cls(match[1], language, text[match.end() :])
 
 
 def language_fallbacks(given: Iterable[str | None], known: Sequence[str]) -> tuple[str, ...]:

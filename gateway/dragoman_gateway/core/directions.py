@@ -13,7 +13,7 @@ from reprlib import repr as brief
 from typing import Any
 
 from dragoman_client import ServerInfo
-from dragoman_options.languages import fold_language, language_fallbacks
+from dragoman_options.languages import TargetMark, fold_language, language_fallbacks
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import AUTO
 
@@ -78,8 +78,13 @@ class Directions:
 
     def of(self, text: str) -> Direction | None:
         """Returns the direction of a text; None: the server will refuse the request."""
+        mark = None
+        if self._named[1] is None:
+            mark = TargetMark.of(text, list(dict.fromkeys(target for _, target in self._all)))
+        if mark is not None and mark.language is None:
+            return None
         try:
-            return self._detected(text)
+            return self._detected(text if mark is None else mark.rest, mark and mark.language)
         except DragomanError:
             return None
 
@@ -98,7 +103,11 @@ class Directions:
             found = self._detected(sample)
         except OtherLanguage as error:
             raise untranslated(
-                "the document", error.found.language, self._target, self._sources(), source_field
+                "the document",
+                error.found.language,
+                self._target,
+                self._sources(self._target),
+                source_field,
             ) from error
         except DragomanError as error:
             raise InvalidInput(*Refusal.of(error)) from error
@@ -112,19 +121,28 @@ class Directions:
             )
         return found
 
-    def _sources(self) -> list[str]:
-        """Returns the languages that are translated into the target language."""
-        return list(dict.fromkeys(src for src, tgt in self._all if self._target in (None, tgt)))
+    def _sources(self, target: str | None) -> list[str]:
+        """Returns the languages that are translated into a target language."""
+        return list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
 
-    def _detected(self, text: str) -> Direction | None:
-        """`of`, which raises a `DragomanError` if no language of the server is detected."""
-        if self._usual is None or not self.detects:
-            return self._usual
+    def _detected(self, text: str, marked: str | None = None) -> Direction | None:
+        """`of`, which raises a `DragomanError` if no language of the server is detected.
+
+        Args:
+            text: the text.
+            marked: the target language that it names itself, if the request names none.
+        """
+        target = marked or self._target
+        usual = self._usual
+        if usual is not None and marked:
+            usual = self._trained(None if self.detects else self._source, marked)
+        if usual is None or not self.detects:
+            return usual
         if not text.strip():
-            return replace(self._usual, detected=_UNDETECTED)
-        found = detect_source(text, self._sources(), self._target)
-        stays = found.language == self._target
-        direction = self._usual if stays else self._trained(found.language, self._target)
+            return replace(usual, detected=_UNDETECTED)
+        found = detect_source(text, self._sources(target), target)
+        stays = found.language == target
+        direction = usual if stays else self._trained(found.language, target)
         if direction is None:
             return None
         # Rounded to float32, as the server sends it.

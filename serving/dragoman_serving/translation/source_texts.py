@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dragoman_options.languages import fold_language
+from dragoman_options.languages import TargetMark
 from dragoman_options.markup import Markup, Span
 
 from dragoman.kernel.cutting import SubwordTokenizer, Uncuttable
@@ -34,8 +34,6 @@ from dragoman_serving.translation.segments import (
     pieces_of_text,
 )
 
-_TARGET = re.compile(r">>([\w-]{2,40})<<[ \t]*")
-"""A target language before a text, as Marian's models read it."""
 _BREAK = re.compile(r"<br\b", re.IGNORECASE)
 
 
@@ -108,7 +106,10 @@ class SourceTexts:
         """
         source, target = plan.languages
         of_part = [texts[index] for index in part]
-        marked = [self._without_target(text, plan) for text in of_part]
+        marked = [
+            self._without_target(index, text, plan)
+            for index, text in zip(part, of_part, strict=True)
+        ]
         directions: Iterator[Direction] = self._directions.of_texts(
             [text for text, _ in marked], source, target, part.start
         )
@@ -123,13 +124,24 @@ class SourceTexts:
             for index, (text, _), direction in zip(part, marked, directions, strict=True)
         ]
 
-    def _without_target(self, text: str, plan: SearchPlan) -> tuple[str, str | None]:
-        """A text without a target language at its beginning, and this language."""
-        match = _TARGET.match(text) if text.startswith(">>") and self.tokenizer.tags else None
-        if match is None or plan.assessed or plan.markups:
+    def _without_target(self, index: int, text: str, plan: SearchPlan) -> tuple[str, str | None]:
+        """A text without a target language at its beginning, and this language.
+
+        Raises:
+            InvalidRequest: the model lacks this language, and the request names no other.
+        """
+        mark = TargetMark.of(text, self._directions.targets)
+        if mark is None or plan.assessed or plan.markups:
             return text, None
-        language = fold_language(match[1], self._directions.targets)
-        return (text[match.end() :], language) if language else (text, None)
+        if mark.language is None and plan.languages[1] is None:
+            raise InvalidRequest(
+                f"text {index} begins with >>{mark.code}<<, and the model translates into "
+                f"{', '.join(self._directions.targets)}: remove it, or name a target language",
+                "language",
+                "target_language",
+                index,
+            )
+        return mark.rest, mark.language
 
     def given_pairs(
         self, texts: Sequence[str], targets: Sequence[str], plan: ScoringPlan

@@ -11,6 +11,7 @@ from __future__ import annotations
 _MEMBERS = """
 art: eo ia ie io jbo vo
 bat: lt lv
+ccs: ka xmf
 cel: br cy ga gd gv kw
 dra: kn ml ta te
 fiu: et fi hu kv mhr mrj myv
@@ -27,6 +28,8 @@ trk: az ba cv kk ky sah tk tr tt tyv ug uz
 zle: be ru rue uk
 zls: bg bs hr mk sh sl sr
 zlw: cs dsb hsb pl sk
+NORWAY: nn no
+INSULAR_CELTIC: cy ga gd gv kw
 """
 _UNIONS = """
 roa: itc

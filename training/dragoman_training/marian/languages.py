@@ -62,7 +62,9 @@ def find_languages(
     tags = {} if untagged else _tags(wanted, tags_of(pieces), name)
     targets = tuple(tags)
     if not tags:
-        targets = tuple(language for language, _ in wanted.targets) or ((target,) if target else ())
+        targets = tuple(language for language, _ in wanted.targets) or (
+            (target,) if target and target not in MEMBERS else ()
+        )
         if len(targets) != 1:
             raise UsageError(f"{name}: has one target language; name it with --target")
     members = (language for code in given for language in MEMBERS.get(code, (code,)))

@@ -355,6 +355,7 @@ TAGS = {">>deu<<": 3, ">>fra<<": 4, ">>cmn_Hans<<": 5}
             ("en", {}, "de"),
         ),
         ("opus-mt-gem-gem", {}, Languages((), (("de", ""),)), TAGS, (OTHER_GERMANIC, {}, "de")),
+        ("opus-mt-NORWAY-de", {}, Languages(), {}, ("nn no", {}, "de")),
         ("any", {}, Languages(("en",), (("de", None),)), {}, ("en", {}, "de")),
         ("any", {}, Languages(("en",), (("de", None), ("de", None))), {}, ("en", {}, "de")),
         (
@@ -388,3 +389,9 @@ def test_languages_are_read_from_files_name_or_options(
     sources, tags, targets = found
     expected = tuple(sources.split()), tags, tuple(targets.split())
     assert find_languages(wanted, pieces, words, name) == expected
+
+
+@pytest.mark.parametrize("group", ["gmq", "mul", "CELTIC"])
+def test_a_group_of_targets_without_tags_needs_a_language(group: str) -> None:
+    with pytest.raises(UsageError, match="name it with --target"):
+        find_languages(Languages(), {}, {}, f"opus-mt-en-{group}")

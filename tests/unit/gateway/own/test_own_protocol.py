@@ -63,6 +63,22 @@ def test_answers_name_the_codes_that_stand_for_others(app: Application, source: 
     assert "language_fallbacks" not in answer.json["translations"][0]
 
 
+@pytest.mark.parametrize("source", [{}, {"source_language": "auto"}])
+def test_a_text_may_name_its_target_language(app: Application, source: dict[str, str]) -> None:
+    texts = [">>eng<< Guten Morgen. Gute Nacht.", "Good morning."]
+    for _ in range(2):  # the second answer is from the cache
+        answer = ask(app, "POST", "/translate", {"text": texts, **source})
+        assert answer.status == 200
+    sent = {
+        (request.inputs["target_language"][0], text)
+        for request in app.requests
+        if request.model == TRANSLATE
+        for text in request.inputs["text_input"]
+    }
+    assert {target for target, text in sent if "Nacht" in text} == {"en"}
+    assert {target for target, text in sent if "Good" in text} == {"de"}
+
+
 def test_alternatives_have_only_the_requested_fields(app: Application) -> None:
     body = {"text": "One answer of two.", "num_return_sequences": 2, "beam_width": 2}
     wanted = ({"return_bundle": True}, "bundle"), ({"source_language": "auto"}, "detected_language")

@@ -20,6 +20,7 @@ from dragoman_training.run import checkpoint
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.text import Tokenizer
 from tests.conftest import REPOSITORY
 
@@ -175,7 +176,22 @@ def test_a_target_language_before_a_text_is_used_if_the_request_has_none(
         assert [one.text for one in found] == [one.text for one in expected]
 
 
-@pytest.mark.parametrize("text", [">>xyz<< Hello.", ">> fra << Hello.", "Hello >>fra<<."])
+@pytest.mark.parametrize("mark", [">>spa<< ", ">>cmn_Hans<<", ">>pt-BR<<\t"])
+def test_a_target_language_that_the_model_lacks_is_refused_or_replaced(
+    translator: Translator, mark: str
+) -> None:
+    (plain,) = translate(translator, TEXTS[:1], target_language="de")
+    (found,) = translate(translator, [mark + TEXTS[0]], target_language="de")
+    assert found.text == plain.text
+    named = re.escape(mark.strip())
+    with pytest.raises(InvalidRequest, match=f"text 1 begins with {named}, .* into .*de") as error:
+        translator.translate([TEXTS[0], mark + TEXTS[0]], {})
+    assert (error.value.option, error.value.text_index) == ("target_language", 1)
+
+
+@pytest.mark.parametrize(
+    "text", [">>xyz<< Hello.", ">>note<< Hello.", ">> fra << Hello.", "Hello >>fra<<."]
+)
 def test_other_marks_are_text(translator: Translator, text: str) -> None:
     (found,) = translator.translate([text], {})
     assert "Hallo" in found.text or "Hello" in found.text
