@@ -1,6 +1,7 @@
 """Capital and small letters by language; the length of a text never changes.
 
-Source: Unicode CLDR 46, the transforms tr-Lower, tr-Upper, el-Upper and nl-Title
+Source: Unicode CLDR 46, the transforms tr-Lower, tr-Upper, el-Upper and nl-Title. Crimean Tatar and
+Gagauz have the letters of Turkish too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 
 from dragoman_options.language_codes import current_code
 
-_DOTTED_I = dict.fromkeys(("az", "tr"), ("Iİ", "\u0131i"))
+_DOTTED_I = dict.fromkeys(("az", "crh", "gag", "tr"), ("Iİ", "\u0131i"))
 _LOWER = {language: str.maketrans(*letters) for language, letters in _DOTTED_I.items()}
 _FIRST = {language: str.maketrans(*reversed(letters)) for language, letters in _DOTTED_I.items()}
 _ALL = _FIRST | {"el": str.maketrans("άέήίόύώΐΰΆΈΉΊΌΎΏ", "ΑΕΗΙΟΥΩΪΫΑΕΗΙΟΥΩ")}

@@ -132,6 +132,8 @@ def test_capitals_of_a_beginning_are_the_beginning_of_the_capitals() -> None:
         ("tr", "IŞIK AÇIK KALDI", "ışık açık kaldı"),
         ("tur", "İSTANBUL'DA KALIYOR", "istanbul'da kalıyor"),
         ("az", "QIRMIZI KİTAB", "qırmızı kitab"),
+        ("crh_Latn", "QIRIM TİLİ", "qırım tili"),
+        ("gag", "GAGAUZIYA", "gagauzıya"),
         ("en", "İSTANBUL IS BIG", "istanbul is big"),
         ("el", "Ο ΔΡΟΜΟΣ ΕΙΝΑΙ ΜΕΓΑΛΟΣ", "ο δρομος ειναι μεγαλος"),
         ("de", "DIE STRAẞE IST LANG", "die straße ist lang"),
