@@ -16,7 +16,7 @@ from dragoman_serving.models.routes import Bundle
 
 _KINDS = 2
 """Beam widths that a worker handles at the same time, if memory is limited."""
-_ENCODER_TOKENS, _SCORE_TOKENS = 512, 1024
+_SCORE_TOKENS = 1024
 """`Tuning` if memory is limited: buffers for larger batches stay allocated."""
 _CACHES_DIVISOR = 8
 """The caches of one bundle take at most the limit of all bundles, divided by this."""
@@ -49,7 +49,7 @@ def bounded(settings: EngineSettings, manifest: Manifest, most: int) -> EngineSe
         manifest: manifest of the bundle.
         most: limit of all bundles together, in bytes.
     """
-    tuning = replace(settings.tuning, encoder_tokens=_ENCODER_TOKENS, score_tokens=_SCORE_TOKENS)
+    tuning = replace(settings.tuning, score_tokens=_SCORE_TOKENS)
     settings = replace(settings, max_kinds=_KINDS, tuning=tuning)
     if settings.max_rows is not None:
         return settings
@@ -76,7 +76,7 @@ def measure(bundle: Path, manifest: Manifest, settings: EngineSettings) -> Footp
         )
     memory, tuning = NativeMemory(manifest), settings.tuning
     limits = batch_limits(settings, manifest.dimensions)
-    of_thread = memory.scratch_bytes(tuning.encoder_tokens, limits.rows)
+    of_thread = memory.scratch_bytes(memory.encoded_tokens, limits.rows)
     scorer = memory.scratch_bytes(tuning.score_tokens + memory.longest, limits.rows)
     scored = memory.cache_shape.bytes(2 * tuning.score_tokens)
     loaded = (

@@ -75,6 +75,9 @@ void attend(const float *query, const float *keys, const float *values, int64_t 
     case 32:
         attend_sized(query, keys, values, stride, length, 32, weights, result);
         break;
+    case 48:
+        attend_sized(query, keys, values, stride, length, 48, weights, result);
+        break;
     case 64:
         attend_sized(query, keys, values, stride, length, 64, weights, result);
         break;
@@ -240,6 +243,9 @@ void attend_codes(const float *query, const uint8_t *keys, const uint8_t *values
     switch (head_size) {
     case 32:
         attend_codes_sized(query, keys, values, ahead, length, 32, weights, result, attended);
+        break;
+    case 48:
+        attend_codes_sized(query, keys, values, ahead, length, 48, weights, result, attended);
         break;
     case 64:
         attend_codes_sized(query, keys, values, ahead, length, 64, weights, result, attended);

@@ -94,8 +94,8 @@ float log_sum_of(const float *scores, int64_t length, float most)
     return (float)exact_log(v_sum(sum)) + most;
 }
 
-/* The same for a row of scores followed by the largest of each panel. Skips panels without
- * tokens. */
+/* The same for a row of scores followed by the largest of each panel. Skips panels and vectors
+ * without tokens. */
 float log_sum_of_panels(const float *scores, int64_t panels, float most)
 {
     const Vec largest = v_set(most);
@@ -103,9 +103,11 @@ float log_sum_of_panels(const float *scores, int64_t panels, float most)
     for (int64_t panel = 0; panel < panels; panel++) {
         if (scores[panels * PANEL + panel] == -INFINITY)
             continue;
-#pragma GCC unroll 4
-        for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16)
-            sum = v_add(sum, v_exp(v_sub(v_load(scores + i), largest)));
+        for (int64_t i = panel * PANEL; i < (panel + 1) * PANEL; i += 16) {
+            const Vec sixteen = v_load(scores + i);
+            if (v_above(sixteen, v_set(-INFINITY)))
+                sum = v_add(sum, v_exp(v_sub(sixteen, largest)));
+        }
     }
     return (float)exact_log(v_sum(sum)) + most;
 }
@@ -122,6 +124,61 @@ void dragoman_log_softmax(const float *scores, int64_t rows, int64_t stride, int
     }
 }
 
+/* Words of a shortlist for all tokens of a number of panels. */
+static int64_t words_of(int64_t panels) { return (panels * (PANEL / 16) + 63) / 64; }
+
+static int64_t listed_vectors(const uint64_t *shortlist, int64_t panels)
+{
+    int64_t vectors = 0;
+    for (int64_t word = 0; word < words_of(panels); word++)
+        vectors += __builtin_popcountll(shortlist[word]);
+    return vectors;
+}
+
+/* How many panels a row has, of `panels` for all tokens. */
+int64_t panels_of(const uint64_t *shortlist, int64_t panels)
+{
+    if (!shortlist)
+        return panels;
+    return (16 * listed_vectors(shortlist, panels) + PANEL - 1) / PANEL;
+}
+
+/* The token whose score has an index in a row. */
+int64_t token_at(const uint64_t *shortlist, int64_t index)
+{
+    if (!shortlist)
+        return index;
+    int64_t before = index / 16, word = 0;
+    for (; before >= __builtin_popcountll(shortlist[word]); word++)
+        before -= __builtin_popcountll(shortlist[word]);
+    uint64_t left = shortlist[word];
+    for (; before > 0; before--)
+        left &= left - 1;
+    return (word * 64 + __builtin_ctzll(left)) * 16 + index % 16;
+}
+
+/* Complete a row whose scores are followed by `end`. */
+void end_row(float *row, float *end)
+{
+    for (; (end - row) % PANEL; end += 16)
+        v_store(end, v_set(-INFINITY));
+    for (int64_t panel = 0; row + panel * PANEL < end; panel++)
+        end[panel] = largest_of(row + panel * PANEL, PANEL);
+}
+
+/* Give a row of listed scores those of all tokens, -inf for the others. */
+void spread_listed(const uint64_t *shortlist, int64_t panels, float *row)
+{
+    const int64_t vectors = panels * PANEL / 16;
+    int64_t listed = listed_vectors(shortlist, panels);
+    for (int64_t vector = vectors - 1; vector >= 0; vector--) {
+        const int is_listed = shortlist[vector / 64] >> vector % 64 & 1;
+        listed -= is_listed;
+        v_store(row + 16 * vector, is_listed ? v_load(row + 16 * listed) : v_set(-INFINITY));
+    }
+    end_row(row, row + 16 * vectors);
+}
+
 /* Write scores [length] in the layout of a step: padded with -inf to whole panels, followed by the
  * largest of each panel. */
 void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float *row)
@@ -130,8 +187,7 @@ void dragoman_lay_out(const float *scores, int64_t length, int64_t panels, float
     for (int64_t i = 0; i < panels * PANEL; i += 16)
         v_store(row + i,
                 i < length ? v_load_first(scores + i, length - i, -INFINITY) : v_set(-INFINITY));
-    for (int64_t panel = 0; panel < panels; panel++)
-        row[panels * PANEL + panel] = largest_of(row + panel * PANEL, PANEL);
+    end_row(row, row + panels * PANEL);
 }
 
 /* The `count` best tokens of a row, best first; among equal ones the first. If fewer are above

@@ -1,6 +1,8 @@
 /* Top-k tokens, and log-probabilities, of rows of scores.
  *
- * A row has scores [panels x PANEL], followed by the largest of each panel. */
+ * A row has scores [panels x PANEL], followed by the largest of each panel. A sentence's shortlist has
+ * one bit per 16 tokens, from the lowest bit of the first word. Its rows have only the scores of
+ * tokens whose bit is 1, padded with -inf to whole panels. */
 #pragma once
 
 #include <stdint.h>
@@ -13,6 +15,10 @@ typedef struct {
     int64_t index;
 } Ranked;
 
+int64_t panels_of(const uint64_t *shortlist, int64_t panels);
+int64_t token_at(const uint64_t *shortlist, int64_t index);
+void end_row(float *row, float *end);
+void spread_listed(const uint64_t *shortlist, int64_t panels, float *row);
 void best_tokens(const float *scores, int64_t panels, int64_t count, Ranked *tokens);
 float largest_of(const float *values, int64_t length);
 float log_sum_of(const float *scores, int64_t length, float most);

@@ -14,7 +14,7 @@ from dragoman_serving.engine.arrays import Floats, Ids
 from dragoman_serving.engine.cache import Cache
 from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_searches import NativeSearches
-from dragoman_serving.engine.compiled.library import Rows, Sources
+from dragoman_serving.engine.compiled.library import ENCODED_TOGETHER, Rows, Sources
 from dragoman_serving.engine.compiled.scratch import Scratch
 from dragoman_serving.engine.compiled.shortlists import Shortlists, Words
 from dragoman_serving.engine.compiled.weights import NativeWeights
@@ -106,7 +106,8 @@ class NativeDecoding:
     def scores(self) -> Floats:
         """Scores [R, V] of the last step, up to a constant per row, for rows with a hypothesis.
 
-        The next step overwrites them.
+        Rows of a sentence with a shortlist and without constraints begin with the scores of its
+        listed vectors of tokens, one after the other. The next step overwrites them.
         """
         return self._scratch.last_scores(self.rows)
 
@@ -138,7 +139,7 @@ class NativeDecoding:
             *(len(sentences), len(src_ids), _address(src_ids), _address(src_lengths)),
             *(first, self._rows.src_room, self._rows.cross),
         )
-        memory = self._scratch.memory(len(src_ids))
+        memory = self._scratch.memory(max(*lengths, min(len(src_ids), ENCODED_TOGETHER)))
         helpers = self._helpers if alone else 0
         self._library.encode(self._model, ctypes.byref(sources), memory, helpers)
 

@@ -26,6 +26,7 @@ class NativeMemory:
 
     Attributes:
         cache_shape: shape of the keys and values.
+        encoded_tokens: maximum tokens that a thread encodes at once.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -38,6 +39,7 @@ class NativeMemory:
         )
         # No cache has more capacity than this, so the table of positions is never exceeded.
         self.longest = max(src_tokens, tgt_tokens)
+        self.encoded_tokens = max(src_tokens, library.ENCODED_TOGETHER)
         self.cache_shape = CacheShape(
             *(2 * sizes.decoder_layers, sizes.heads, sizes.head_size + library.TOKEN_BYTES),
             *(src_tokens, tgt_tokens),
@@ -60,7 +62,7 @@ class NativeMemory:
         """Returns the bytes of one thread's scratch memory.
 
         Args:
-            tokens: maximum tokens that it encodes at once.
+            tokens: maximum tokens that it encodes or scores at once.
             rows: maximum rows of its steps.
         """
         sizes = self._manifest.dimensions

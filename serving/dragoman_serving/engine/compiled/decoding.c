@@ -67,7 +67,7 @@ static int64_t decode_once(const Model *model, const Rows *rows, const Searches 
         rows->positions[row]++;
         rows->ids[row] = -1; /* unless a live hypothesis has it */
     }
-    COUNTED(rows->ticks, RANKING, dragoman_rank_plain(searches, scores));
+    COUNTED(rows->ticks, RANKING, rank_plain(searches, rows->shortlists, scores));
     COUNTED(rows->ticks, SEARCH, done = dragoman_advance(searches, scores, rows->ids, &copied));
     COUNTED(rows->ticks, CACHE, copy_rows(model, rows, searches->copies, copied));
     return done;

@@ -34,6 +34,8 @@ MOST_LAYERS = 64
 MOST_HEAD_SIZE = 256
 BLOCK = 16
 """Tokens per block of keys or values."""
+ENCODED_TOGETHER = 128
+"""Tokens of an encoder run, unless a sentence has more."""
 SCORED_TOGETHER = 48
 """Steps of given translations with their scores in memory at the same time."""
 TOKEN_BYTES = 8
@@ -326,7 +328,7 @@ def _agrees(loaded: ctypes.CDLL) -> bool:
         *(TOKEN.itemsize, FINISHED.itemsize),
         *map(ctypes.sizeof, (Constraints, Suppressed, Pairs)),
         *(PANEL, MOST_BEST, MOST_LAYERS, MOST_HEAD_SIZE, BLOCK),
-        *(SCORED_TOGETHER, len(SECTIONS)),
+        *(ENCODED_TOGETHER, SCORED_TOGETHER, len(SECTIONS)),
     ]
     theirs = (Number * len(ours))()
     try:

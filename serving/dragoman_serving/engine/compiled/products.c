@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "products.h"
+#include "best.h"
 #include "bounds.h"
 #include "vec.h"
 
@@ -52,9 +53,9 @@ INLINE Sums add_chains(const int chains, const Sums *sums)
     return sum;
 }
 
-/* Convert a row's sums of 16 outputs to results. Returns them for ranking. */
+/* Convert a row's sums of 16 outputs to results, at `to`. Returns them for ranking. */
 INLINE Vec finish_sums(const Product *product, int64_t first, Sums sums, Vec row_scale,
-                       Finish finish, float *result)
+                       Finish finish, float *to)
 {
     const Vec scale = v_load(product->scales + first);
     Vec y = v_mul(q_to_floats(sums), row_scale);
@@ -62,8 +63,8 @@ INLINE Vec finish_sums(const Product *product, int64_t first, Sums sums, Vec row
     if (finish == RECTIFY)
         y = v_max(y, v_zero());
     else if (finish == ADD)
-        y = v_add(y, v_load(result + first));
-    v_store(result + first, y);
+        y = v_add(y, v_load(to));
+    v_store(to, y);
     return y;
 }
 
@@ -129,7 +130,7 @@ INLINE void multiply_tile(const int rows, const int vectors, const Product *prod
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
             largest = v_max(largest, finish_sums(product, first + 16 * v, sums[i][v], row_scale,
-                                                 finish, result));
+                                                 finish, result + first + 16 * v));
         if (finish == RANK)
             note_largest(product, first, largest, result);
     }
@@ -147,8 +148,8 @@ INLINE void multiply_row(const Product *product, int64_t begin, int64_t end, con
         start_chains(CHAINS, product, first, codes, 0, sums[0]);
         add_products(1, 1, CHAINS, ROW_PREFETCHES, of_rows, weights, weights + ROW_AHEAD,
                      product->inputs, sums);
-        const Vec results =
-            finish_sums(product, first, add_chains(CHAINS, sums[0]), row_scale, finish, result);
+        const Vec results = finish_sums(product, first, add_chains(CHAINS, sums[0]), row_scale,
+                                        finish, result + first);
         if (finish == RANK)
             note_largest(product, first, results, result);
     }
@@ -220,29 +221,34 @@ void multiply(Helpers *helpers, const Product *product, Codes codes, int64_t row
     run_parts(helpers, (panels + of_part - 1) / of_part, multiply_part, &all);
 }
 
+/* A row that needs some of a product's outputs, and where the next of its results go. */
+typedef struct {
+    int64_t row;
+    const uint64_t *shortlist;
+    float *results;
+} ListedRow;
+
 /* One vector of outputs for the first `rows` rows in `chosen`, with `chains` sums per row as in
  * `multiply_row`. The weights at `next` are those of the vector after it. */
 INLINE void multiply_listed_tile(const int rows, const int chains, const Product *product,
                                  int64_t first, const int8_t *next, const Codes *codes,
-                                 const int64_t *chosen, float *results, int64_t stride)
+                                 ListedRow *const *chosen)
 {
     const uint8_t *of_rows[MOST_ROWS];
     Sums sums[MOST_ROWS][MOST_SUMS];
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
-        of_rows[i] = codes_of(product, codes, chosen[i]);
-        start_chains(chains, product, first, codes, chosen[i], sums[i]);
+        of_rows[i] = codes_of(product, codes, chosen[i]->row);
+        start_chains(chains, product, first, codes, chosen[i]->row, sums[i]);
     }
     add_products(rows, 1, chains, 1, of_rows, weights_of(product, first), next, product->inputs,
                  sums);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
-        float *const result = results + chosen[i] * stride;
-        float *const of_panel = result + product->outputs + first / PANEL;
-        const Vec row_scale = v_set(codes->scales[chosen[i]]);
-        const float largest = v_largest(
-            finish_sums(product, first, add_chains(chains, sums[i]), row_scale, RANK, result));
-        *of_panel = *of_panel > largest ? *of_panel : largest;
+        const Vec row_scale = v_set(codes->scales[chosen[i]->row]);
+        finish_sums(product, first, add_chains(chains, sums[i]), row_scale, STORE,
+                    chosen[i]->results);
+        chosen[i]->results += 16;
     }
 }
 
@@ -254,8 +260,7 @@ INLINE int chains_of(const int rows)
 
 /* One vector of outputs for all rows in `chosen`. */
 static void multiply_listed_vector(const Product *product, int64_t first, const int8_t *next,
-                                   const Codes *codes, const int64_t *chosen, int64_t rows,
-                                   float *results, int64_t stride)
+                                   const Codes *codes, ListedRow *const *chosen, int64_t rows)
 {
     const int64_t tiles = (rows + LISTED_ROWS - 1) / LISTED_ROWS;
     const int64_t most = tiles ? (rows + tiles - 1) / tiles : 0;
@@ -265,7 +270,7 @@ static void multiply_listed_vector(const Product *product, int64_t first, const 
     case rows_of_tile: \
         if (rows_of_tile <= LISTED_ROWS) \
             multiply_listed_tile(rows_of_tile, chains_of(rows_of_tile), product, first, next, \
-                                 codes, chosen + row, results, stride); \
+                                 codes, chosen + row); \
         break
         switch (count) {
             TILE(1);
@@ -281,30 +286,30 @@ static void multiply_listed_vector(const Product *product, int64_t first, const 
     }
 }
 
-/* The vectors of one word of the shortlists, for at most LISTED_TOGETHER rows from `row` on. */
+/* The vectors of one word of the shortlists, for at most LISTED_TOGETHER rows. */
 static void multiply_listed_word(const Product *product, int64_t word, const Codes *codes,
-                                 int64_t row, int64_t rows, const uint64_t *const *shortlists,
-                                 float *results, int64_t stride)
+                                 ListedRow *rows, int64_t count)
 {
     const int64_t begin = word * WORD_OUTPUTS, vectors = (product->outputs - begin) / 16;
     const uint64_t all = vectors < 64 ? ((uint64_t)1 << vectors) - 1 : ~(uint64_t)0;
     uint64_t listed[LISTED_TOGETHER], any = 0;
-    int64_t chosen[LISTED_TOGETHER];
-    for (int64_t i = 0; i < rows; i++) {
-        listed[i] = shortlists[row + i] ? shortlists[row + i][word] & all : all;
+    ListedRow *chosen[LISTED_TOGETHER];
+    for (int64_t i = 0; i < count; i++) {
+        listed[i] = rows[i].shortlist ? rows[i].shortlist[word] : all;
+        assert(!(listed[i] & ~all));
         any |= listed[i];
     }
     while (any) {
         const int vector = __builtin_ctzll(any);
-        int64_t count = 0;
+        int64_t number = 0;
         any &= any - 1;
-        for (int64_t i = 0; i < rows; i++) {
-            chosen[count] = row + i;
-            count += listed[i] >> vector & 1;
+        for (int64_t i = 0; i < count; i++) {
+            chosen[number] = rows + i;
+            number += listed[i] >> vector & 1;
         }
         const int64_t next = any ? __builtin_ctzll(any) : vector + 1;
         multiply_listed_vector(product, begin + 16 * vector, weights_of(product, begin + 16 * next),
-                               codes, chosen, count, results, stride);
+                               codes, chosen, number);
     }
 }
 
@@ -316,12 +321,16 @@ void multiply_listed(const Product *product, Codes codes, int64_t rows,
     assert(rows > 0);
     const int64_t outputs = product->outputs, stride = outputs + outputs / PANEL;
     const int64_t words = (outputs + WORD_OUTPUTS - 1) / WORD_OUTPUTS;
-    for (int64_t i = 0; i < rows * stride; i++)
-        results[i] = -INFINITY;
-    for (int64_t row = 0; row < rows; row += LISTED_TOGETHER) {
-        const int64_t left = rows - row;
+    ListedRow listed[LISTED_TOGETHER];
+    for (int64_t begin = 0; begin < rows; begin += LISTED_TOGETHER) {
+        const int64_t left = rows - begin;
         const int64_t count = left < LISTED_TOGETHER ? left : LISTED_TOGETHER;
+        for (int64_t i = 0; i < count; i++)
+            listed[i] =
+                (ListedRow){begin + i, shortlists[begin + i], results + (begin + i) * stride};
         for (int64_t word = 0; word < words; word++)
-            multiply_listed_word(product, word, &codes, row, count, shortlists, results, stride);
+            multiply_listed_word(product, word, &codes, listed, count);
+        for (int64_t i = 0; i < count; i++)
+            end_row(results + (begin + i) * stride, listed[i].results);
     }
 }

@@ -22,8 +22,7 @@ typedef enum { STORE, RECTIFY, ADD, RANK } Finish;
 void multiply(Helpers *helpers, const Product *product, Codes codes, int64_t rows, Finish finish,
               float *results);
 
-/* Like RANK, for some outputs of each row. `shortlists` [N] have one bit per 16 outputs, from the
- * lowest bit of the first word; 1 means computed, and a NULL shortlist means all. Other outputs are
- * -inf. */
+/* Like RANK, for some outputs of each row: only those are stored, see best.h. `shortlists` [N]; a NULL
+ * shortlist means all outputs. */
 void multiply_listed(const Product *product, Codes codes, int64_t rows,
                      const uint64_t *const *shortlists, float *results);

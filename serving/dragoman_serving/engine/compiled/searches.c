@@ -201,23 +201,36 @@ static int choose(const Searches *searches, int64_t slot)
     return id != searches->end_id && length < searches->limits[slot];
 }
 
-/* Write the best continuations of slots without constraints to `top_*` of their rows, from the
- * scores of a step. For greedy searches, write only the best tokens. */
-void dragoman_rank_plain(const Searches *searches, const float *scores)
+/* The best continuations of a row without constraints. */
+static void rank_row(const Searches *searches, const uint64_t *shortlist, int64_t row,
+                     const float *scores)
 {
-    const int64_t width = searches->width, panels = searches->panels, top = 2 * width;
+    const int64_t panels = panels_of(shortlist, searches->panels), top = 2 * searches->width;
+    int64_t *const ids = searches->top_ids + row * top, count = searches->width == 1 ? 1 : top;
+    if (searches->width == 1)
+        dragoman_argmax(scores, 1, panels, ids);
+    else
+        dragoman_best(scores, 1, panels, top, searches->top_scores + row * top, ids);
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = token_at(shortlist, ids[i]);
+}
+
+/* Write the best continuations of slots without constraints to `top_*` of their rows, from the
+ * scores of a step and the sentences' shortlists. For greedy searches, write only the best tokens.
+ * The rows of other slots get the scores of all tokens. */
+void rank_plain(const Searches *searches, const uint64_t *const *shortlists, float *scores)
+{
+    const int64_t width = searches->width, panels = searches->panels;
     ASSERT_INDEX(width - 1, MOST_BEST / 2);
     for (int64_t slot = 0; slot < searches->slots; slot++) {
-        if (searches->constraints[slot])
-            continue;
+        const uint64_t *const shortlist = shortlists[slot / searches->branches];
         for (int64_t index = 0; index < searches->live[slot]; index++) {
             const int64_t row = slot * width + searches->rows[slot * width + index];
-            const float *const of_row = scores + row * panels * (PANEL + 1);
-            if (width == 1)
-                dragoman_argmax(of_row, 1, panels, searches->top_ids + row * top);
-            else
-                dragoman_best(of_row, 1, panels, top, searches->top_scores + row * top,
-                              searches->top_ids + row * top);
+            float *const of_row = scores + row * panels * (PANEL + 1);
+            if (!searches->constraints[slot])
+                rank_row(searches, shortlist, row, of_row);
+            else if (shortlist)
+                spread_listed(shortlist, panels, of_row);
         }
     }
 }

@@ -17,7 +17,7 @@ static inline void add_copy(Next *next, int64_t source, int64_t target, int64_t 
 }
 
 int advance_search(const Searches *searches, int64_t slot, float *scores, Next *next);
-void dragoman_rank_plain(const Searches *searches, const float *scores);
+void rank_plain(const Searches *searches, const uint64_t *const *shortlists, float *scores);
 void dragoman_leave_search(Searches *searches, int64_t sentence);
 void dragoman_result(const Searches *searches, int64_t slot, int64_t rank, int32_t *ids,
                      float *log_probs, int32_t *rows, Found *found);

@@ -217,15 +217,10 @@ static void check_sources(const Model *model, const Sources *sources)
 }
 #endif
 
-/* Encode sentences, and project the results into the keys and values of every cross-attention.
- * `helpers` may be NULL; the results do not depend on them. */
-void dragoman_encode(const Model *model, const Sources *sources, char *memory, Helpers *helpers)
+/* Encode sentences that are in the caches together. */
+static void encode_part(const Model *model, const Sources *sources, char *memory, Scratch *scratch)
 {
-    CHECK(check_sources(model, sources));
     const int64_t e = model->sizes.model_size;
-    int64_t ticks[SECTIONS] = {0};
-    Scratch laid_out = {.ticks = ticks, .helpers = take_helpers(helpers)};
-    Scratch *const scratch = &laid_out;
     lay_out(model, sources->tokens, memory, scratch);
     for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
         for (int64_t position = 0; position < sources->lengths[sentence]; position++, token++)
@@ -236,7 +231,39 @@ void dragoman_encode(const Model *model, const Sources *sources, char *memory, H
     final_norm(model, model->encoder_norm, sources->tokens, scratch);
     for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
         project_source(model, sources, i, scratch);
-    return_helpers(scratch->helpers);
+}
+
+/* The sentences from `sentence` on, whose first token is `token`: at most ENCODED_TOGETHER tokens, or
+ * one sentence. */
+static Sources part_of(const Sources *sources, int64_t sentence, int64_t token)
+{
+    Sources part = *sources;
+    part.ids += token;
+    part.lengths += sentence;
+    part.first += sentence;
+    part.sentences = part.tokens = 0;
+    do
+        part.tokens += part.lengths[part.sentences++];
+    while (sentence + part.sentences < sources->sentences &&
+           part.tokens + part.lengths[part.sentences] <= ENCODED_TOGETHER);
+    return part;
+}
+
+/* Encode sentences, and project the results into the keys and values of every cross-attention.
+ * `memory` is scratch for ENCODED_TOGETHER rows, or for the longest sentence. `helpers` may be NULL;
+ * the results do not depend on them. */
+void dragoman_encode(const Model *model, const Sources *sources, char *memory, Helpers *helpers)
+{
+    CHECK(check_sources(model, sources));
+    int64_t ticks[SECTIONS] = {0};
+    Scratch scratch = {.ticks = ticks, .helpers = take_helpers(helpers)};
+    Sources part;
+    for (int64_t sentence = 0, token = 0; sentence < sources->sentences;
+         sentence += part.sentences, token += part.tokens) {
+        part = part_of(sources, sentence, token);
+        encode_part(model, &part, memory, &scratch);
+    }
+    return_helpers(scratch.helpers);
 }
 
 /* Sizes of the keys and values of a step, and the alignment heads. With an SSRU, `room` is only the
@@ -424,8 +451,7 @@ static void check_rows(const Model *model, const Rows *rows)
 }
 #endif
 
-/* One step: scores [R, V padded] of every token; each row is followed by the largest of each
- * panel. */
+/* One step: the scores of every row, see best.h. */
 void dragoman_step(const Model *model, const Rows *rows, char *memory, float *scores,
                    Helpers *helpers)
 {

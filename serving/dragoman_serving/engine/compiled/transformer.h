@@ -4,7 +4,10 @@
 #include "helpers.h"
 #include "model.h"
 
-enum { SCORED_TOGETHER = 48 /* steps of given translations with their scores in memory at once */ };
+enum {
+    ENCODED_TOGETHER = 128, /* tokens of an encoder run, unless a sentence has more */
+    SCORED_TOGETHER = 48    /* steps of given translations with their scores in memory at once */
+};
 
 /* Sentences to encode. Their tokens are concatenated without padding. */
 typedef struct {
@@ -31,7 +34,7 @@ typedef struct {
     const uint8_t *aligning;     /* [decoder layers, H], 1 for alignment heads */
     float **alignments;          /* [B], each the mean of these heads [T, W, its own S], filled with
                                  * zeros at first; NULL: not requested */
-    const uint64_t **shortlists; /* [B], see `multiply_listed`; NULL: all tokens */
+    const uint64_t **shortlists; /* [B], see best.h; NULL: all tokens */
     int64_t steps;               /* how many the last call of `dragoman_decode` took */
 } Rows;
 
