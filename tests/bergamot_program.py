@@ -18,24 +18,34 @@ from pathlib import Path
 from typing import Any
 
 
-def load_extension() -> Any:
-    """The package's extension alone; `import bergamot` would download a list from the web."""
-    package = Path(sysconfig.get_paths()["platlib"]) / "bergamot"
-    (library,) = package.glob("_bergamot*.so")
-    loader = ExtensionFileLoader("_bergamot", str(library))
-    spec = spec_from_loader("_bergamot", loader)
+def load_extension(package: str = "bergamot") -> Any:
+    """A package's extension alone; `import bergamot` would download a list from the web."""
+    folder, name = Path(sysconfig.get_paths()["platlib"]) / package, f"_{package}"
+    (library,) = folder.glob(f"{name}*.so")
+    loader = ExtensionFileLoader(name, str(library))
+    spec = spec_from_loader(name, loader)
     assert spec is not None
     module = module_from_spec(spec)
     loader.exec_module(module)
     return module
 
 
-def settings_of(folder: Path, beam: int) -> str:
-    """The settings of Marian for a model, as YAML."""
+def settings_of(
+    folder: Path,
+    beam: int,
+    precision: str = "float32",
+    shortlist: bool = False,
+    length_factor: float = 2.0,
+    batch_tokens: int = 1024,
+) -> str:
+    """The settings of Marian for a model, as YAML; the defaults are Firefox's, in float32."""
     vocabularies = sorted(folder.glob("*vocab*.spm"))
     names = [path.resolve() for path in (vocabularies * 2)[:2]]
     (model,) = folder.glob("model*.bin")
-    return f"""
+    lists = [f"shortlist: [{path.resolve()}, 0]" for path in folder.glob("lex*.bin") if shortlist]
+    return (
+        "\n".join(lists)
+        + f"""
 models: [{model.resolve()}]
 vocabs: [{names[0]}, {names[1]}]
 beam-size: {beam}
@@ -43,16 +53,17 @@ normalize: 0
 word-penalty: 0
 skip-cost: {str(beam == 1).lower()}
 cpu-threads: 0
-gemm-precision: float32
+gemm-precision: {precision}
 alignment: soft
 max-length-break: 128
-mini-batch-words: 1024
-max-length-factor: 2.0
+mini-batch-words: {batch_tokens}
+max-length-factor: {length_factor}
 ssplit-mode: sentence
 workspace: 128
 quiet: true
 quiet-translation: true
 """
+    )
 
 
 def main() -> None:

@@ -80,6 +80,8 @@ ulr-trainable-transformation: false
 version: v1.12.14 2d067af 2024-02-16 11:44:13 -0500
 """
 
+_ACTIVATIONS = np.full((1, 1), 25.4, np.float32)
+"""Multiplier of a matrix's inputs, which Dragoman does not use."""
 Floats = npt.NDArray[np.float32]
 Coded = tuple[npt.NDArray[np.int8], np.float32]
 """Codes [inputs, outputs] or [entries, size], and their multiplier."""
@@ -250,7 +252,9 @@ class _Drawing:
             self.tensors[name] = dequantised(coded)
         else:
             self.tensors[name] = coded
-            self.tensors[f"{name}_QuantMultA"] = np.full((1, 1), 25.4, np.float32)
+            self.tensors[f"{name}_QuantMultA"] = _ACTIVATIONS
+            if name == "Wemb":
+                self.tensors["none_QuantMultA"] = _ACTIVATIONS
 
 
 def dequantised(coded: Coded) -> Floats:

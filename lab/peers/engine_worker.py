@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from dragoman_options.arguments import OptionArguments
 from dragoman_serving.engine.batching.engine import Engine
@@ -52,6 +53,7 @@ def translate_texts(translator: Translator, inputs: Inputs, search: BatchSearch)
         split_sentences=False,  # as for the peer
         repair=False,
     )
+    options |= cast("OptionArguments", search.options)
     outputs: list[Translation] = []
     begin = time.perf_counter()
     for batch in in_batches(inputs.texts, search.batch_size):

@@ -51,25 +51,29 @@ class PeerSetting:
 class WorkerProcess:
     """A contender in its own process, which also measures the time."""
 
-    def __init__(self, module: str, words: Sequence[str]) -> None:
+    def __init__(
+        self, module: str, words: Sequence[str], python: Path = Path(sys.executable)
+    ) -> None:
         """Start the process and wait until it has loaded the model.
 
         Args:
             module: implements `lab.peers.worker_protocol`.
             words: its command line.
+            python: interpreter that runs it.
 
         Raises:
             DragomanError: it did not start.
         """
         self._module = module
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *words],
+            [str(python), "-m", module, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             cwd=PROJECT,
         )
+        self.pid = self._process.pid
         self.peak_bytes = 0
         """Peak resident memory up to the last answer."""
         try:

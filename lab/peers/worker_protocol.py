@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -60,13 +60,15 @@ _KINDS = {"texts": Texts, "ids": TokenIds}
 class BatchSearch:
     """The search, and the number of sentences in one call.
 
-    `batching` applies only to CTranslate2.
+    `batching` applies only to CTranslate2, `options` only to our engine with texts: more of a
+    request's options.
     """
 
     beam_width: int
     batch_size: int
     length_penalty: float = 0.6
     batching: Batching = "examples"
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
