@@ -69,15 +69,13 @@ class Tokenizer:
 
         Args:
             path: the vocabulary file.
-            tgt_path: the target side's vocabulary file, if it has its own.
+            tgt_path: the target side's vocabulary file, if it has its own. If it has the same
+                content, both sides share what is read.
 
         Raises:
             UsageError: no such file, not SentencePiece, or special tokens with unexpected ids.
         """
-        try:
-            model = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        model = _read(path)
         self._pieces = sentencepiece.SentencePieceProcessor()
         try:
             self._pieces.LoadFromSerializedProto(model)
@@ -95,7 +93,7 @@ class Tokenizer:
         self._is_part = end != UNKNOWN_ID
         """Whether the file holds other entries than subword tokens of its own side."""
         self._size = end if self._is_part else int(self._pieces.GetPieceSize())
-        self._target = Tokenizer(tgt_path) if tgt_path else None
+        self._target = Tokenizer(tgt_path) if tgt_path and _read(tgt_path) != model else None
 
     @property
     def target(self) -> Tokenizer:
@@ -269,6 +267,13 @@ class Tokenizer:
     def _spelt(self, ids: Sequence[int]) -> list[str]:
         """Subword tokens to decode, as text: SentencePiece keeps unknown ones of the other side."""
         return [self.piece(token) for token in ids]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 class _FurtherPieces(dict[int, str]):

@@ -1,10 +1,10 @@
 """Time to start the engine and to load a model, and the memory that it takes.
 
-It measures the shipped model, the base size and a model of OPUS-MT's size, the last two with random
-weights. A fresh process loads the bundle and translates once; then it loads the same bundle again
-beside the first. All checks of the bundle are included. Each start runs first without cached codes,
-which it computes and caches, and then with them; the second load always finds them. The files are
-in the page cache.
+It measures the shipped model, the base size, a model of OPUS-MT's size and one of Firefox's tiny
+ones, all but the first with random weights. A fresh process loads the bundle and translates once;
+then it loads the same bundle again beside the first, like the other direction of a language pair.
+All checks of the bundle are included. Each start runs first without cached codes, which it computes
+and caches, and then with them; the second load always finds them. The files are in the page cache.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from lab.measurement import (
     progress,
 )
 from lab.peers.base_model import write_random_bundle
+from lab.peers.firefox import MODELS, Words, write_models
 from lab.peers.imported_model import Sizes, write_random_model
 from lab.report import markdown_table
 
@@ -51,11 +52,14 @@ class Start:
         load_s: to load the same bundle again in the same process, until its engine accepts
         requests.
         peak_bytes: peak resident memory up to the first translation.
+        pair_bytes: resident memory of both after a translation by each, over that of the process
+        without bundles.
     """
 
     first_s: float
     load_s: float
     peak_bytes: int
+    pair_bytes: int
     layout: str
 
 
@@ -105,11 +109,12 @@ def measure(bundle: Path, rounds: int) -> dict[str, list[Start]]:
 
 def row(model: str, codes: str, starts: list[Start]) -> list[str]:
     """A row of the table: medians."""
-    first_s, load_s, peak_bytes = (
+    first_s, load_s, *sizes = (
         statistics.median(getattr(one, name) for one in starts)
-        for name in ("first_s", "load_s", "peak_bytes")
+        for name in ("first_s", "load_s", "peak_bytes", "pair_bytes")
     )
-    return [model, codes, f"{first_s:.2f}", f"{load_s:.2f}", f"{peak_bytes / _MIB:.0f}"]
+    seconds = [f"{first_s:.2f}", f"{load_s:.2f}"]
+    return [model, codes, *seconds, *(f"{size / _MIB:.0f}" for size in sizes)]
 
 
 def _bundles(folder: Path, small: bool) -> Iterator[tuple[str, Path]]:
@@ -122,6 +127,9 @@ def _bundles(folder: Path, small: bool) -> Iterator[tuple[str, Path]]:
     (folder / "base").mkdir()
     yield "base", write_random_bundle(folder / "base")
     yield "OPUS-sized", write_imported_bundle(folder / "opus")
+    student = MODELS["tiny"]
+    write_models(folder / "tiny", student, Words(student.entries, even=False))
+    yield "Firefox's tiny", folder / "tiny" / "bundle"
 
 
 def write_imported_bundle(folder: Path) -> Path:
@@ -142,7 +150,7 @@ def write_imported_bundle(folder: Path) -> Path:
 def main(arguments: argparse.Namespace) -> Results:
     """Measure and print."""
     rows, results = [], []
-    with tempfile.TemporaryDirectory() as folder, progress(1 if arguments.small else 3) as done:
+    with tempfile.TemporaryDirectory() as folder, progress(1 if arguments.small else 4) as done:
         for model, bundle in _bundles(Path(folder), arguments.small):
             for codes, starts in measure(bundle, arguments.rounds).items():
                 rows.append(row(model, codes, starts))
@@ -150,7 +158,7 @@ def main(arguments: argparse.Namespace) -> Results:
                     {"model": model, "codes": codes, "starts": [asdict(one) for one in starts]}
                 )
             done(model)
-    header = ("model", "codes", "first translation s", "load s", "peak resident MiB")
+    header = ("model", "codes", "first translation s", "load s", "peak resident MiB", "two MiB")
     print(markdown_table(header, rows))
     return {"cases": results}
 

@@ -1,4 +1,7 @@
-"""A fresh process that translates once, loads the same bundle again, and reports both times."""
+"""A fresh process that translates once, and again with the same bundle loaded a second time.
+
+It reports both times, and the memory of both together over that of the process without bundles.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 
 from dragoman_serving.translation.translator import Translator
 
-from lab.peers.worker_protocol import peak_resident_bytes
+from lab.peers.worker_protocol import resident_bytes
 
 TEXT = "1"
 """The text that serving translates before it is ready."""
@@ -17,16 +20,18 @@ TEXT = "1"
 
 def main() -> None:
     """Report the time of the first translation, then how long the second load took."""
-    bundle = Path(sys.argv[1])
+    bundle, empty_bytes = Path(sys.argv[1]), resident_bytes()
     first = Translator(bundle)
     first.translate([TEXT])
-    report = {"peak_bytes": peak_resident_bytes(), "layout": str(first.layout)}
+    report = {"peak_bytes": resident_bytes("VmHWM"), "layout": str(first.layout)}
     print(json.dumps(report), flush=True)
     begin_s = time.perf_counter()
     second = Translator(bundle)
     load_s = time.perf_counter() - begin_s
+    second.translate([TEXT])
+    pair_bytes = resident_bytes() - empty_bytes
     second.close()
-    print(json.dumps({"load_s": load_s}), flush=True)
+    print(json.dumps({"load_s": load_s, "pair_bytes": pair_bytes}), flush=True)
     first.close()
 
 

@@ -128,16 +128,16 @@ def serve(version: str, answer: Answerer, instruction_set: str | None = None) ->
     print(json.dumps({"version": version, "instruction_set": instruction_set}), flush=True)
     for line in sys.stdin:
         values = asdict(answer(*read_request(line)))
-        print(json.dumps({**values, "peak_bytes": peak_resident_bytes()}), flush=True)
+        print(json.dumps({**values, "peak_bytes": resident_bytes("VmHWM")}), flush=True)
 
 
-def peak_resident_bytes() -> int:
-    """Peak resident memory of this process.
+def resident_bytes(name: Literal["VmRSS", "VmHWM"] = "VmRSS") -> int:
+    """Resident memory of this process, or its peak, `VmHWM`.
 
     Source: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html
     """
     lines = _STATUS.read_text(encoding="utf-8").splitlines()
-    (line,) = (line for line in lines if line.startswith("VmHWM:"))
+    (line,) = (line for line in lines if line.startswith(f"{name}:"))
     return 1024 * int(line.split()[1])
 
 

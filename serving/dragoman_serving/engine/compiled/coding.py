@@ -1,8 +1,9 @@
 """Quantizes a checkpoint's tensors into one block of memory for the compiled code.
 
 Every weight is quantized to 8 bits with one scale per output; the embedding stays in its stored
-precision. The block is the same for every instruction set; `model.c` finds its arrays. It is
-written piece by piece, with at most one layer in memory at the same time.
+precision, in fp16 unless its stored codes are those of the output layer. The block is the same for
+every instruction set; `model.c` finds its arrays. It is written piece by piece, with at most one
+layer in memory at the same time.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ Floats = npt.NDArray[np.float32]
 Pieces = Iterable[Array]
 """The consecutive parts of an array; each may be freed before the next one is made."""
 
-CODING_VERSION = 2
+CODING_VERSION = 3
 """Increment this when the same weights give another block, so that kept blocks are made again."""
+_EMBEDDING = "embedding.weight"
 _LARGEST_CODE = 127
 _SMALLEST_SCALE = 1e-30
 _ALIGNMENT = 64
@@ -113,6 +115,11 @@ class Tensors:
         bias = self.floats(f"{name}.bias") if f"{name}.bias" in self else None
         return Linear(self.floats(f"{name}.weight"), bias, self.scales(f"{name}.weight"))
 
+    @property
+    def embedding_in_codes(self) -> bool:
+        """Whether the output layer has the embedding's own codes, from which it can be read."""
+        return _EMBEDDING + SCALES in self and "own_output.weight" not in self
+
     def scales(self, name: str) -> Floats | None:
         """Returns the scale [M] of each row of a weight that is stored in int8, else None."""
         return self.floats(name + SCALES).reshape(-1) if name + SCALES in self else None
@@ -177,8 +184,9 @@ def write_block(tensors: Tensors, sizes: Sizes, write: Callable[[Array | bytes],
 def _arrays(tensors: Tensors, sizes: Sizes) -> Iterator[Pieces]:
     """A block's arrays, in the order of the fields in `model.h`."""
     yield [np.frombuffer(bytes(sizes), np.uint8)]
-    embedding = tensors.weight("embedding.weight")
-    yield _halves(embedding)
+    embedding = tensors.weight(_EMBEDDING)
+    if not sizes.embedding_in_codes:
+        yield _halves(embedding)
     if sizes.own_src_embedding:
         yield _halves(tensors.weight("src_embedding.weight"))
     rates: PositionRates = "inclusive" if sizes.inclusive_rates else "paper"
@@ -196,7 +204,7 @@ def _arrays(tensors: Tensors, sizes: Sizes) -> Iterator[Pieces]:
     own_output = "own_output.weight" in tensors
     output = tensors.weight("own_output.weight") if own_output else _Halved(embedding)
     bias = tensors.floats("output_bias") if "output_bias" in tensors else None
-    scales = tensors.scales("own_output.weight" if own_output else "embedding.weight")
+    scales = tensors.scales("own_output.weight" if own_output else _EMBEDDING)
     yield from _product(Linear(output, bias, scales), padding_bias=-np.inf)
 
 

@@ -74,6 +74,7 @@ class Sizes(ctypes.Structure):
         ("vocab_size", Number),
         ("src_ids", Number),
         ("own_src_embedding", Number),
+        ("embedding_in_codes", Number),
         ("norm_first", Number),
         ("activation", Number),
         ("has_ssru", Number),

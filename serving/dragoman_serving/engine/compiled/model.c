@@ -99,7 +99,9 @@ int64_t dragoman_find_weights(const void *block, Model *model)
     CHECK(check_sizes(sizes));
     cursor.norm_epsilon = (float)sizes->norm_epsilon;
     const int64_t e = sizes->model_size, f = sizes->feed_forward_size;
-    model->embedding = take(&cursor, 2 * sizes->vocab_size * e);
+    model->embedding = NULL;
+    if (!sizes->embedding_in_codes)
+        model->embedding = take(&cursor, 2 * sizes->vocab_size * e);
     model->src_embedding = model->embedding;
     if (sizes->own_src_embedding)
         model->src_embedding = take(&cursor, 2 * sizes->src_ids * e);

@@ -60,6 +60,7 @@ typedef struct {
     int64_t vocab_size;                     /* V */
     int64_t src_ids;                        /* number of ids that a source may contain */
     int64_t own_src_embedding;              /* whether sources have a separate embedding */
+    int64_t embedding_in_codes;             /* whether the embedding is the codes of the logits */
     int64_t norm_first;                     /* pre-norm, with a norm after the last layer */
     int64_t activation;                     /* an Activation */
     int64_t has_ssru;                       /* in place of the decoder's self-attention */
@@ -69,7 +70,7 @@ typedef struct {
 
 typedef struct {
     Sizes sizes;
-    const uint16_t *embedding;     /* fp16 [V, E] */
+    const uint16_t *embedding;     /* fp16 [V, E]; NULL: the codes of `logits` */
     const uint16_t *src_embedding; /* fp16 [src_ids, E]; `embedding` if the sides share it */
     const float *positions;        /* [longest, E] */
     EncoderLayer encoder[MOST_LAYERS];

@@ -7,13 +7,26 @@
 
 static const float SMALLEST = 1e-30f; /* prevents division by zero */
 
-void embed(const Model *model, const uint16_t *embedding, int64_t position, float *x)
+/* The weights [inputs] of one output. */
+static void weights_of_output(const Product *product, int64_t output, float *weights)
+{
+    const int8_t *const codes =
+        product->codes + output / 16 * 16 * product->inputs + output % 16 * 4;
+    for (int64_t i = 0; i < product->inputs; i++)
+        weights[i] = (float)codes[i / 4 * 64 + i % 4] * product->scales[output];
+}
+
+/* The vector of an id at a position; a NULL embedding is that of the codes. */
+void embed(const Model *model, const uint16_t *embedding, int64_t id, int64_t position, float *x)
 {
     ASSERT_INDEX(position, model->sizes.longest);
-    const float *of_position = model->positions + position * model->sizes.model_size;
-    const Vec scale = v_set(sqrtf((float)model->sizes.model_size));
-    for (int64_t i = 0; i < model->sizes.model_size; i += 16) {
-        const Vec values = v_load_halves(embedding + i);
+    const int64_t e = model->sizes.model_size;
+    const float *of_position = model->positions + position * e;
+    const Vec scale = v_set(sqrtf((float)e));
+    if (!embedding)
+        weights_of_output(&model->logits, id, x);
+    for (int64_t i = 0; i < e; i += 16) {
+        const Vec values = embedding ? v_load_halves(embedding + id * e + i) : v_load(x + i);
         v_store(x + i, v_fma(values, scale, v_load(of_position + i)));
     }
 }

@@ -48,8 +48,8 @@ class Shortlists:
         if len(ids) and not 0 <= ids.min() <= ids.max() < sizes.vocab_size:
             raise UsageError(f"{path}: has ids that are not below {sizes.vocab_size}")
         self._first = {tag: index * sizes.src_ids for index, tag in enumerate(tags.tolist())}
-        self._begins = begins.tolist()
-        self._vectors = ids.astype(np.int32) // LANES
+        self._begins = begins
+        self._vectors = ids // LANES  # in the type of the ids, which is small
         padded = -(-sizes.vocab_size // PANEL) * PANEL
         self._bits = -(-padded // (LANES * _WORD)) * _WORD
 
@@ -60,10 +60,11 @@ class Shortlists:
             src_ids: ids of the sentence, tag and end symbol included.
             others: more target tokens that must be possible.
         """
-        first, begins, vectors = self._first.get(src_ids[0], 0), self._begins, self._vectors
+        rows = self._first.get(src_ids[0], 0) + np.array(sorted({*src_ids}))
+        begins, ends = self._begins[rows].tolist(), self._begins[rows + 1].tolist()
+        spans = map(slice, begins, ends)
         listed = np.zeros(self._bits, np.bool_)
-        for row in {first + token for token in src_ids}:
-            listed[vectors[begins[row] : begins[row + 1]]] = True
+        listed[np.concatenate([self._vectors[span] for span in spans])] = True
         for token in others:
             listed[token // LANES] = True
         return np.packbits(listed, bitorder="little").view("<u8")
@@ -79,4 +80,4 @@ def _read(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[A
         raise UsageError(f"{path}: has no tensor {error}") from error
     if not len(begins) or any(one.ndim != 1 for one in (tags, begins, ids)):
         raise UsageError(f"{path}: has a tensor of another shape than [N]")
-    return tags, begins.astype(np.int64), ids
+    return tags, begins.astype(np.int32), ids

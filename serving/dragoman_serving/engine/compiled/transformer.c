@@ -224,7 +224,7 @@ static void encode_part(const Model *model, const Sources *sources, char *memory
     lay_out(model, sources->tokens, memory, scratch);
     for (int64_t sentence = 0, token = 0; sentence < sources->sentences; sentence++)
         for (int64_t position = 0; position < sources->lengths[sentence]; position++, token++)
-            embed(model, model->src_embedding + sources->ids[token] * e, position,
+            embed(model, model->src_embedding, sources->ids[token], position,
                   scratch->x + token * e);
     for (int64_t i = 0; i < model->sizes.encoder_layers; i++)
         encoder_layer(model, model->encoder + i, sources, scratch);
@@ -464,8 +464,8 @@ void dragoman_step(const Model *model, const Rows *rows, char *memory, float *sc
     lay_out(model, count_rows(rows), memory, scratch);
     const int64_t count = find_live(rows, scratch->live);
     for (int64_t i = 0; i < count; i++)
-        embed(model, model->embedding + rows->ids[scratch->live[i].row] * e,
-              scratch->live[i].position, scratch->x + i * e);
+        embed(model, model->embedding, rows->ids[scratch->live[i].row], scratch->live[i].position,
+              scratch->x + i * e);
     for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
         decoder_layer(model, i, &caches, past_of(rows, i), rows->cross + 2 * i, count, scratch);
     final_norm(model, model->decoder_norm, count, scratch);
@@ -542,7 +542,7 @@ void dragoman_score(const Model *model, const Pairs *pairs, char *memory)
     lay_out(model, count, memory, scratch);
     find_steps(pairs, scratch->live);
     for (int64_t i = 0; i < count; i++)
-        embed(model, model->embedding + pairs->ids[i] * e, scratch->live[i].position,
+        embed(model, model->embedding, pairs->ids[i], scratch->live[i].position,
               scratch->x + i * e);
     for (int64_t i = 0; i < model->sizes.decoder_layers; i++)
         decoder_layer(model, i, &caches, past, pairs->cross + 2 * i, count, scratch);

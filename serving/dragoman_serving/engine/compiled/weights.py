@@ -80,6 +80,7 @@ def load_weights(
     if found := sizes_obstacle(dimensions):
         raise UsageError(f"{path}: {found}")
     sizes = _sizes(dimensions, longest, activation)
+    sizes.embedding_in_codes = _open(path).embedding_in_codes
     recipe = _recipe(path, sizes, sha256)
     folders = [path.parent, user_folder(path.parent)] if sha256 else []
     try:
@@ -112,7 +113,7 @@ def _coded_bytes(sizes: Sizes, rows: int) -> tuple[int, int]:
 
 
 def _sizes(dimensions: Dimensions, longest: int, activation: Activation) -> Sizes:
-    """The sizes that are known without the weights: all except `norm_first`."""
+    """The sizes known without the weights: not `norm_first` and `embedding_in_codes`."""
     return Sizes(
         model_size=dimensions.model_size,
         feed_forward_size=dimensions.feed_forward_size,
@@ -190,9 +191,11 @@ def _unchanged(path: Path, sha256: str | None) -> Iterator[None]:
 
 
 def _open(path: Path) -> Tensors:
+    from safetensors import SafetensorError
+
     try:
         return Tensors(path)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
 
 

@@ -80,6 +80,16 @@ def test_broken_vocabularies_are_named(tmp_path: Path) -> None:
         Tokenizer(path)
 
 
+def test_sides_with_the_same_vocabulary_share_it(tokenizer_path: Path, tmp_path: Path) -> None:
+    copy, other = tmp_path / "copy.model", tmp_path / "other.model"
+    copy.write_bytes(tokenizer_path.read_bytes())
+    shared = Tokenizer(tokenizer_path, copy)
+    assert shared.target is shared
+    other.write_bytes(tokenizer_path.read_bytes() + b"\x22\x00")  # an empty field
+    separate = Tokenizer(tokenizer_path, other)
+    assert separate.target is not separate
+
+
 def test_tokens_begin_at_their_characters(tokenizer: Tokenizer) -> None:
     assert tokenizer.token_starts("red  blue") == [0, 3]
     starts = tokenizer.token_starts("漢 red")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from dragoman_export.bundle import export_bundle
 from dragoman_export.checks import engine, fp32_network, translate
+from dragoman_serving.engine.compiled import library
 from dragoman_serving.engine.compiled.compiled_network import NativeNetwork
 from dragoman_serving.engine.compiled.library import LANES
 from dragoman_serving.engine.compiled.weights import load_weights
@@ -20,6 +22,7 @@ from dragoman_training.run import checkpoint
 from safetensors.numpy import load_file
 
 from dragoman.kernel.manifest import AlignmentHeads, Manifest
+from dragoman.kernel.positions import sinusoidal_positions
 from dragoman.kernel.text import Tokenizer
 from tests import marian_lines
 from tests.marian_lines import BEAMS, Ids
@@ -113,6 +116,24 @@ def test_compiled_code_multiplies_with_the_codes_of_the_file(made: Made) -> None
         if ours.endswith("query"):
             scale /= np.sqrt(np.float32(manifest.dimensions.head_size))
         assert np.full(len(rows), scale, np.float32).tobytes() in block
+
+
+def test_the_embedding_is_read_from_the_codes_of_the_output_layer(made: Made) -> None:
+    bundle, manifest = made.folder / "int8", made.manifest("int8")
+    longest, sizes = manifest.limits.max_target_tokens, manifest.dimensions
+    weights = load_weights(bundle / manifest.weights, sizes, longest)
+    stored = load_file(bundle / manifest.weights)
+    table = stored["embedding.weight"] * stored["embedding.weight.scales"]
+    assert table.astype(np.float16).tobytes() not in weights.block.tobytes()
+    compiled = ctypes.CDLL(str(library._path(library.usable_instruction_sets()[0])))
+    compiled.embed.argtypes = *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 2, ctypes.c_void_p
+    compiled.embed.restype = None
+    position = sinusoidal_positions(4, sizes.model_size, sizes.position_rates)[3]
+    for token in (0, 1, 17, 100, sizes.vocab_size - 1):
+        x = np.empty(sizes.model_size, np.float32)
+        compiled.embed(weights.address, None, token, 3, x.ctypes.data)
+        expected = table[token] * np.sqrt(np.float32(sizes.model_size)) + position
+        assert x == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_bundle_has_shortlists_and_the_trained_head(made: Made) -> None:

@@ -26,9 +26,9 @@ from tests.unit.serving.engine.compiled.test_native import EVERYONE, native_scor
 SIZES = Dimensions(200, 64, 128, 4, 1, 2, src_vocab_size=130)
 SSRU_SIZES = replace(SIZES, decoder="ssru", norm_epsilon=1e-6, position_rates="inclusive")
 BLOCK_DIGESTS = {
-    2: (
-        "9ffc07f2bf4a26835538a7004658f2e909c8b06a451f339432eaf1d022aaeedf",
-        "1af235a8a3317b835a7669a58303b0e53d3a00118d5326494ed2e8b3457559fb",
+    3: (
+        "037f1c904201466157fa9e11cb859d5394d52b4e3cfeb5fb2426de25e35973de",
+        "1bce18c115318ef112d9779f416c3faa279aaa603c8d73290356fc326343ce98",
     )
 }
 """Digests of `elaborate_weights` of both kinds of decoder, by `coding.CODING_VERSION`."""
