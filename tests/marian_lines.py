@@ -36,6 +36,8 @@ PROGRAM = REPOSITORY / "tests" / "bergamot_program.py"
 ENVIRONMENT = REPOSITORY / ".venv-bergamot"
 LINES = 100
 BEAMS = (1, 4)
+_BETWEEN = " > "
+"""Between the ids of a source and those of its translation."""
 _LEAST_MARGIN = 10
 """Smallest distance of the two best tokens, in float32's error of their scores."""
 
@@ -61,10 +63,10 @@ class Recorded:
 def recorded(kind: str) -> Recorded:
     """The recorded lines of a kind of model."""
     values = json.loads(FILE.read_text("ascii"))[kind]
-    lines = {
-        int(beam): MarianLines(*(list(map(as_ids, texts)) for texts in zip(*pairs, strict=True)))
-        for beam, pairs in values["lines"].items()
-    }
+    lines = {}
+    for beam, pairs in values["lines"].items():
+        sides = zip(*(pair.split(_BETWEEN) for pair in pairs), strict=True)
+        lines[int(beam)] = MarianLines(*(list(map(as_ids, side)) for side in sides))
     return Recorded(values["model_sha256"], lines)
 
 
@@ -141,8 +143,8 @@ def record() -> None:
             sources = list(itertools.islice(_clear_lines(folder, student), LINES))
             lines = {
                 beam: [
-                    (as_text(source), as_text(ids))
-                    for source, ids in zip(
+                    _BETWEEN.join(" ".join(map(str, ids)) for ids in pair)
+                    for pair in zip(
                         sources, translated_by_marian(folder, sources, beam), strict=True
                     )
                 ]
