@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 from dragoman_load_test.machine import cpu_name
 from rich.console import Console
 from rich.progress import Progress
@@ -208,6 +209,17 @@ def seconds(run: Callable[[], object]) -> float:
     begin_s = time.perf_counter()
     run()
     return time.perf_counter() - begin_s
+
+
+def fastest_s(run: Callable[[], object], times: int = 20) -> float:
+    """The shortest time of a call."""
+    return min(seconds(run) for _ in range(times))
+
+
+def memory_gb_per_s() -> float:
+    """Memory bandwidth of one core, in 1e9 bytes per second."""
+    large = np.ones(100_000_000, np.float32)
+    return large.nbytes / fastest_s(large.max) / 1e9
 
 
 def ratios(values: Sequence[float], others: Sequence[float]) -> list[float]:

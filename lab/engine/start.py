@@ -52,14 +52,13 @@ class Start:
         load_s: to load the same bundle again in the same process, until its engine accepts
         requests.
         peak_bytes: peak resident memory up to the first translation.
-        pair_bytes: resident memory of both after a translation by each, over that of the process
-        without bundles.
+        added_bytes: resident memory that the second one adds, after a translation by each.
     """
 
     first_s: float
     load_s: float
     peak_bytes: int
-    pair_bytes: int
+    added_bytes: int
     layout: str
 
 
@@ -111,7 +110,7 @@ def row(model: str, codes: str, starts: list[Start]) -> list[str]:
     """A row of the table: medians."""
     first_s, load_s, *sizes = (
         statistics.median(getattr(one, name) for one in starts)
-        for name in ("first_s", "load_s", "peak_bytes", "pair_bytes")
+        for name in ("first_s", "load_s", "peak_bytes", "added_bytes")
     )
     seconds = [f"{first_s:.2f}", f"{load_s:.2f}"]
     return [model, codes, *seconds, *(f"{size / _MIB:.0f}" for size in sizes)]
@@ -158,7 +157,7 @@ def main(arguments: argparse.Namespace) -> Results:
                     {"model": model, "codes": codes, "starts": [asdict(one) for one in starts]}
                 )
             done(model)
-    header = ("model", "codes", "first translation s", "load s", "peak resident MiB", "two MiB")
+    header = ("model", "codes", "first translation s", "load s", "peak resident MiB", "added MiB")
     print(markdown_table(header, rows))
     return {"cases": results}
 

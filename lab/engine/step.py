@@ -12,7 +12,6 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +33,7 @@ from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from onnx import TensorProto, helper, numpy_helper
 
 from dragoman.kernel.manifest import Dimensions, Manifest
-from lab.measurement import BUNDLE, Results, program, seconds
+from lab.measurement import BUNDLE, Results, fastest_s, memory_gb_per_s, program, seconds
 from lab.peers.base_model import write_random_bundle
 from lab.report import markdown_table
 
@@ -107,12 +106,6 @@ def step_weights(sizes: Dimensions) -> int:
     return sizes.decoder_layers * per_layer + sizes.vocab_size * sizes.model_size
 
 
-def memory_gb_per_s() -> float:
-    """Memory bandwidth of one core, in 1e9 bytes per second."""
-    large = np.ones(100_000_000, np.float32)
-    return large.nbytes / _fastest_s(large.max) / 1e9
-
-
 def int8_gmac_per_s() -> float:
     """8-bit arithmetic of one core, in 1e9 multiply-adds per second, by one large product."""
     rows, inner, columns = 512, 1024, 1024
@@ -138,11 +131,7 @@ def int8_gmac_per_s() -> float:
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     feeds = {"codes": random.integers(0, 256, (rows, inner)).astype(np.uint8)}
-    return rows * inner * columns / _fastest_s(lambda: session.run(None, feeds)) / 1e9
-
-
-def _fastest_s(run: Callable[[], object], times: int = 20) -> float:
-    return min(seconds(run) for _ in range(times))
+    return rows * inner * columns / fastest_s(lambda: session.run(None, feeds)) / 1e9
 
 
 def report(name: str, bench: _StepBench, rows: int, limits: tuple[float, float]) -> list[str]:

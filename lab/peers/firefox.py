@@ -11,7 +11,9 @@ time on what else runs. Words and shortlists are sampled by Zipf's law, as in te
 the tokens that any sentence of a batch lists; our engine those of each sentence, with all 16
 tokens of every vector that has one. With `--even`, all words are equally frequent, the worst case.
 
-slimt is compared if it is installed, without beams, which it does not have. Rounds alternate.
+slimt is compared if it is installed, without beams, which it does not have. Rounds alternate. One
+sentence without a shortlist reads all weights of the decoder in each step: its speed is compared
+with that of reading them from memory, which only a large enough cache can exceed.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from lab.measurement import (
     PROJECT,
     Results,
     alternate,
+    memory_gb_per_s,
     number,
     option,
     program,
@@ -65,6 +68,7 @@ MODELS = {
 }
 CASES = ((1, 1), (1, 32), (1, 64), (4, 1), (4, 32))
 """Beam width and sentences at a time."""
+_BOUND = ("model", "MB a step", "GB/s from memory", "tokens/s from memory", "our tokens/s")
 OURS, MARIAN, SLIMT = "Dragoman", "bergamot", "slimt"
 SENTENCES = 256
 _OPTIONS = {"shortlist": True, "keep_placeholders": False}
@@ -197,6 +201,20 @@ def row(model: str, search: BatchSearch, taken: Mapping[str, Sequence[Run]]) -> 
     return [model, *cells, *(f"{speed:.0f}" for speed in speeds), *over]
 
 
+def bound(model: str, bundle: Path, texts: Texts) -> list[str]:
+    """A row of the table of speed without shortlists."""
+    student = MODELS[model]
+    e, f = student.model_size, student.feed_forward_size
+    step_bytes = student.decoder_layers * (4 * e * e + 2 * e * f) + student.entries * e
+    search = BatchSearch(1, 1, 0.0, options={**_OPTIONS, "shortlist": False})
+    with start_engine(bundle, "int8", "texts") as worker:
+        taken = [run(worker, texts, search) for _ in range(3)][1:]
+    gb_per_s = memory_gb_per_s()
+    speed = taken[0].tokens / min(one.processor_s for one in taken)
+    limit = gb_per_s * 1e9 / step_bytes
+    return [model, f"{step_bytes / 1e6:.1f}", f"{gb_per_s:.1f}", f"{limit:.0f}", f"{speed:.0f}"]
+
+
 @program(
     number("--rounds", 5),
     option("--models", nargs="+", choices=MODELS, default=list(MODELS)),
@@ -205,7 +223,7 @@ def row(model: str, search: BatchSearch, taken: Mapping[str, Sequence[Run]]) -> 
 def main(arguments: argparse.Namespace) -> Results:
     """Measure and print."""
     os.sched_setaffinity(0, {max(usable_processors())})
-    rows, results = [], []
+    rows, results, bounds = [], [], []
     steps = len(arguments.models) * len(CASES)
     with tempfile.TemporaryDirectory() as scratch, progress(steps) as advance:
         for model in arguments.models:
@@ -224,6 +242,9 @@ def main(arguments: argparse.Namespace) -> Results:
                 runs = {name: [asdict(one) for one in of_peer] for name, of_peer in taken.items()}
                 results.append({"model": model, "beam": beam, "batch": batch, "runs": runs})
                 advance(model)
+            bounds.append(bound(model, folder / "bundle", Texts(words.texts(), "de")))
+    print("\nWithout a shortlist, greedy, one sentence at a time:\n")
+    print(markdown_table(_BOUND, bounds))
     head = ["model", "search", "at a time", "our tokens/s", "bergamot's", "over bergamot"]
     head += ["by wall time", "over slimt"]
     print(f"\n{choose_instruction_set()}:\n\n{markdown_table(head, rows)}")

@@ -19,6 +19,6 @@ def test_a_bundle_is_started_with_and_without_cached_codes(
     for (start,) in results.values():
         assert 0 < start.load_s < start.first_s
         assert start.peak_bytes > 1 << 20
-        assert 1 << 20 < start.pair_bytes < start.peak_bytes
+        assert 1 << 20 < start.added_bytes < start.peak_bytes
         assert "native" in start.layout
     assert len(list(bundle.glob(f"{KEPT_PREFIX}*"))) == 1
