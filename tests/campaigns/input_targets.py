@@ -19,7 +19,8 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
+with atheris.instrument_imports(include=["dragoman", "dragoman_options", "dragoman_serving"]):
+    from dragoman_options.refusal import Refused
     from dragoman_options.table import TRANSLATE
     from dragoman_serving.request.checks import check_options
     from dragoman_serving.request.glossary import Glossary
@@ -29,7 +30,7 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_serving"]):
     from dragoman_serving.service.frames import Damaged, FrameSplitter
     from dragoman_serving.service.requests import RequestReader, RequestRules
 
-    from dragoman.kernel.errors import DragomanError, UsageError
+    from dragoman.kernel.errors import DragomanError
     from dragoman.kernel.manifest import FILE_NAME, Limits, Manifest
     from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
@@ -66,9 +67,9 @@ def _unpack(body: bytes) -> None:
     for unpack in _UNPACK:
         try:
             unpack(body)
-        except (Damaged, UsageError):  # UsageError: a relay of another release
+        except (Damaged, frames.OtherProtocol):
             continue
-    with suppress(Damaged, DragomanError):
+    with suppress(Damaged, DragomanError, Refused):
         RequestReader(RequestRules(priorities=True)).read(frames.Request.unpack(body))
 
 

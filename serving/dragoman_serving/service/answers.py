@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman_options.refusal import Refusal
+from dragoman_options.refusal import Refusal, Refused
 from dragoman_options.table import OUTPUTS
 
-from dragoman.kernel.errors import as_dragoman_error
+from dragoman.kernel.errors import InvalidRequest, as_dragoman_error
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
@@ -156,6 +156,8 @@ def of_error(
         trace: its trace; None: it is not traced.
         request_id: the client's id of it, for the log; empty: none.
     """
+    if isinstance(error, Refused):  # by the contract's code
+        error = InvalidRequest(*Refusal.of(error))
     known = as_dragoman_error(error)
     if known.status == "INTERNAL":
         # The error's message might quote the text.

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from dragoman.kernel.errors import InvalidRequest, UsageError
+from dragoman_options.refusal import WrongValue
 
 PROTOCOL = 7
 """Version of the protocol, which both sides must have; also in relay/frames.h."""
@@ -84,6 +84,10 @@ class Damaged(ValueError):
     """Received bytes are not valid."""
 
 
+class OtherProtocol(ValueError):
+    """The other side has another version of the protocol."""
+
+
 @dataclass(frozen=True)
 class Tensor:
     """A named array in Triton's representation."""
@@ -109,7 +113,7 @@ class Tensor:
         """Its elements in order: numbers, or byte strings.
 
         Raises:
-            InvalidRequest: an unsupported type, or a wrong length.
+            WrongValue: an unsupported type, or a wrong length.
         """
         try:
             if self.datatype == DataType.BYTES:
@@ -119,7 +123,7 @@ class Tensor:
                 struct.unpack(f"<{len(self.data) // struct.calcsize(form)}{form}", self.data)
             )
         except (ValueError, struct.error):
-            raise InvalidRequest(f"input {self.name} is damaged") from None
+            raise WrongValue(f"input {self.name} is damaged") from None
 
 
 @dataclass(frozen=True)
@@ -136,12 +140,12 @@ class Hello:
         """Parses a frame without its head.
 
         Raises:
-            UsageError: the relay has another version of the protocol.
+            OtherProtocol: the client has another version of the protocol.
         """
         reading = Reading(body)
         if (protocol := reading.number(_U32)) != PROTOCOL:
-            raise UsageError(
-                f"the relay has version {protocol} of the protocol and the engine {PROTOCOL}: "
+            raise OtherProtocol(
+                f"the client has version {protocol} of the protocol and the engine {PROTOCOL}: "
                 "reinstall Dragoman, so that both are from the same release"
             )
         return cls(reading.text(), reading.number(_U64), reading.text())
@@ -197,12 +201,12 @@ class Answer:
         """Returns the frame.
 
         Raises:
-            InvalidRequest: the frame would exceed the limit.
+            WrongValue: the frame would exceed the limit.
         """
         head = [_U64.pack(self.number), bytes((self.last, False))]
         frame = pack_frame(Kind.ANSWER, head + pack_tensors(self.outputs))
         if len(frame) - _U32.size > MOST_BYTES:
-            raise InvalidRequest(
+            raise WrongValue(
                 f"the answer is larger than {MOST_BYTES >> 20} MiB: "
                 "send fewer texts in a request, or request fewer outputs",
                 "too_large",

@@ -141,6 +141,7 @@ class RequestReader:
         Raises:
             InvalidRequest: the texts are missing, a text is not UTF-8, or an option has too many
                 values.
+            WrongValue: a tensor is damaged.
         """
         # Before the options: Triton reads a misspelt name of the texts as an option.
         if needs_texts and all(tensor.name != TEXT for tensor in request.texts):

@@ -25,6 +25,7 @@ from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.frames import (
     Hello,
     Kind,
+    OtherProtocol,
     Request,
     pack_ready,
     pack_refused,
@@ -140,7 +141,7 @@ class Server:
                     self._asking.discard(model)
                 elif kind is Kind.CANCEL and model is not None:
                     model.cancel(unpack_cancel(body))
-        except DragomanError as error:
+        except (DragomanError, OtherProtocol) as error:
             connection.send(pack_refused(str(error)))
         except Exception as error:
             if model is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from dragoman_options.arguments import OptionArguments
+from dragoman_options.refusal import WrongValue
 from dragoman_serving.service.frames import DataType, Request, Tensor
 from dragoman_serving.service.model_frames import request_of
 from dragoman_serving.service.requests import RequestReader, RequestRules
@@ -21,7 +22,7 @@ def asked(*inputs: Tensor, timeout_us: int = 0, **parameters: Any) -> Request:
 
 
 def refusal(request: Request, rules: RequestRules = RULES) -> str:
-    with pytest.raises(InvalidRequest) as caught:
+    with pytest.raises((InvalidRequest, WrongValue)) as caught:
         RequestReader(rules).read(request)
     return str(caught.value)
 

@@ -277,7 +277,7 @@ def test_a_relay_of_another_release_is_refused(connect: Connect) -> None:
     kind, body = model.receive()
     assert kind is Kind.REFUSED
     assert unpack_refused(body) == (
-        f"the relay has version {PROTOCOL - 1} of the protocol and the engine {PROTOCOL}: "
+        f"the client has version {PROTOCOL - 1} of the protocol and the engine {PROTOCOL}: "
         "reinstall Dragoman, so that both are from the same release"
     )
 
