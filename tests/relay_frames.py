@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from dragoman_serving.service.frames import Figure, Reading
+from dragoman_options.frames import Figure, Reading
 
 _U8, _U32, _DOUBLE = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<d")
 

@@ -20,14 +20,14 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["dragoman", "dragoman_options", "dragoman_serving"]):
+    from dragoman_options import frames
+    from dragoman_options.frames import Damaged, FrameSplitter
     from dragoman_options.refusal import Refused
     from dragoman_options.table import TRANSLATE
     from dragoman_serving.request.checks import check_options
     from dragoman_serving.request.glossary import Glossary
     from dragoman_serving.request.literals import known_literals, tag_spans
     from dragoman_serving.request.suppression import suppressed_words
-    from dragoman_serving.service import frames
-    from dragoman_serving.service.frames import Damaged, FrameSplitter
     from dragoman_serving.service.requests import RequestReader, RequestRules
 
     from dragoman.kernel.errors import DragomanError
@@ -35,7 +35,7 @@ with atheris.instrument_imports(include=["dragoman", "dragoman_options", "dragom
     from dragoman.kernel.sentences import split_sentences
     from dragoman.kernel.text import Tokenizer
 
-from dragoman_serving.service.model_frames import pack_cancel, pack_hello, pack_request, request_of
+from dragoman_options.client_frames import pack_cancel, pack_hello, pack_request, request_of
 
 _BUNDLE = Path(__file__).parents[2] / "model_repository/translate/1/bundle"
 _UNPACK: Sequence[Callable[[bytes], object]] = (

@@ -20,13 +20,14 @@ from dragoman_client.errors import (
 )
 from dragoman_client.request import Part, microseconds
 from dragoman_client.tensors import Array
-from dragoman_options.refusal import Refusal
-from dragoman_options.table import INFO, OUTPUTS, TRANSLATE
-
-from dragoman.kernel.errors import UsageError
-from dragoman_serving.launch.engine_process import EngineProcess
-from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import (
+from dragoman_options.client_frames import (
+    pack_hello,
+    pack_request,
+    request_of,
+    unpack_answer,
+    unpack_refused,
+)
+from dragoman_options.frames import (
     Answer,
     DataType,
     ErrorCode,
@@ -35,13 +36,12 @@ from dragoman_serving.service.frames import (
     Kind,
     Tensor,
 )
-from dragoman_serving.service.model_frames import (
-    pack_hello,
-    pack_request,
-    request_of,
-    unpack_answer,
-    unpack_refused,
-)
+from dragoman_options.refusal import Refusal
+from dragoman_options.table import INFO, OUTPUTS, TRANSLATE
+
+from dragoman.kernel.errors import UsageError
+from dragoman_serving.launch.engine_process import EngineProcess
+from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.models_to_serve import ModelsToServe
 
 _DTYPES = {

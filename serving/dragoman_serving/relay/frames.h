@@ -1,4 +1,4 @@
-/* Write and read frames; service/frames.py documents their contents. */
+/* Write and read frames; dragoman_options/frames.py documents their contents. */
 #ifndef DRAGOMAN_FRAMES_H
 #define DRAGOMAN_FRAMES_H
 
@@ -9,7 +9,7 @@
 enum { HELLO = 1, REQUEST, CANCEL, READY, REFUSED, ANSWER, FIGURES };
 /* Version of the frames; both sides must have the same. */
 enum { PROTOCOL = 7 };
-/* Maximum size of a frame in both directions, the same as in service/frames.py. */
+/* Maximum size of a frame in both directions, the same as in dragoman_options/frames.py. */
 enum { MOST_FRAME_BYTES = 64 << 20 };
 
 /* A growing buffer. Initialize it with zeros; release it with `free(bytes)`. */

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dragoman_options.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from dragoman_options.refusal import Refusal, Refused
 from dragoman_options.table import OUTPUTS
 
@@ -14,7 +15,6 @@ from dragoman.kernel.errors import InvalidRequest, as_dragoman_error
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
-from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from dragoman_serving.translation.translation import Translation
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 
-from dragoman_serving.service.frames import FrameSplitter, Kind
+from dragoman_options.frames import FrameSplitter, Kind
 
 _RECEIVE_BYTES = 1 << 18
 _LAST_S = 5.0

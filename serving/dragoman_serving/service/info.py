@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dragoman_options.frames import Answer, DataType, Hello, Request, Tensor
 from dragoman_options.table import INFO
 from dragoman_options.table import describe as options
 
@@ -19,7 +20,6 @@ from dragoman_serving.request.checks import bounds
 from dragoman_serving.service import answers
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import RULES, check_names
-from dragoman_serving.service.frames import Answer, DataType, Hello, Request, Tensor
 from dragoman_serving.service.model_config import MODELS
 from dragoman_serving.service.served_model import Model, Send, parameters
 from dragoman_serving.translation.source_texts import MAX_REQUEST_CHARACTERS, MAX_TEXT_CHARACTERS

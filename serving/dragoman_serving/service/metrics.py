@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from dragoman_options.frames import Figure, pack_figures
+
 from dragoman_serving.engine.histogram import BOUNDS_S, Histogram
 from dragoman_serving.models.keeper import Resident
 from dragoman_serving.service.bundles import Bundles, resident_bytes
 from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import Figure, pack_figures
 
 _EVERY_S = 0.5
 

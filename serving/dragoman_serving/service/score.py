@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dragoman_options.frames import Answer, Hello
+
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.scoring.assessment import Assessment
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import RULES, check_names
-from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.service.served_model import OneAnswerModel, Send, parameters
 from dragoman_serving.translation.translator import Submitted, Translator

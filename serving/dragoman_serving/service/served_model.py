@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from dragoman_options.frames import Answer, Hello, Request
 from dragoman_options.refusal import Refusal
 
 from dragoman.kernel.errors import DragomanError, InvalidRequest
@@ -23,7 +24,6 @@ from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import request_rules
-from dragoman_serving.service.frames import Answer, Hello, Request
 from dragoman_serving.service.model_config import known_parameters
 from dragoman_serving.service.requests import Asked, RequestReader
 from dragoman_serving.translation.translator import Submitted, Translator

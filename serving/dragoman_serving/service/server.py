@@ -14,15 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
-
-from dragoman.kernel.errors import DragomanError, UsageError
-from dragoman.kernel.tracing import Tracing, sampled_context
-from dragoman_serving.engine.errors import Closed
-from dragoman_serving.engine.request_trace import RequestTrace
-from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import (
+from dragoman_options.frames import (
     Hello,
     Kind,
     OtherProtocol,
@@ -31,6 +23,14 @@ from dragoman_serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
+from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
+
+from dragoman.kernel.errors import DragomanError, UsageError
+from dragoman.kernel.tracing import Tracing, sampled_context
+from dragoman_serving.engine.errors import Closed
+from dragoman_serving.engine.request_trace import RequestTrace
+from dragoman_serving.service.bundles import Bundles
+from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.info import InfoModel
 from dragoman_serving.service.model_config import MODELS, model_config
 from dragoman_serving.service.models_to_serve import ModelsToServe

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dragoman_options.frames import Answer, Hello
 from dragoman_options.table import DETECTED_OUTPUTS, TRANSLATE
 
 from dragoman_serving.engine.errors import EngineFailure
@@ -19,7 +20,6 @@ from dragoman_serving.service.answers import Form
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import Answer, Hello
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.pivoted_request import PivotedRequest

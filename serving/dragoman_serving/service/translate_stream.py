@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dragoman_options.frames import Answer, Hello, Request
 from dragoman_options.table import DETECTED_OUTPUTS, STREAM
 
 from dragoman.kernel.errors import InvalidRequest
@@ -20,7 +21,6 @@ from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import Answer, Hello, Request
 from dragoman_serving.service.pivoted_request import PivotedRequest
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.service.served_model import Model, parameters

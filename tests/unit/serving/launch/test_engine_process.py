@@ -9,11 +9,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from dragoman_options.client_frames import pack_hello
+from dragoman_options.frames import FrameSplitter, Hello, Kind
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.service.engine_socket import listen, remove
-from dragoman_serving.service.frames import FrameSplitter, Hello, Kind
 from dragoman_serving.service.heartbeat import IDLE
-from dragoman_serving.service.model_frames import pack_hello
 
 from dragoman.kernel.errors import DragomanError
 

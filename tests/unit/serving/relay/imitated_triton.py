@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman_serving.service import frames
+from dragoman_options import frames
 
 from tests.conftest import REPOSITORY
 

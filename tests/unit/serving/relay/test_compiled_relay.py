@@ -10,9 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.engine_socket import VARIABLE
-from dragoman_serving.service.frames import (
+from dragoman_options.frames import (
     MOST_BYTES,
     Answer,
     DataType,
@@ -28,7 +26,9 @@ from dragoman_serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
-from dragoman_serving.service.frames import Request as Frame
+from dragoman_options.frames import Request as Frame
+from dragoman_serving.service.connection import Connection
+from dragoman_serving.service.engine_socket import VARIABLE
 
 from tests.layouts import compiled_layouts, layout_of
 from tests.unit.serving.relay.imitated_triton import (

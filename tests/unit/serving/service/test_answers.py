@@ -5,6 +5,7 @@ from concurrent.futures import CancelledError
 from typing import get_args
 
 import pytest
+from dragoman_options.frames import Answer, ErrorCode, Failure
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
 from dragoman_serving.service.answers import (
     Form,
@@ -13,7 +14,6 @@ from dragoman_serving.service.answers import (
     of_stream_error,
     of_translations,
 )
-from dragoman_serving.service.frames import Answer, ErrorCode, Failure
 from dragoman_serving.translation.translation import Translation
 
 from dragoman.kernel.errors import InvalidRequest, Status

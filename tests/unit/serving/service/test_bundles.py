@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dragoman_options.client_frames import pack_request, request_of
+from dragoman_options.frames import Answer, ErrorCode, Failure
 from dragoman_options.table import INFO, SCORE, STREAM
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles, resident_bytes
-from dragoman_serving.service.frames import Answer, ErrorCode, Failure
-from dragoman_serving.service.model_frames import pack_request, request_of
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from dragoman_options.client_frames import pack_cancel
+from dragoman_options.frames import FrameSplitter, Kind, pack_refused, unpack_cancel
 from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import FrameSplitter, Kind, pack_refused, unpack_cancel
-from dragoman_serving.service.model_frames import pack_cancel
 
 LONG = pack_refused("x" * 100_000)
 MANY = 50

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
+from dragoman_options.frames import FrameSplitter, Kind
 from dragoman_serving.engine.batching.statistics import Counts
 from dragoman_serving.engine.histogram import BOUNDS_S
 from dragoman_serving.models.keeper import Record, Resident
 from dragoman_serving.service import metrics
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.connection import Connection
-from dragoman_serving.service.frames import FrameSplitter, Kind
 from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.translation.translator import Load
 

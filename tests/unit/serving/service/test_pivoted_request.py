@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dragoman_options.client_frames import pack_cancel, pack_request, request_of
+from dragoman_options.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from dragoman_options.markup import Code, Markup, PlacedCodes
 from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.settings import EngineSettings
@@ -22,8 +24,6 @@ from dragoman_serving.request.urgency import DEFAULT_URGENCY
 from dragoman_serving.scoring.alignment import composed
 from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.frames import Answer, DataType, ErrorCode, Failure, Tensor
-from dragoman_serving.service.model_frames import pack_cancel, pack_request, request_of
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.pivoted_request import PivotedRequest
 from dragoman_serving.service.requests import Asked, Wanted

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dragoman_options.client_frames import pack_request, request_of
+from dragoman_options.frames import Answer, DataType, Failure, Tensor
 from dragoman_options.table import SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import of_error
-from dragoman_serving.service.frames import Answer, DataType, Failure, Tensor
-from dragoman_serving.service.model_frames import pack_request, request_of
 from dragoman_serving.service.requests import RequestReader
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from dragoman_options.arguments import OptionArguments
+from dragoman_options.client_frames import request_of
+from dragoman_options.frames import DataType, Request, Tensor
 from dragoman_options.refusal import WrongValue
-from dragoman_serving.service.frames import DataType, Request, Tensor
-from dragoman_serving.service.model_frames import request_of
 from dragoman_serving.service.requests import RequestReader, RequestRules
 
 from dragoman.kernel.errors import InvalidRequest

@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM
-from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.engine_socket import listen, remove
-from dragoman_serving.service.frames import (
+from dragoman_options.client_frames import (
+    pack_cancel,
+    pack_hello,
+    pack_request,
+    request_of,
+    unpack_refused,
+)
+from dragoman_options.frames import (
     PROTOCOL,
     Answer,
     Damaged,
@@ -22,13 +26,9 @@ from dragoman_serving.service.frames import (
     Kind,
     Tensor,
 )
-from dragoman_serving.service.model_frames import (
-    pack_cancel,
-    pack_hello,
-    pack_request,
-    request_of,
-    unpack_refused,
-)
+from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM
+from dragoman_serving.service.bundles import Bundles
+from dragoman_serving.service.engine_socket import listen, remove
 from dragoman_serving.service.server import Server
 from dragoman_serving.service.translate import open_bundles
 

@@ -11,9 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman_options.table import TRANSLATE
-from dragoman_serving.service.engine_socket import listen, remove
-from dragoman_serving.service.frames import (
+from dragoman_options.client_frames import (
+    pack_hello,
+    pack_request,
+    request_of,
+    unpack_answer,
+    unpack_refused,
+)
+from dragoman_options.frames import (
     Answer,
     DataType,
     Failure,
@@ -22,13 +27,8 @@ from dragoman_serving.service.frames import (
     Kind,
     Tensor,
 )
-from dragoman_serving.service.model_frames import (
-    pack_hello,
-    pack_request,
-    request_of,
-    unpack_answer,
-    unpack_refused,
-)
+from dragoman_options.table import TRANSLATE
+from dragoman_serving.service.engine_socket import listen, remove
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server, give_up
 

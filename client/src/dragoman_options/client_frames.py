@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dragoman_serving.service.frames import (
+from dragoman_options.frames import (
     PROTOCOL,
     Answer,
     ErrorCode,

@@ -7,8 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dragoman_options.refusal import WrongValue
-from dragoman_serving.service.frames import (
+from dragoman_options.client_frames import (
+    pack_cancel,
+    pack_hello,
+    pack_options,
+    pack_request,
+    unpack_answer,
+    unpack_refused,
+)
+from dragoman_options.frames import (
     MOST_BYTES,
     Answer,
     Damaged,
@@ -28,14 +35,7 @@ from dragoman_serving.service.frames import (
     pack_refused,
     unpack_cancel,
 )
-from dragoman_serving.service.model_frames import (
-    pack_cancel,
-    pack_hello,
-    pack_options,
-    pack_request,
-    unpack_answer,
-    unpack_refused,
-)
+from dragoman_options.refusal import WrongValue
 from hypothesis import given
 from hypothesis import strategies as st
 
