@@ -74,7 +74,7 @@ FIGURES = st.lists(
     ),
     max_size=3,
 )
-HELLOS = st.builds(Hello, st.text(), U64, st.text())
+HELLOS = st.builds(Hello, st.text(), st.booleans())
 FRAMES = st.one_of(
     HELLOS.map(lambda hello: (pack_hello(hello), Hello.unpack)),
     REQUESTS.map(lambda request: (pack_request(request), Request.unpack)),

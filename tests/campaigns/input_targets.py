@@ -151,7 +151,7 @@ def seeds(name: str) -> list[bytes]:
         request = request_of(1, 0, parameters, ("text_output",), (tensor,))
         packed = [
             pack_request(request),
-            pack_hello(frames.Hello("/models/translate", 1, "{}")),
+            pack_hello(frames.Hello("translate")),
             frames.Answer(1, (tensor,)).pack(),
             frames.Failure(1, frames.ErrorCode.CANCELLED, "late").pack(),
             frames.pack_figures([frames.Figure(True, "rows", "Rows", 1.0)]),

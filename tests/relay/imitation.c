@@ -71,14 +71,6 @@ void TRITONSERVER_ErrorDelete(TRITONSERVER_Error *error)
     free(error);
 }
 
-TRITONSERVER_Error *TRITONSERVER_MessageSerializeToJson(TRITONSERVER_Message *message,
-                                                        const char **base, size_t *bytes)
-{
-    *base = (const char *)message;
-    *bytes = strlen(*base);
-    return NULL;
-}
-
 TRITONSERVER_Error *TRITONSERVER_MessageDelete(TRITONSERVER_Message *message)
 {
     return message != NULL ? NULL : TRITONSERVER_ErrorNew(1, "no message");
@@ -156,14 +148,6 @@ TRITONSERVER_Error *TRITONSERVER_MetricIncrement(TRITONSERVER_Metric *metric, do
 TRITONSERVER_Error *TRITONSERVER_MetricSet(TRITONSERVER_Metric *metric, double value)
 {
     return write_metric(metric, TRITONSERVER_METRIC_KIND_GAUGE, value);
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelConfig(TRITONBACKEND_Model *model, uint32_t config_version,
-                                              TRITONSERVER_Message **config)
-{
-    (void)config_version;
-    *config = (TRITONSERVER_Message *)model->config;
-    return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelState(TRITONBACKEND_Model *model, void **state)
@@ -379,23 +363,6 @@ TRITONSERVER_Error *TRITONBACKEND_ModelName(TRITONBACKEND_Model *model, const ch
 {
     (void)model;
     *name = "translate";
-    return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *model,
-                                                  TRITONBACKEND_ArtifactType *type,
-                                                  const char **location)
-{
-    (void)model;
-    *type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
-    *location = "/models/translate";
-    return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelVersion(TRITONBACKEND_Model *model, uint64_t *version)
-{
-    (void)model;
-    *version = 3;
     return NULL;
 }
 

@@ -31,7 +31,6 @@ struct TRITONSERVER_Error {
 };
 struct TRITONBACKEND_Model {
     void *state;
-    const char *config;
 };
 struct TRITONBACKEND_Request {
     uint64_t timeout_us;

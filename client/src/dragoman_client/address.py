@@ -11,22 +11,27 @@ from dragoman_client.access import Access
 _PORTS = {"grpc": 8001, "grpcs": 443, "http": 8000, "https": 443}
 """Default ports: Triton's, or those of a proxy with TLS."""
 
+_SOCKET = "unix:"
+
 
 @dataclasses.dataclass(frozen=True)
 class Address:
     """The address of a server, with its protocol.
 
     Attributes:
-        is_grpc: whether the protocol is gRPC; else HTTP.
+        is_engine: whether it is an engine's socket on this machine, at `path`.
+        is_grpc: whether the protocol is gRPC; else HTTP, or the engine's.
         tls: whether to use TLS.
         authority: host and port.
-        path: path prefix at a proxy, before Triton's own paths, without a trailing slash.
+        path: path of the socket; or path prefix at a proxy, before Triton's own paths, without a
+            trailing slash.
     """
 
     is_grpc: bool
     tls: bool
     authority: str
     path: str = ""
+    is_engine: bool = False
 
     def url(self, protocol: Literal["grpc", "http"]) -> str:
         """The URL of the same host and port for a protocol."""
@@ -38,13 +43,18 @@ def read_url(url: str, access: Access) -> Address:
 
     Args:
         url: `grpc://host:port`, `http://host:port/path`, or `grpcs` and `https` with TLS; without
-            a port, the default port. Without a scheme, `host` and `host:8001` are gRPC, and other
-            ports HTTP.
+            a port, the default port. `unix:/path` is an engine's socket. Without a scheme, `host`
+            and `host:8001` are gRPC, and other ports HTTP.
         access: the client's credentials.
 
     Raises:
         ValueError: the URL names no server, or certificates are given for a URL without TLS.
     """
+    if url.startswith(_SOCKET):
+        path = url.removeprefix(_SOCKET)
+        if not path.startswith("/") or access.wants_tls:
+            raise ValueError(f"URL {url!r}: write unix:/path, without certificates")
+        return Address(is_grpc=False, tls=False, authority="", path=path, is_engine=True)
     try:
         parts = urlsplit(url if "://" in url else f"//{url}")
         port = parts.port

@@ -11,6 +11,7 @@ from dragoman_options.arguments import OptionArguments
 
 from dragoman_client.access import FilePath
 from dragoman_client.document_translation import MarkupFormat
+from dragoman_client.engine_transport import EngineTransport
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
 from dragoman_client.file_translation import FileProgress
@@ -63,7 +64,9 @@ class AsyncTranslator(Exchange):
         self._url, self._is_handed_in = url, transport is not None
         if transport is None:
             address = settings.address(url)
-            if address.is_grpc:
+            if address.is_engine:
+                transport = EngineTransport(address.path)
+            elif address.is_grpc:
                 transport = AsyncioGrpcTransport(address, settings)
             else:
                 transport = HttpTransport(AsyncioConnections(address, settings))

@@ -17,6 +17,7 @@ from dragoman_client.document_translation import (
     MarkupFormat,
     translate_document,
 )
+from dragoman_client.engine_transport import BlockingEngineTransport
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
 from dragoman_client.file_translation import FileProgress, translate_file
@@ -65,6 +66,7 @@ class Translator:
             url: `grpc://host:port` of Triton, or `http://host:port` of a gateway or of Triton; the
                 client asks an HTTP server once which of the two it is. `grpcs` and `https` use
                 TLS. A URL without a scheme means gRPC if its port is 8001 or missing, else HTTP.
+                `unix:/path` is the socket of an engine of the same user on this machine.
             timeout_s: timeout of a request including its retries, after which the server cancels
                 it too. Over HTTP it limits each wait for the server.
             retries: how often the client retries a request that no server accepted
@@ -100,7 +102,9 @@ class Translator:
             way = AwaitableTransport(transport)
         else:
             address = settings.address(url)
-            if address.is_grpc:
+            if address.is_engine:
+                way = BlockingEngineTransport(address.path)
+            elif address.is_grpc:
                 way = BlockingGrpcTransport(address, settings)
             else:
                 way = HttpTransport(BlockingConnections(address, settings))

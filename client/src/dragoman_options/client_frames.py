@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,13 +30,8 @@ TEXTS = ("text_input", "target_input")
 
 
 def pack_hello(hello: Hello, protocol: int = PROTOCOL) -> bytes:
-    """Returns the frame that introduces a model."""
-    parts = [
-        _U32.pack(protocol),
-        pack_text(hello.folder),
-        _U64.pack(hello.version),
-        pack_text(hello.config),
-    ]
+    """Returns the first frame of a connection."""
+    parts = [_U32.pack(protocol), bytes((hello.is_relay,)), pack_text(hello.model)]
     return pack_frame(Kind.HELLO, parts)
 
 
@@ -52,9 +48,7 @@ def pack_options(options: RequestOptions) -> bytes:
     parts = [_U32.pack(len(options.parameters))]
     for name, value in options.parameters.items():
         parts += [pack_text(name), _parameter(value)]
-    parts.append(_U32.pack(len(options.outputs)))
-    parts += map(pack_text, options.outputs)
-    return b"".join(parts + pack_tensors(options.inputs))
+    return b"".join([*parts, _names(options.outputs), *pack_tensors(options.inputs)])
 
 
 def request_of(
@@ -88,6 +82,12 @@ def unpack_answer(body: bytes) -> Answer | Failure:
 def unpack_refused(body: bytes) -> str:
     """Returns the reason why a model cannot be used, from a frame without its head."""
     return Reading(body).text()
+
+
+@functools.lru_cache(maxsize=16)
+def _names(names: tuple[str, ...]) -> bytes:
+    """A sequence of names; clients seldom vary the outputs."""
+    return b"".join([_U32.pack(len(names)), *map(pack_text, names)])
 
 
 def _parameter(value: Any) -> bytes:

@@ -1,20 +1,23 @@
-"""The protocol between Triton's models and the engine process.
+"""The protocol of the engine's socket, between clients and the engine process.
 
 A frame is its length in 4 bytes, its kind in 1 byte, and its content. Numbers are little-endian; a
 text is its length in 4 bytes, UTF-8, and a zero byte. Tensors have Triton's representation.
 
 | kind    | to     | holds |
 |---------|--------|-------|
-| HELLO   | engine | `PROTOCOL` (4), the model's folder, version (8), configuration in JSON |
+| HELLO   | engine | `PROTOCOL` (4), 1 if the client is Triton's relay (1), the model's name |
 | REQUEST | engine | number (8), timeout in µs (8), id, trace, options, texts |
 | CANCEL  | engine | number (8) of a cancelled request |
-| READY   | Triton | the model can be used: its inputs and outputs, in JSON |
-| REFUSED | Triton | the reason why the model cannot be used |
-| ANSWER  | Triton | number (8), last one (1), error (1); its code (4), text, details, or outputs |
-| FIGURES | Triton | metrics: kind (1), name, description, labels, value as a double (8) each |
+| READY   | client | the model can be used: its inputs and outputs, in JSON for Triton |
+| REFUSED | client | the reason why the model cannot be used |
+| ANSWER  | client | number (8), last one (1), error (1); its code (4), text, details, or outputs |
+| FIGURES | client | metrics: kind (1), name, description, labels, value as a double (8) each |
+
+A connection is for one model. The client sends HELLO once and waits for READY; requests are then
+answered in any order.
 
 The id is the client's; empty: it sent none. The trace is a text: the request's trace context in
-JSON, empty if Triton does not trace it. Options have their length in bytes (4), then parameters,
+JSON, empty if it is not traced. Options have their length in bytes (4), then parameters,
 requested outputs, and inputs other than texts.
 A sequence begins with the number of its items in 4 bytes. A parameter is its name, type (1) and
 value; a requested output is its name; a label is its name and value, both texts; inputs and outputs
@@ -32,7 +35,7 @@ from typing import Any
 
 from dragoman_options.refusal import WrongValue
 
-PROTOCOL = 7
+PROTOCOL = 8
 """Version of the protocol, which both sides must have; also in relay/frames.h."""
 MOST_BYTES = 64 << 20
 """Limit of a frame: larger than any valid request, and small enough for memory; also in
@@ -128,12 +131,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Hello:
-    """A model that connects, with its folder and configuration."""
+    """A client that connects to a model."""
 
-    folder: str
-    version: int
-    config: str
-    """JSON."""
+    model: str
+    is_relay: bool = False
 
     @classmethod
     def unpack(cls, body: bytes) -> Hello:
@@ -148,7 +149,8 @@ class Hello:
                 f"the client has version {protocol} of the protocol and the engine {PROTOCOL}: "
                 "reinstall Dragoman, so that both are from the same release"
             )
-        return cls(reading.text(), reading.number(_U64), reading.text())
+        is_relay = bool(reading.number(_U8))
+        return cls(reading.text(), is_relay)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class RequestOptions:
 
 @dataclass
 class Request:
-    """A request as Triton received it; `options` are packed `RequestOptions`."""
+    """A request as the client sent it; `options` are packed `RequestOptions`."""
 
     number: int
     timeout_us: int

@@ -2,60 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-import socket
 import threading
 from collections.abc import Generator, Mapping
-from concurrent.futures import Future
-from typing import Any
 
-import numpy as np
-from dragoman_client.errors import (
-    DeadlineExceeded,
-    InvalidRequest,
-    ServerError,
-    TranslationError,
-    from_status,
+from dragoman_client.blocking import run
+from dragoman_client.engine_transport import (
+    BlockingEngineTransport,
+    EngineEnded,
+    EngineHangs,
+    EngineRefusal,
 )
-from dragoman_client.request import Part, microseconds
+from dragoman_client.errors import ServerError
+from dragoman_client.request import Part
 from dragoman_client.tensors import Array
-from dragoman_options.client_frames import (
-    pack_hello,
-    pack_request,
-    request_of,
-    unpack_answer,
-    unpack_refused,
-)
-from dragoman_options.frames import (
-    Answer,
-    DataType,
-    ErrorCode,
-    Failure,
-    Hello,
-    Kind,
-    Tensor,
-)
-from dragoman_options.refusal import Refusal
-from dragoman_options.table import INFO, OUTPUTS, TRANSLATE
+from dragoman_options.table import TRANSLATE
 
 from dragoman.kernel.errors import UsageError
 from dragoman_serving.launch.engine_process import EngineProcess
-from dragoman_serving.service.connection import Connection
+from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
 
-_DTYPES = {
-    np.dtype(np.bool_): DataType.BOOL,
-    np.dtype(np.int32): DataType.INT32,
-    np.dtype(np.int64): DataType.INT64,
-    np.dtype(np.float32): DataType.FP32,
-    np.dtype(np.object_): DataType.BYTES,
-}
-_OUTPUTS = {INFO: (INFO,), TRANSLATE: tuple(OUTPUTS)}
-_NO_METRICS = 0
-"""Metrics port of an engine without metrics."""
 _LATE_S = 10.0
 """Seconds after the deadline of a request at which the engine counts as hanging."""
+_LOAD_S = 600.0
+"""Timeout for loading the bundles."""
 
 
 class EngineTransport:
@@ -74,7 +44,9 @@ class EngineTransport:
         """
         self._to_serve, self._parameters = to_serve, parameters
         self._lock = threading.Lock()
-        self._engine: _RunningEngine | None = None
+        self._door = EngineSocket()
+        self._engine: EngineProcess | None = None
+        self._transport: BlockingEngineTransport | None = None
 
     def infer(
         self, inputs: Mapping[str, Array], timeout_s: float, model: str = TRANSLATE
@@ -84,14 +56,17 @@ class EngineTransport:
         Raises:
             UsageError: the bundles cannot be served.
         """
-        engine = self._running()
-        found = engine.ask(model, inputs, timeout_s)
+        engine, transport = self._running()
         try:
-            answer = found.result(timeout_s + _LATE_S)
-        except TimeoutError:
+            return run(transport.infer(inputs, timeout_s, model))
+        except EngineRefusal as error:
+            raise UsageError(str(error)) from error
+        except EngineEnded as error:
+            engine.kill()  # its sockets close before it has exited
+            raise ServerError("the engine's process ended by itself") from error
+        except EngineHangs:
             engine.kill()
-            raise DeadlineExceeded(f"the engine hung for {timeout_s + _LATE_S:.1f} s") from None
-        return {tensor.name: _array(tensor) for tensor in answer.outputs}
+            raise
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> Generator[Part, None, None]:
         """Not implemented, since corpora need no streams."""
@@ -99,134 +74,30 @@ class EngineTransport:
 
     def is_ready(self) -> bool:
         """See `Transport`."""
-        return self._running().runs
+        return run(self._running()[1].is_ready())
 
     def close(self) -> None:
         """Stop the process."""
         with self._lock:
-            if self._engine is not None:
-                self._engine.stop()
+            self._stop()
+            self._door.close()
+
+    def _running(self) -> tuple[EngineProcess, BlockingEngineTransport]:
+        """The process, which is restarted if it has exited, and its connections."""
+        with self._lock:
+            if self._engine is None or self._transport is None or not self._engine.runs:
+                self._stop()
+                self._engine = EngineProcess(
+                    self._door, self._to_serve, parameters=self._parameters
+                )
+                path = str(self._door.path)
+                self._transport = BlockingEngineTransport(path, _LATE_S, _LOAD_S)
+            return self._engine, self._transport
+
+    def _stop(self) -> None:
+        if self._transport is not None:
+            run(self._transport.close())
+            self._transport = None
+        if self._engine is not None:
+            self._engine.stop()
             self._engine = None
-
-    def _running(self) -> _RunningEngine:
-        """The process, which is restarted if it has exited."""
-        with self._lock:
-            if self._engine is not None and not self._engine.runs:
-                self._engine.stop()
-                self._engine = None
-            if self._engine is None:
-                self._engine = _RunningEngine(self._to_serve, self._parameters)
-            return self._engine
-
-
-class _RunningEngine:
-    """A process, with a connection for each model."""
-
-    def __init__(self, to_serve: ModelsToServe, parameters: Mapping[str, str]) -> None:
-        self._process = EngineProcess(_NO_METRICS, parameters, to_serve)
-        self._models: dict[str, _Model] = {}
-        try:
-            # `translate` must be first, because it opens the bundles.
-            for name in (TRANSLATE, INFO):
-                self._models[name] = _Model(name, self._process)
-        except BaseException:
-            self.stop()
-            raise
-
-    @property
-    def runs(self) -> bool:
-        return self._process.runs and all(one.is_open for one in self._models.values())
-
-    def ask(self, model: str, inputs: Mapping[str, Array], timeout_s: float) -> Future[Answer]:
-        return self._models[model].ask(inputs, timeout_s)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def stop(self) -> None:
-        for model in self._models.values():
-            model.close()
-        self._process.stop()
-
-
-class _Model:
-    """A model's connection to the process; answers come in any order."""
-
-    def __init__(self, name: str, process: EngineProcess) -> None:
-        self._name = name
-        self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
-        self._waiting: dict[int, Future[Answer]] = {}
-        self.is_open = True
-        connected = socket.socket(socket.AF_UNIX)
-        connected.connect(str(process.path))
-        self._connection = Connection(connected)
-        self._connection.send(pack_hello(Hello("", 1, json.dumps({"name": name}))))
-        self._frames = self._connection.frames()
-        try:
-            self._wait_until_ready()
-        except BaseException:
-            self._connection.close()
-            raise
-        self._reader = threading.Thread(target=self._read, name="dragoman-answers", daemon=True)
-        self._reader.start()
-
-    def ask(self, inputs: Mapping[str, Array], timeout_s: float) -> Future[Answer]:
-        found: Future[Answer] = Future()
-        number = next(self._numbers)
-        tensors = [_tensor(name, array) for name, array in inputs.items()]
-        request = request_of(number, microseconds(timeout_s), {}, _OUTPUTS[self._name], tensors)
-        with self._lock:
-            if not self.is_open:
-                raise _ended()
-            self._waiting[number] = found
-        self._connection.send(pack_request(request))
-        return found
-
-    def close(self) -> None:
-        self._connection.hang_up()
-        self._reader.join()
-        self._connection.close()
-
-    def _wait_until_ready(self) -> None:
-        for kind, body in self._frames:
-            if kind is Kind.READY:
-                return
-            if kind is Kind.REFUSED:
-                raise UsageError(unpack_refused(body))
-        raise _ended()
-
-    def _read(self) -> None:
-        for kind, body in self._frames:
-            if kind is Kind.ANSWER:
-                answer = unpack_answer(body)
-                waiting = self._waiting.pop(answer.number)
-                if isinstance(answer, Failure):
-                    waiting.set_exception(_error(answer))
-                else:
-                    waiting.set_result(answer)
-        with self._lock:
-            self.is_open = False
-        for waiting in self._waiting.values():
-            waiting.set_exception(_ended())
-
-
-def _ended() -> ServerError:
-    return ServerError("the engine's process ended by itself")
-
-
-def _error(failure: Failure) -> TranslationError:
-    if failure.code == ErrorCode.INVALID_ARG:
-        fields = json.loads(failure.details or "{}")
-        return InvalidRequest(*Refusal.with_fields(failure.message, fields))
-    return from_status(None, failure.message)  # the message begins with the status
-
-
-def _tensor(name: str, array: Array) -> Tensor:
-    return Tensor.of(name, _DTYPES[array.dtype], array.shape, array.reshape(-1).tolist())
-
-
-def _array(tensor: Tensor) -> Array:
-    values: list[Any] = tensor.values
-    dtype = next(ours for ours, theirs in _DTYPES.items() if theirs == tensor.datatype)
-    return np.array(values, dtype).reshape(tensor.shape)

@@ -97,7 +97,7 @@ class GatewayProcess(contextlib.AbstractContextManager["GatewayProcess"]):
 
         Args:
             options: options of the process.
-            environment: environment variables with Triton's addresses.
+            environment: environment variables with the server's addresses.
             say: writes a line to the log.
 
         Raises:

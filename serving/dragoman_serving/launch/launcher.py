@@ -33,6 +33,7 @@ from dragoman_serving.launch.server_log import LogPipe
 from dragoman_serving.launch.stop_signals import at_once, uninterrupted
 from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed, TritonProcess
 from dragoman_serving.launch.watch import Watch
+from dragoman_serving.service.engine_socket import EngineSocket
 
 _ANSWERS_SENT_S = 2.0
 """Time for Triton to send the engine's last answers."""
@@ -81,6 +82,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             self._installation = replace(self._installation, backends=backends)
             self._more_models = scratch / "models"
             lay_out(self._more_models, self._own_models)
+            self._door = undo.enter_context(EngineSocket())
             self._log = LogPipe()
             undo.callback(self._log.close)
             self._exit = undo.pop_all()
@@ -113,6 +115,11 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
     def grpc_url(self) -> str:
         """URL of the gRPC endpoint, for the client."""
         return f"grpc://{self._options.client_address}:{self.ports.grpc}"
+
+    @property
+    def engine_url(self) -> str | None:
+        """URL of the engine's socket, for clients on this machine; None: there is no engine."""
+        return None if self.engine is None else f"unix:{self._door.path}"
 
     def say(self, message: str) -> None:
         """Write a line to stderr, after Triton's log lines; it never blocks."""
@@ -202,18 +209,20 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
     def _launch(self) -> None:
         try:
             loads = self.engine is None
-            if loads and self._repository.layout is not None:
-                options = self._options
+            repository, tracing = self._repository, self._options.tracing
+            if loads and repository.layout is not None:
                 self.engine = EngineProcess(
-                    *(self.ports.metrics, options.parameters, options.to_serve, options.tracing)
+                    *(self._door, repository.to_serve, self.ports.metrics),
+                    *(repository.parameters, tracing),
                 )
             self._process = TritonProcess(
                 self._options,
-                self._repository,
+                repository,
                 self._more_models,
                 self.ports,
                 self._installation,
                 self.engine,
+                self._door.path,
                 self._log,
             )
             with contextlib.closing(self._watch()) as watch:

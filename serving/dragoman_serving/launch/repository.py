@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dragoman_options.table import SCORE, STREAM, TRANSLATE
@@ -40,6 +41,8 @@ class Repository:
         models: names of the models to load.
         backends: names of the Triton backends of these models.
         layout: layout of the engine for the bundle; None if the model has another backend.
+        parameters: settings of the engine, and rules for requests.
+        to_serve: the bundle, and the engine's settings for models.
     """
 
     def __init__(
@@ -56,14 +59,14 @@ class Repository:
             path: folder of the repository.
             more_models: models to load besides those that translate.
             config: name of the configurations to use, for models that have it.
-            parameters: parameters that override those in the models' configurations.
+            parameters: parameters that override those in the configuration of `translate`.
             to_serve: the engine's settings for models, with which its bundle is served.
 
         Raises:
             UsageError: a model is missing, its configuration or bundle is damaged, or its settings
                 are not available on this machine.
         """
-        self.path, self._parameters = path, parameters
+        self.path, self._config = path, config
         if not (path / MODEL / "config.pbtxt").is_file():
             raise UsageError(
                 f"{path}: holds no model {MODEL!r} ({MODEL}/config.pbtxt is missing); "
@@ -82,12 +85,16 @@ class Repository:
         # Streaming and scoring are optional in a repository.
         self.models = [MODEL, *filter(self._has, FURTHER_MODELS)]
         self.models += [name for name in more_models if name not in self.models]
-        self.backends = frozenset(self._backend(name, config) for name in self.models)
+        self.backends = frozenset(map(self._backend, self.models))
+        own = self._read_config(MODEL).parameters
+        self.parameters = {name: entry.string_value for name, entry in own.items()}
+        self.parameters |= parameters
+        bundles = (str(self._bundle.absolute()),)
+        self.to_serve = replace(to_serve or ModelsToServe(), bundles=bundles)
         self._seen = self._stamp()
         self.layout = self._choose_layout()
         if self.layout is not None:
-            bundles = read_bundles([self._bundle])
-            _check(to_serve or ModelsToServe(), bundles, self._engine_settings())
+            _check(self.to_serve, read_bundles([self._bundle]), self._engine_settings())
 
     def layout_has_changed(self) -> bool:
         """Whether the bundle can run with another layout now, such as newly built TensorRT plans.
@@ -105,26 +112,30 @@ class Repository:
 
     def _choose_layout(self) -> Layout | None:
         manifest = Manifest.load(self._bundle)
-        if read_config(self.path / MODEL / "config.pbtxt").backend != BACKEND:
+        if self._backend(MODEL) != BACKEND:
             return None
         return choose_layout(self._engine_settings(), self._bundle, manifest)
 
     def _engine_settings(self) -> EngineSettings:
-        config = read_config(self.path / MODEL / "config.pbtxt")
-        parameters = {name: entry.string_value for name, entry in config.parameters.items()}
-        parameters |= self._parameters
-        request_rules(parameters)
-        return engine_settings(parameters)
+        request_rules(self.parameters)
+        return engine_settings(self.parameters)
 
-    def _backend(self, model: str, config: str | None) -> str:
-        """The backend of a model, from the configuration that Triton will use."""
-        path = self.path / model / "configs" / f"{config}.pbtxt"
-        if config is None or not path.is_file():
-            path = self.path / model / "config.pbtxt"
-        backend: str = read_config(path).backend
+    def _backend(self, model: str) -> str:
+        backend: str = self._read_config(model).backend
         if not backend:
+            path = self._config_path(model)
             raise UsageError(f'{path}: names no backend; add a line such as backend: "onnxruntime"')
         return backend
+
+    def _read_config(self, model: str) -> ModelConfig:
+        return read_config(self._config_path(model))
+
+    def _config_path(self, model: str) -> Path:
+        """The configuration of a model that Triton will use."""
+        path = self.path / model / "configs" / f"{self._config}.pbtxt"
+        if self._config is None or not path.is_file():
+            path = self.path / model / "config.pbtxt"
+        return path
 
     def _has(self, model: str) -> bool:
         return (self.path / model / "config.pbtxt").is_file()
@@ -158,6 +169,7 @@ class BundleList:
             UsageError: there are no bundles, two have the same name, one is damaged, or the
                 settings are not available on this machine.
         """
+        self.parameters, self.to_serve = parameters, to_serve
         request_rules(parameters)
         bundles = read_bundles([Path(folder) for folder in to_serve.bundles])
         if not bundles:

@@ -52,11 +52,11 @@ def keep_serving(
         look: Callable[[], None] | None = None
         also = ""
         if gateway is not None:
-            triton = {
-                "DRAGOMAN_GATEWAY_TRITON": server.grpc_url,
+            urls = {
+                "DRAGOMAN_GATEWAY_TRITON": server.engine_url or server.grpc_url,
                 "DRAGOMAN_GATEWAY_TRITON_HTTP": server.http_url,
             }
-            process = stack.enter_context(GatewayProcess(gateway, triton, server.say))
+            process = stack.enter_context(GatewayProcess(gateway, urls, server.say))
             look, also = process.look, f" (Triton), {process.url} (gateway)"
         for line in (f"settings: {settings}" if settings else "", hint):
             if line:

@@ -78,6 +78,7 @@ class TritonProcess:
         ports: Ports,
         installation: Installation,
         engine: EngineProcess | None,
+        door: Path,
         log: LogPipe,
     ) -> None:
         """Start Triton.
@@ -90,6 +91,7 @@ class TritonProcess:
             ports: ports to listen on.
             installation: the server's files, with the backends that it may load.
             engine: the engine process, if a model needs it.
+            door: path of its socket.
             log: pipe for its log.
         """
         self._options, self._engine, self._log = options, engine, log
@@ -104,7 +106,7 @@ class TritonProcess:
                 *(_info(more_models) if engine is not None else ()),
                 f"--backend-config=python,shm-region-prefix-name={self._prefix}",
             ],
-            environment=_environment(installation, engine),
+            environment=_environment(installation, door),
             stack_bytes=_STACK_BYTES,
             output=log.descriptor,
         )
@@ -257,7 +259,7 @@ def _info(repository: Path) -> list[str]:
     return [f"--model-repository={repository}", f"--load-model={INFO}"]
 
 
-def _environment(installation: Installation, engine: EngineProcess | None) -> dict[str, str]:
+def _environment(installation: Installation, door: Path) -> dict[str, str]:
     environment = dict(os.environ)
     # With it, Triton would open another endpoint, on every address and without restrictions.
     environment.pop("AIP_MODE", None)
@@ -265,8 +267,7 @@ def _environment(installation: Installation, engine: EngineProcess | None) -> di
     # thousand large requests, that is 100 MB more.
     for threshold in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
         environment.setdefault(threshold, str(_KEPT_BYTES))
-    if engine is not None:
-        environment[VARIABLE] = str(engine.path)
+    environment[VARIABLE] = str(door)
     inherited = environment.get("LD_LIBRARY_PATH", "").split(":")
     libraries = [*map(str, installation.libraries), *inherited]
     environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))

@@ -203,27 +203,13 @@ static TRITONSERVER_Error *reach_engine(Relay *relay)
     return NULL;
 }
 
-static TRITONSERVER_Error *write_hello(Written *to, TRITONBACKEND_Model *model)
+static void write_hello(Written *to, const char *model)
 {
-    TRITONBACKEND_ArtifactType type;
-    TRITONSERVER_Message *config;
-    const char *folder, *json;
-    uint64_t version;
-    size_t bytes;
-    TRY(TRITONBACKEND_ModelRepository(model, &type, &folder));
-    TRY(TRITONBACKEND_ModelVersion(model, &version));
-    TRY(TRITONBACKEND_ModelConfig(model, 1, &config));
-    TRITONSERVER_Error *const error = TRITONSERVER_MessageSerializeToJson(config, &json, &bytes);
-    if (error == NULL) {
-        const size_t begin = begin_frame(to, HELLO);
-        write_number(to, PROTOCOL, 4);
-        write_text(to, folder, strlen(folder));
-        write_number(to, version, 8);
-        write_text(to, json, bytes);
-        end_frame(to, begin);
-    }
-    ignore(TRITONSERVER_MessageDelete(config));
-    return error;
+    const size_t begin = begin_frame(to, HELLO);
+    write_number(to, PROTOCOL, 4);
+    write_number(to, true, 1); /* the engine sends its metrics to the relay */
+    write_text(to, model, strlen(model));
+    end_frame(to, begin);
 }
 
 /* Pass the model's inputs and outputs, as JSON from the engine, to Triton. */
@@ -263,11 +249,10 @@ static TRITONSERVER_Error *wait_until_ready(Relay *relay, TRITONBACKEND_Model *m
 static TRITONSERVER_Error *introduce(Relay *relay, TRITONBACKEND_Model *model)
 {
     Written hello = {0};
-    TRITONSERVER_Error *error = write_hello(&hello, model);
-    if (error == NULL)
-        send_all(relay, &hello);
+    write_hello(&hello, relay->name);
+    send_all(relay, &hello);
     free(hello.bytes);
-    return error != NULL ? error : wait_until_ready(relay, model);
+    return wait_until_ready(relay, model);
 }
 
 static TRITONSERVER_Error *start(Relay *relay, TRITONBACKEND_Model *model)

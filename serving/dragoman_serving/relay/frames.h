@@ -8,7 +8,7 @@
 
 enum { HELLO = 1, REQUEST, CANCEL, READY, REFUSED, ANSWER, FIGURES };
 /* Version of the frames; both sides must have the same. */
-enum { PROTOCOL = 7 };
+enum { PROTOCOL = 8 };
 /* Maximum size of a frame in both directions, the same as in dragoman_options/frames.py. */
 enum { MOST_FRAME_BYTES = 64 << 20 };
 

@@ -3,9 +3,8 @@
 The engine process.
 
 SOCKET and HEARTBEAT are file descriptors: a listening socket, and the pipe for heartbeats.
-METRICS_PORT is the port of Triton's metrics. PARAMETERS, a JSON object, override the parameters in
-the models' configurations. MODELS is written by `ModelsToServe`. OTLP is the URL of an
-OpenTelemetry collector, or empty.
+METRICS_PORT is the port of Triton's metrics; 0: there is no Triton. PARAMETERS is a JSON object.
+MODELS is written by `ModelsToServe`. OTLP is the URL of an OpenTelemetry collector, or empty.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ import logging
 import signal
 import socket
 import sys
-from pathlib import Path
 
 from dragoman.kernel.tracing import TraceOptions, Tracing
-from dragoman_serving.service.engine_socket import remove
 from dragoman_serving.service.heartbeat import start_beating
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server
@@ -37,17 +34,16 @@ def main() -> None:
     tracing = Tracing(TraceOptions(sys.argv[6]), "dragoman-engine") if sys.argv[6] else None
     server = Server(
         listening,
-        metrics_port=int(sys.argv[3]),
+        ModelsToServe.parse(sys.argv[5]),
+        metrics_port=int(sys.argv[3]) or None,
         parameters=json.loads(sys.argv[4]),
-        to_serve=ModelsToServe.parse(sys.argv[5]),
         tracing=tracing,
     )
     start_beating(int(sys.argv[2]), lambda: server.busy)
     signal.signal(signal.SIGTERM, lambda _number, _frame: server.stop())
     try:
         server.serve()
-    finally:  # the launcher made it, but may have been killed
-        remove(Path(listening.getsockname()))
+    finally:
         if tracing is not None:
             tracing.close()
 

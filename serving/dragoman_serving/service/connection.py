@@ -1,18 +1,23 @@
-"""The connection of one model to the engine process."""
+"""The connection of a client to a model of the engine process."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import errno
+import logging
 import socket
 import threading
 from collections import deque
 from collections.abc import Iterator
 
-from dragoman_options.frames import FrameSplitter, Kind
+from dragoman_options.frames import MOST_BYTES, FrameSplitter, Kind
+
+log = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 1 << 18
+_MOST_BACKLOG_BYTES = 2 * MOST_BYTES
+"""Unsent bytes at which a client that does not read is cut off."""
 _LAST_S = 5.0
 """Timeout for unsent data when a connection is closed."""
 
@@ -24,13 +29,17 @@ _send.restype = ctypes.c_ssize_t
 
 
 class Connection:
-    """Sends and receives frames over a socket. Sending never blocks."""
+    """Sends and receives frames over a socket.
+
+    Sending never blocks. A client that does not read is cut off when its backlog is too large.
+    """
 
     def __init__(self, connected: socket.socket) -> None:
         """Take ownership of a connected socket."""
         self._socket = connected
         self._lock = threading.Lock()
         self._backlog: deque[memoryview] = deque()
+        self._backlog_bytes = 0
         self._has_backlog = threading.Condition(self._lock)
         self._closed = False
         self._flusher = threading.Thread(target=self._flush, name="dragoman-backlog", daemon=True)
@@ -58,7 +67,12 @@ class Connection:
             sent = 0 if self._backlog else self._send_now(frame)
             if sent == len(frame):
                 return
+            if self._backlog_bytes > _MOST_BACKLOG_BYTES:
+                log.error("a client does not read its answers: it is cut off")
+                self.hang_up()
+                return
             self._backlog.append(memoryview(frame)[sent:])
+            self._backlog_bytes += len(frame) - sent
             self._has_backlog.notify()
 
     def _send_now(self, frame: bytes) -> int:
@@ -97,7 +111,9 @@ class Connection:
             except OSError:  # the other side has closed
                 with self._lock:
                     self._backlog.clear()
+                    self._backlog_bytes = 0
                 continue
             # Removed only now, so that no later frame overtakes it.
             with self._lock:
                 self._backlog.popleft()
+                self._backlog_bytes -= len(first)

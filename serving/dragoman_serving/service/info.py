@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dragoman_options.frames import Answer, DataType, Hello, Request, Tensor
+from dragoman_options.frames import Answer, DataType, Request, Tensor
 from dragoman_options.table import INFO
 from dragoman_options.table import describe as options
 
@@ -19,9 +19,9 @@ from dragoman_serving.models.routes import Bundle
 from dragoman_serving.request.checks import bounds
 from dragoman_serving.service import answers
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.model_config import MODELS
-from dragoman_serving.service.served_model import Model, Send, parameters
+from dragoman_serving.service.requests import RequestRules
+from dragoman_serving.service.served_model import Model, Send
 from dragoman_serving.translation.source_texts import MAX_REQUEST_CHARACTERS, MAX_TEXT_CHARACTERS
 
 
@@ -30,24 +30,20 @@ class InfoModel(Model):
 
     def __init__(
         self,
-        hello: Hello,
+        rules: RequestRules,
         send: Send,
-        bundles: Callable[[], Bundles],
+        bundles: Bundles,
         metrics_port: int | None,
     ) -> None:
         """Start with nothing in flight.
 
         Args:
-            hello: the frame from Triton.
-            send: sends frames to Triton.
-            bundles: returns the served bundles, or raises a `DragomanError`.
-            metrics_port: Triton's metrics port.
-
-        Raises:
-            DragomanError: the configuration is not usable.
+            rules: rules for the requests.
+            send: sends frames to the client.
+            bundles: the served bundles.
+            metrics_port: Triton's metrics port; None: unknown, or there is no Triton.
         """
-        check_names(parameters(hello), RULES)
-        super().__init__(hello)
+        super().__init__(rules)
         self._send, self._bundles, self._metrics_port = send, bundles, metrics_port
 
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
@@ -58,7 +54,7 @@ class InfoModel(Model):
                 raise InvalidRequest(f"{INFO} takes no text_input")
             if asked.wanted.options:
                 raise InvalidRequest(f"{INFO} takes no {next(iter(asked.wanted.options))}")
-            written = json.dumps(describe(self._bundles(), self._metrics_port))
+            written = json.dumps(describe(self._bundles, self._metrics_port))
             tensor = Tensor.of(INFO, DataType.BYTES, (1,), [written.encode()])
             self._send(Answer(request.number, (tensor,)).pack())
         except Exception as error:  # one request's error must not reach the others

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from typing import Any, Final
 
 from dragoman_options.table import INFO, OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
@@ -23,7 +22,6 @@ MODELS: Final = tuple(_TEXTS)
 
 BACKEND: Final = "dragoman"
 """Name of Triton's backend, the relay."""
-_REQUEST_PARAMETERS = {"deadline_s": "300", "allow_priority": "false"}
 _PARAMETERS = {
     TRANSLATE: {
         "precision": "auto",
@@ -32,18 +30,11 @@ _PARAMETERS = {
         "lone_threads": "auto",
         "max_rows": "auto",
         "max_waiting": "40000",
-        **_REQUEST_PARAMETERS,
+        "deadline_s": "300",
+        "allow_priority": "false",
     },
-    STREAM: _REQUEST_PARAMETERS,
-    SCORE: _REQUEST_PARAMETERS,
-    INFO: {},
 }
-"""Parameters that an operator may change, with their defaults."""
-
-
-def known_parameters(model: str) -> Collection[str]:
-    """Returns the names of the parameters that `dragoman serve` may set for a model."""
-    return _PARAMETERS.get(model, {}).keys()
+"""Parameters that an operator may change, with their defaults; they hold for all models."""
 
 
 def config_text(model: str) -> str:
@@ -54,7 +45,7 @@ def config_text(model: str) -> str:
     lines.append("instance_group [ { count: 1 kind: KIND_CPU } ]")
     lines += [
         f'parameters {{ key: "{name}" value: {{ string_value: "{value}" }} }}'
-        for name, value in _PARAMETERS[model].items()
+        for name, value in _PARAMETERS.get(model, {}).items()
     ]
     return "".join(f"{line}\n" for line in lines)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class ModelsToServe:
-    """The bundles of a process, if they are not those of Triton's repository.
+    """The bundles of a process.
 
     Attributes:
         bundles: their folders; the first one is the default.

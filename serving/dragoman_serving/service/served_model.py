@@ -1,18 +1,16 @@
-"""The engine's side of a Triton model: base classes of the models."""
+"""The engine's side of a connection: base classes of the models."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from dragoman_options.frames import Answer, Hello, Request
+from dragoman_options.frames import Answer, Request
 from dragoman_options.refusal import Refusal
 
 from dragoman.kernel.errors import DragomanError, InvalidRequest
@@ -23,13 +21,11 @@ from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.configuration import request_rules
-from dragoman_serving.service.model_config import known_parameters
-from dragoman_serving.service.requests import Asked, RequestReader
+from dragoman_serving.service.requests import Asked, RequestReader, RequestRules
 from dragoman_serving.translation.translator import Submitted, Translator
 
 Send = Callable[[bytes], None]
-"""Sends a frame to Triton."""
+"""Sends a frame to the client."""
 
 _Found = TypeVar("_Found")
 
@@ -62,15 +58,11 @@ class InFlight:
 
 
 class Model(ABC):
-    """The engine's side of a model."""
+    """The engine's side of a client's connection to a model."""
 
-    def __init__(self, hello: Hello) -> None:
-        """Start with nothing in flight.
-
-        Raises:
-            DragomanError: the configuration is not usable.
-        """
-        self._reader = RequestReader(request_rules(parameters(hello)))
+    def __init__(self, rules: RequestRules) -> None:
+        """Start with nothing in flight."""
+        self._reader = RequestReader(rules)
         self.in_flight = InFlight()
 
     @abstractmethod
@@ -91,29 +83,6 @@ class Model(ABC):
         self.in_flight.cancel_all()
 
 
-def model_name(hello: Hello) -> str:
-    """Returns Triton's name of a model."""
-    return str(json.loads(hello.config).get("name"))
-
-
-def with_parameters(hello: Hello, given: Mapping[str, str]) -> Hello:
-    """Returns a model with parameters that override its own, as far as it knows them."""
-    known = known_parameters(model_name(hello)) if given else ()
-    chosen = {name: value for name, value in given.items() if name in known}
-    if not chosen:
-        return hello
-    config = json.loads(hello.config)
-    entries = {name: {"string_value": value} for name, value in chosen.items()}
-    config["parameters"] = {**config.get("parameters", {}), **entries}
-    return replace(hello, config=json.dumps(config))
-
-
-def parameters(hello: Hello) -> dict[str, str]:
-    """Returns the parameters in a model's configuration."""
-    entries = json.loads(hello.config).get("parameters", {})
-    return {name: entry["string_value"] for name, entry in entries.items()}
-
-
 class UnderWay:
     """A running request; `plan` and `bundle` are set when a bundle starts answering it."""
 
@@ -128,15 +97,15 @@ class UnderWay:
 class OneAnswerModel(Model, Generic[_Found]):
     """A model that answers each request once."""
 
-    def __init__(self, hello: Hello, send: Send, bundles: Callable[[], Bundles]) -> None:
+    def __init__(self, rules: RequestRules, send: Send, bundles: Bundles) -> None:
         """See `Model`.
 
         Args:
-            hello: the frame from Triton.
-            send: sends frames to Triton.
-            bundles: returns the bundles that answer, or raises a `DragomanError`.
+            rules: rules for the requests.
+            send: sends frames to the client.
+            bundles: bundles that answer; they stay open when the model is closed.
         """
-        super().__init__(hello)
+        super().__init__(rules)
         self._send, self._bundles = send, bundles
 
     @abstractmethod
@@ -154,7 +123,7 @@ class OneAnswerModel(Model, Generic[_Found]):
             form = Form(request.number, asked.wanted.outputs, asked.shape)
             under_way = UnderWay(form, trace, request.id)
 
-            bundles = self._bundles()
+            bundles = self._bundles
             parts = asked.by_languages()
             routes = []
             for indices, part in parts:

@@ -1,4 +1,4 @@
-"""Accepts connections of Triton's models. Loaded bundles survive a crash of Triton."""
+"""Accepts connections of clients. Loaded bundles survive a crash of Triton."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import gc
 import json
 import logging
 import os
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
 
 from dragoman_options.frames import (
+    Damaged,
     Hello,
     Kind,
     OtherProtocol,
@@ -23,20 +25,21 @@ from dragoman_options.frames import (
     pack_refused,
     unpack_cancel,
 )
-from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import SCORE, STREAM, TRANSLATE
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman.kernel.tracing import Tracing, sampled_context
-from dragoman_serving.engine.errors import Closed
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.service.bundles import Bundles
+from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.connection import Connection
+from dragoman_serving.service.engine_socket import is_own_user
 from dragoman_serving.service.info import InfoModel
 from dragoman_serving.service.model_config import MODELS, model_config
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.score import ScoreModel
-from dragoman_serving.service.served_model import Model, model_name, with_parameters
-from dragoman_serving.service.translate import TranslateModel, open_bundles
+from dragoman_serving.service.served_model import Model
+from dragoman_serving.service.translate import TranslateModel
 from dragoman_serving.service.translate_stream import TranslateStreamModel
 
 log = logging.getLogger(__name__)
@@ -45,6 +48,8 @@ _PAUSE_S = 0.5
 """Pause before the next attempt to accept a connection."""
 _LAST_ANSWERS_S = 0.5
 """Time for the last answers after the engine failed."""
+_DRAIN_S, _DRAIN_POLL_S = 5.0, 0.02
+"""Time for requests in flight when the process is stopped."""
 _NO_PARAMETERS: Mapping[str, str] = {}
 _GARBAGE = 50_000
 """New objects before a garbage collection: with Python's 700, it takes a tenth of the time."""
@@ -58,52 +63,61 @@ def give_up(failure: Exception) -> None:
 
 
 class Server:
-    """One engine, and the models that use it, each with its own connection."""
+    """The bundles of a process, and the clients that use them.
+
+    A client has a connection for each model that it uses. The first connection opens the bundles.
+    """
 
     def __init__(
         self,
         listening: socket.socket,
+        to_serve: ModelsToServe,
+        *,
         on_failure: Callable[[Exception], None] = give_up,
         metrics_port: int | None = None,
         parameters: Mapping[str, str] = _NO_PARAMETERS,
-        to_serve: ModelsToServe | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        """Start without a model.
+        """Start without clients.
 
         Args:
-            listening: socket to which models connect.
-            on_failure: called when the engine, or the handling of a model's frames, fails.
+            listening: socket to which clients connect.
+            to_serve: the bundles.
+            on_failure: called when the engine, or the handling of a client's frames, fails.
             metrics_port: Triton's metrics port; None: unknown.
-            parameters: parameters that override those in the models' configurations.
-            to_serve: bundles; None: the one in the folder of the model `translate`.
-            tracing: makes spans of requests that Triton traces; None: no tracing.
+            parameters: settings of the engine, and rules for requests.
+            tracing: makes spans of traced requests; None: no tracing.
         """
         self._listening, self._metrics_port = listening, metrics_port
-        self._parameters, self._to_serve = parameters, to_serve or ModelsToServe()
+        self._parameters, self._to_serve = parameters, to_serve
         self._on_failure, self._tracing = on_failure, tracing
+        self._stopping, self._stop = socket.socketpair()
+        self._opening = threading.Lock()
         self._bundles: Bundles | None = None
-        self._opened: tuple[str, int, Any] | None = None
         self._models: list[Model] = []
         self._asking: set[Model] = set()
-        self._attending: list[threading.Thread] = []
+        self._attending: dict[threading.Thread, Connection] = {}
 
     def serve(self) -> None:
-        """Accept connections until stopped, then wait until all are closed."""
+        """Accept clients until stopped, then answer the requests in flight and hang up."""
         while (connected := self._accept()) is not None:
+            connection = Connection(connected)
             thread = threading.Thread(
-                target=self._attend,
-                args=(Connection(connected),),
-                name="dragoman-requests",
-                daemon=True,
+                target=self._attend, args=(connection,), name="dragoman-requests", daemon=True
             )
             thread.start()
-            living = [one for one in self._attending if one.is_alive()]
-            self._attending = [*living, thread]
-        for thread in self._attending:
+            living = {one: of for one, of in self._attending.items() if one.is_alive()}
+            self._attending = {**living, thread: connection}
+        end_s = time.monotonic() + _DRAIN_S
+        while self.busy and time.monotonic() < end_s:
+            time.sleep(_DRAIN_POLL_S)
+        for thread, connection in self._attending.items():
+            connection.hang_up()
             thread.join()
         if self._bundles is not None:
             self._bundles.close()
+        self._stopping.close()
+        self._stop.close()
 
     @property
     def busy(self) -> bool:
@@ -111,29 +125,42 @@ class Server:
         return bool(self._asking) or any(model.in_flight for model in list(self._models))
 
     def stop(self) -> None:
-        """Accept no more connections; Triton closes its own when its requests are answered."""
+        """Accept no more clients; `serve` then ends."""
         with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
+            self._stop.send(b"\0")
 
     def _accept(self) -> socket.socket | None:
+        """The connection of the next client; None: stopped.
+
+        The listening socket is not shut down: the launcher keeps it for the next engine.
+        """
         while True:
             try:
-                return self._listening.accept()[0]
+                ready, _, _ = select.select([self._listening, self._stopping], [], [])
+                if self._stopping in ready:
+                    return None
+                connected = self._listening.accept()[0]
             except OSError as error:
-                if error.errno in (errno.EBADF, errno.EINVAL):  # closed, or shut down
+                if error.errno == errno.EBADF:  # closed
                     return None
                 log.error("cannot accept connections now: %s", error.strerror)
                 time.sleep(_PAUSE_S)
+                continue
+            if is_own_user(connected):
+                return connected
+            log.warning("a process of another user tried to connect")
+            connected.close()
 
     def _attend(self, connection: Connection) -> None:
         model: Model | None = None
+        hello = Hello("")
         try:
             for kind, body in connection.frames():
                 if kind is Kind.HELLO and model is None:
-                    hello = with_parameters(Hello.unpack(body), self._parameters)
+                    hello = Hello.unpack(body)
                     model = self._take_up(hello, connection)
                     self._models.append(model)
-                    connection.send(pack_ready(model_config(model_name(hello))))
+                    connection.send(pack_ready(model_config(hello.model)))
                 elif kind is Kind.REQUEST and model is not None:
                     self._asking.add(model)
                     request = Request.unpack(body)
@@ -142,7 +169,15 @@ class Server:
                 elif kind is Kind.CANCEL and model is not None:
                     model.cancel(unpack_cancel(body))
         except (DragomanError, OtherProtocol) as error:
+            log.error("a client is refused: %s", error)
             connection.send(pack_refused(str(error)))
+        except Damaged as error:
+            if hello.is_relay:
+                # Triton does not connect again: the launcher starts both again.
+                self._on_failure(error)
+                return
+            log.error("a client sent damaged bytes: %s", error)
+            connection.send(pack_refused(f"damaged bytes: {error}"))
         except Exception as error:
             if model is not None:
                 self._on_failure(error)
@@ -152,6 +187,7 @@ class Server:
             connection.send(pack_refused(reason))
         finally:
             if model is not None:
+                self._asking.discard(model)
                 self._models.remove(model)
                 model.close()
             connection.close()
@@ -167,33 +203,26 @@ class Server:
         return None if context is None else RequestTrace(self._tracing.tracer, context)
 
     def _take_up(self, hello: Hello, connection: Connection) -> Model:
-        name = model_name(hello)
-        if name == TRANSLATE:
-            return TranslateModel(hello, connection, self._open(hello))
-        if name == STREAM:
-            return TranslateStreamModel(hello, connection, self._get_bundles)
-        if name == SCORE:
-            return ScoreModel(hello, connection.send, self._get_bundles)
-        if name == INFO:
-            return InfoModel(hello, connection.send, self._get_bundles, self._metrics_port)
-        raise UsageError(f"the backend dragoman has no model {name!r}: it has {', '.join(MODELS)}")
+        if hello.model not in MODELS:
+            raise UsageError(f"the engine has no model {hello.model!r}: it has {', '.join(MODELS)}")
+        rules, bundles = request_rules(self._parameters), self._open()
+        if hello.model == TRANSLATE:
+            return TranslateModel(rules, connection, bundles, reports=hello.is_relay)
+        if hello.model == STREAM:
+            return TranslateStreamModel(rules, connection, bundles)
+        if hello.model == SCORE:
+            return ScoreModel(rules, connection.send, bundles)
+        return InfoModel(rules, connection.send, bundles, self._metrics_port)
 
-    def _open(self, hello: Hello) -> Bundles:
-        """The bundles of a model; they stay open when Triton is restarted."""
-        wanted = (hello.folder, hello.version, json.loads(hello.config))  # its order may change
-        if self._bundles is None or wanted != self._opened:
-            if self._bundles is not None:
-                self._bundles.close()
-            self._bundles = None
-            self._bundles = open_bundles(hello, self._to_serve, self._on_failure)
-            self._opened = wanted
-            # Loaded objects stay, so garbage collections under load must not traverse them.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(_GARBAGE)
-        return self._bundles
-
-    def _get_bundles(self) -> Bundles:
-        if self._bundles is None:
-            raise Closed("the model translate is not loaded")
-        return self._bundles
+    def _open(self) -> Bundles:
+        """The bundles, which the first client opens; they stay open when clients leave."""
+        with self._opening:
+            if self._bundles is None:
+                folders = [Path(folder) for folder in self._to_serve.bundles]
+                settings = engine_settings(self._parameters)
+                self._bundles = Bundles(folders, settings, self._to_serve, self._on_failure)
+                # Loaded objects stay, so garbage collections under load must not traverse them.
+                gc.collect()
+                gc.freeze()
+                gc.set_threshold(_GARBAGE)
+            return self._bundles

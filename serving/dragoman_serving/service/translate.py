@@ -3,65 +3,44 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from dragoman_options.frames import Answer, Hello
+from dragoman_options.frames import Answer
 from dragoman_options.table import DETECTED_OUTPUTS, TRANSLATE
 
-from dragoman_serving.engine.errors import EngineFailure
-from dragoman_serving.models.routes import IN_REPOSITORY, Route
+from dragoman_serving.models.routes import Route
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.configuration import engine_settings, request_rules
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.metrics import FigureReporter
-from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.pivoted_request import PivotedRequest
-from dragoman_serving.service.requests import Asked, Planned
-from dragoman_serving.service.served_model import OneAnswerModel, UnderWay, parameters
+from dragoman_serving.service.requests import Asked, Planned, RequestRules
+from dragoman_serving.service.served_model import OneAnswerModel, UnderWay
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Submitted, Translator
-
-
-def open_bundles(
-    hello: Hello, to_serve: ModelsToServe, on_failure: Callable[[EngineFailure], None]
-) -> Bundles:
-    """Open the bundles of a process, or else the one in a model's folder.
-
-    Args:
-        hello: the frame from Triton.
-        to_serve: the bundles of the process.
-        on_failure: called if an engine fails.
-
-    Raises:
-        DragomanError: a bundle or the configuration is not usable.
-    """
-    given = parameters(hello)
-    request_rules(given)
-    folders = [Path(folder) for folder in to_serve.bundles]
-    own = Path(hello.folder) / str(hello.version) / IN_REPOSITORY
-    return Bundles(folders or [own], engine_settings(given), to_serve, on_failure)
 
 
 class TranslateModel(OneAnswerModel[Translation]):
     """See `Model`."""
 
-    def __init__(self, hello: Hello, connection: Connection, bundles: Bundles) -> None:
+    def __init__(
+        self, rules: RequestRules, connection: Connection, bundles: Bundles, reports: bool
+    ) -> None:
         """Start with nothing in flight.
 
         Args:
-            hello: the frame from Triton.
-            connection: connection to Triton.
+            rules: rules for the requests.
+            connection: connection to the client.
             bundles: bundles that translate; they stay open when the model is closed.
+            reports: whether the client gets the engine's metrics.
         """
-        super().__init__(hello, connection.send, lambda: bundles)
-        self._reporter = FigureReporter(bundles, connection)
+        super().__init__(rules, connection.send, bundles)
+        self._reporter = FigureReporter(bundles, connection) if reports else None
 
     def begin(self, translator: Translator, asked: Asked) -> Submitted[Translation]:
         """See `OneAnswerModel`."""
@@ -92,7 +71,8 @@ class TranslateModel(OneAnswerModel[Translation]):
     def close(self) -> None:
         """See `Model`."""
         super().close()
-        self._reporter.close()
+        if self._reporter is not None:
+            self._reporter.close()
 
 
 def _plan(translator: Translator, asked: Asked) -> SearchPlan:

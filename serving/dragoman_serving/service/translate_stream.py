@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dragoman_options.frames import Answer, Hello, Request
+from dragoman_options.frames import Answer, Request
 from dragoman_options.table import DETECTED_OUTPUTS, STREAM
 
 from dragoman.kernel.errors import InvalidRequest
@@ -19,11 +19,10 @@ from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.configuration import RULES, check_names
 from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.pivoted_request import PivotedRequest
-from dragoman_serving.service.requests import Asked
-from dragoman_serving.service.served_model import Model, parameters
+from dragoman_serving.service.requests import Asked, RequestRules
+from dragoman_serving.service.served_model import Model
 from dragoman_serving.translation.streaming import TextStream
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
@@ -59,21 +58,15 @@ class _Growing:
 class TranslateStreamModel(Model):
     """See `Model`. One thread sends the updates, and merges updates of a stream that pile up."""
 
-    def __init__(
-        self, hello: Hello, connection: Connection, bundles: Callable[[], Bundles]
-    ) -> None:
+    def __init__(self, rules: RequestRules, connection: Connection, bundles: Bundles) -> None:
         """Start the thread.
 
         Args:
-            hello: the frame from Triton.
-            connection: connection to Triton.
-            bundles: returns the bundles that translate, or raises a `DragomanError`.
-
-        Raises:
-            DragomanError: the configuration is not usable.
+            rules: rules for the requests.
+            connection: connection to the client.
+            bundles: bundles that translate; they stay open when the model is closed.
         """
-        check_names(parameters(hello), RULES)
-        super().__init__(hello)
+        super().__init__(rules)
         self._connection = connection
         self._bundles = bundles
         self._changed: queue.SimpleQueue[_Growing | None] = queue.SimpleQueue()
@@ -97,7 +90,7 @@ class TranslateStreamModel(Model):
         future.add_done_callback(partial(self._end, growing))
 
     def _start(self, asked: Asked, growing: _Growing) -> Future[list[Translation]]:
-        bundles = self._bundles()
+        bundles = self._bundles
         route = bundles.route(asked)
         fallbacks = [route.language_fallbacks(asked.wanted.options)]
         growing.form = replace(growing.form, language_fallbacks=fallbacks)

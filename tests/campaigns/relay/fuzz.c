@@ -306,7 +306,7 @@ static long fuzz_model(int listening, Chance *chance)
     pthread_t thread;
     if (pthread_create(&thread, NULL, imitate_engine, &engine) != 0)
         abort();
-    TRITONBACKEND_Model model = {.config = "{}"};
+    TRITONBACKEND_Model model = {0};
     TRITONBACKEND_ModelInstance *const instance = (void *)&model;
     TRITONSERVER_Error *const error = TRITONBACKEND_ModelInitialize(&model);
     for (unsigned i = below(chance, 8); error == NULL && i > 0; i--) {

@@ -54,7 +54,7 @@ class Error(ctypes.Structure):
 class Model(ctypes.Structure):
     """See `tests/relay/imitation.h`."""
 
-    _fields_ = (("state", ctypes.c_void_p), ("config", ctypes.c_char_p))
+    _fields_ = (("state", ctypes.c_void_p),)
 
 
 class _Request(ctypes.Structure):
@@ -176,7 +176,7 @@ class Triton:
             ctypes.c_void_p.in_dll(self._library, name).value = ctypes.cast(
                 callback, ctypes.c_void_p
             ).value
-        self.model = Model(None, b'{"parameters": {}}')
+        self.model = Model(None)
         self.metrics: list[tuple[int, str, str, float]] = []
         """Kind, name, labels and value of a written metric."""
         self._requests: dict[int, Request] = {}

@@ -160,9 +160,9 @@ def asked() -> Request:
     return Request([TEXTS])
 
 
-def test_the_engine_gets_the_description_of_the_model(triton: Triton, starting: Starting) -> None:
+def test_the_engine_gets_the_name_of_the_model(triton: Triton, starting: Starting) -> None:
     hello = Hello.unpack(starting.engine.receive(Kind.HELLO))
-    assert hello == Hello("/models/translate", 3, '{"parameters": {}}')
+    assert hello == Hello("translate", is_relay=True)
     starting.engine.send(pack_ready("{}"))
     assert starting.is_ready()
     triton.finalize()

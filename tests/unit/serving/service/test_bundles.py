@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 from dragoman_options.client_frames import pack_request, request_of
 from dragoman_options.frames import Answer, ErrorCode, Failure
-from dragoman_options.table import INFO, SCORE, STREAM
+from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.launch.engine_process import EngineProcess
 from dragoman_serving.service import bundles as bundles_module
 from dragoman_serving.service.bundles import Bundles, resident_bytes
+from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
@@ -56,7 +57,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def serving(folders: Sequence[Path], **more: Any) -> contextlib.AbstractContextManager[Connect]:
-    return served(to_serve=ModelsToServe(tuple(map(str, folders)), **more))
+    return served(ModelsToServe(tuple(map(str, folders)), **more))
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +71,10 @@ def translate(connect: Connect) -> Triton:
     return ready(connect)
 
 
-def ready(connect: Connect, **more: Any) -> Triton:
-    model = connect()
-    assert model.introduce(hello(Path("nowhere"), **more)) is None
-    return model
+def ready(connect: Connect, model: str = TRANSLATE) -> Triton:
+    client = connect()
+    assert client.introduce(hello(model)) is None
+    return client
 
 
 def alone(folder: Path, texts: Sequence[str], **options: Any) -> list[str]:
@@ -187,7 +188,7 @@ def test_only_the_first_and_preloaded_bundles_are_loaded_at_the_start(folders: l
             ready(connect)
             assert told(connect)["loaded"] == loaded
     with serving(folders, preload=("fr-de",)) as connect:
-        why = connect().introduce(hello(Path("nowhere")))
+        why = connect().introduce(hello())
         assert why == (
             "--preload fr-de: neither a model nor a direction; "
             "known: first, french, second, en-de, de-en, en-fr, fr-en"
@@ -210,7 +211,7 @@ def test_a_broken_bundle_fails_only_its_own_requests(folders: list[Path], tmp_pa
         model.send(request(2, TEXTS, source_language="en", target_language="de"))
         assert texts_of(model.answer()) == alone(folders[2], TEXTS)
     with serving(copies[:1]) as connect:
-        why = connect().introduce(hello(Path("nowhere")))
+        why = connect().introduce(hello())
         assert "SHA-256 differs" in str(why)
 
 
@@ -380,13 +381,14 @@ def test_the_process_never_exceeds_its_memory_limit(tmp_path: Path) -> None:
         limit_directions(folders[-1], direction)
     memory_bytes = bound_for(folders, 2, 110 * MB)
     to_serve = ModelsToServe(tuple(map(str, folders)), memory_bytes=memory_bytes)
-    engine = EngineProcess(8002, {}, to_serve)
+    door = EngineSocket()
+    engine = EngineProcess(door, to_serve)
     most_bytes = 0
     try:
         with contextlib.ExitStack() as connected:
 
             def connect() -> Triton:
-                return connected.enter_context(contextlib.closing(Triton(engine.path)))
+                return connected.enter_context(contextlib.closing(Triton(door.path)))
 
             clients = [Client(connect, directions, seed) for seed in range(4)]
             for client in clients:
@@ -406,6 +408,7 @@ def test_the_process_never_exceeds_its_memory_limit(tmp_path: Path) -> None:
                 assert not client.failures
     finally:
         engine.stop()
+        door.close()
     assert most_bytes <= memory_bytes
 
 

@@ -106,6 +106,19 @@ def test_a_reader_that_disconnects_blocks_nothing(ends: Ends) -> None:
     assert not ends.connection.is_behind
 
 
+def test_a_reader_that_leaves_too_much_is_cut_off(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman_serving.service.connection._MOST_BACKLOG_BYTES", 10 * len(LONG))
+    for _ in range(MANY):
+        ends.connection.send(LONG)
+    assert list(ends.connection.frames()) == []  # it has hung up
+    found = ends.read()  # what was in the socket
+    assert len(found) < MANY
+    ends.connection.send(LONG)
+    assert not ends.connection.is_behind
+
+
 def test_hanging_up_ends_both_sides(ends: Ends) -> None:
     ended = threading.Event()
 

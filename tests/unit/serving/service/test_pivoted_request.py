@@ -65,7 +65,7 @@ def connect(folders: list[Path]) -> Iterator[Connect]:
 
 def ready(connect: Connect, model: str = TRANSLATE) -> Triton:
     triton = connect()
-    assert triton.introduce(hello(Path("nowhere"), model=model)) is None
+    assert triton.introduce(hello(model)) is None
     return triton
 
 

@@ -80,7 +80,7 @@ def traced() -> Iterator[Traced]:
         models = {}
         for name in (TRANSLATE, STREAM, SCORE):
             models[name] = connect()
-            assert models[name].introduce(hello(model=name)) is None
+            assert models[name].introduce(hello(name)) is None
         yield Traced(models, exporter)
 
 

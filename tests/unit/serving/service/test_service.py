@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,17 +27,17 @@ from dragoman_options.frames import (
     Kind,
     Tensor,
 )
-from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM
+from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.service.bundles import Bundles
-from dragoman_serving.service.engine_socket import listen, remove
+from dragoman_serving.service.engine_socket import EngineSocket
+from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server
-from dragoman_serving.service.translate import open_bundles
 
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
 from tests.relay_frames import unpack_figures
 from tests.unit.serving.service.triton_side import (
-    FOLDER,
+    SHIPPED,
     Connect,
     Triton,
     hello,
@@ -69,7 +70,7 @@ def translate(connect: Connect) -> Triton:
 def stream(connect: Connect) -> Triton:
     """The model `translate_stream`, ready."""
     model = connect()
-    assert model.introduce(hello(model=STREAM)) is None
+    assert model.introduce(hello(STREAM)) is None
     return model
 
 
@@ -182,23 +183,15 @@ def test_given_translations_are_scored(connect: Connect) -> None:
     assert model.answer().number == 9
 
 
-def test_scoring_needs_the_model_translate() -> None:
-    with served() as connecting:
-        model = scoring_model(connecting)
-        model.send(pairs(7, ["a"], ["b"]))
-        message = "UNAVAILABLE: the model translate is not loaded"
-        assert model.answer() == Failure(7, ErrorCode.UNAVAILABLE, message)
-
-
 @pytest.mark.usefixtures("translate")
 def test_info_describes_the_served_models(connect: Connect) -> None:
     model = connect()
-    assert model.introduce(hello(model=INFO)) is None
+    assert model.introduce(hello(INFO)) is None
     model.send(pack_request(request_of(5, 0, {"timeout": 1}, (INFO,), ())))
     answer = model.answer()
     assert isinstance(answer, Answer), answer
     told = json.loads(answer.outputs[0].values[0])
-    manifest = Manifest.load(FOLDER / "1" / "bundle")
+    manifest = Manifest.load(Path(SHIPPED.bundles[0]))
     assert told["languages"] == list(manifest.languages)
     assert [one["identity"] for one in told["bundles"]] == [manifest.identity]
     assert [one["name"] for one in told["options"]] == list(OPTIONS)
@@ -212,8 +205,7 @@ def test_info_describes_the_served_models(connect: Connect) -> None:
 
 def scoring_model(connect: Connect) -> Triton:
     model = connect()
-    config = {"name": SCORE, "parameters": {}}
-    assert model.introduce(Hello("nowhere", 1, json.dumps(config))) is None
+    assert model.introduce(hello(SCORE)) is None
     return model
 
 
@@ -248,27 +240,28 @@ def test_metrics_follow_the_work(translate: Triton) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("parameters", "message"),
     [
-        (hello(colour="red"), "unknown parameter 'colour'"),
-        (hello(model=STREAM, workers="1"), "unknown parameter 'workers'"),
-        (hello(deadline_s="0"), "deadline_s is 0"),
-        (hello(model="summarize"), "has no model 'summarize': it has translate, "),
-        (hello(REPOSITORY / "nowhere"), "nowhere"),
-        (Hello(str(FOLDER), 1, "{"), "it cannot be loaded (JSONDecodeError)"),
-        (
-            Hello(str(FOLDER), 1, '{"name": "translate", "parameters": {"workers": {}}}'),
-            "it cannot be loaded",
-        ),
+        ({"colour": "red"}, "unknown parameter 'colour'"),
+        ({"deadline_s": "0"}, "deadline_s is 0"),
     ],
 )
-def test_a_model_that_cannot_be_loaded_is_refused(
-    connect: Connect, wrong: Hello, message: str
-) -> None:
-    model = connect()
-    assert message in str(model.introduce(wrong))
-    with pytest.raises(EOFError):
-        model.receive()
+def test_settings_that_cannot_be_used_are_named(parameters: dict[str, str], message: str) -> None:
+    with served(parameters=parameters) as connecting:
+        assert message in str(connecting().introduce(hello()))
+
+
+def test_a_bundle_that_cannot_be_loaded_is_named() -> None:
+    with served(ModelsToServe((str(REPOSITORY / "nowhere"),))) as connecting:
+        model = connecting()
+        assert "nowhere" in str(model.introduce(hello()))
+        with pytest.raises(EOFError):
+            model.receive()
+
+
+def test_an_unknown_model_is_refused(connect: Connect) -> None:
+    message = "the engine has no model 'summarize': it has translate, translate_stream, score, info"
+    assert connect().introduce(hello("summarize")) == message
 
 
 def test_a_relay_of_another_release_is_refused(connect: Connect) -> None:
@@ -295,12 +288,29 @@ def test_garbage_is_refused(connect: Connect, garbage: bytes) -> None:
         model.receive()
 
 
-@pytest.mark.parametrize("garbage", [HTTP, b"\5\0\0\0\2\xff\0\0\0", b"\1\0\0\0\3"])
+GARBAGE = (HTTP, b"\5\0\0\0\2\xff\0\0\0", b"\1\0\0\0\3")
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_a_client_that_sends_garbage_is_cut_off_alone(connect: Connect, garbage: bytes) -> None:
+    client, other = connect(), connect()
+    for one in (client, other):
+        assert one.introduce(Hello(TRANSLATE)) is None
+    client.send(garbage)
+    kind, _ = client.receive()
+    assert kind is Kind.REFUSED
+    with pytest.raises(EOFError):
+        client.receive()
+    other.send(request(1, ["I'm hungry."]))
+    assert texts_of(other.answer()) == ["Ich habe Hunger."]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
 def test_an_unreadable_model_closes_the_connection(garbage: bytes) -> None:
     failures: list[Exception] = []
-    with served(failures.append) as connecting:
+    with served(on_failure=failures.append) as connecting:
         model = connecting()
-        assert model.introduce(hello(model=STREAM)) is None
+        assert model.introduce(hello(STREAM)) is None
         model.send(garbage)
         with pytest.raises(EOFError):
             model.receive()
@@ -311,72 +321,64 @@ def test_an_unreadable_model_closes_the_connection(garbage: bytes) -> None:
 def test_requests_before_the_hello_are_ignored(connect: Connect) -> None:
     model = connect()
     model.send(request(7, ["a"]) + pack_cancel(7))
-    assert model.introduce(hello(model=STREAM)) is None
+    assert model.introduce(hello(STREAM)) is None
 
 
-def test_a_stopped_server_runs_until_all_models_have_disconnected() -> None:
-    listening, path = listen()
-    server = Server(listening)
-    serving = threading.Thread(target=server.serve, daemon=True)
-    serving.start()
-    with listening:
-        with contextlib.closing(Triton(path)) as model:
+def test_a_stopped_server_answers_the_requests_in_flight() -> None:
+    with EngineSocket() as door:
+        server = Server(door.listening, SHIPPED)
+        serving = threading.Thread(target=server.serve, daemon=True)
+        serving.start()
+        with contextlib.closing(Triton(door.path)) as model:
             assert model.introduce(hello()) is None
+            model.send(request(1, MUCH[:100], beam_width=4))
+            while not server.busy:
+                pass
             server.stop()
-            serving.join(0.2)
-            assert serving.is_alive()
+            assert len(texts_of(model.answer())) == 100
+            with pytest.raises(EOFError):
+                model.receive()
         serving.join(60)
-    assert not serving.is_alive()
-    remove(path)
+        assert not serving.is_alive()
 
 
 def test_loaded_models_outlive_a_triton_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[Hello] = []
+    opened: list[object] = []
 
-    def open_noted(hello: Hello, *more: Any) -> Bundles:
-        loaded.append(hello)
-        return open_bundles(hello, *more)
+    class Noted(Bundles):
+        def __init__(self, *given: Any) -> None:
+            opened.append(self)
+            super().__init__(*given)
 
-    monkeypatch.setattr("dragoman_serving.service.server.open_bundles", open_noted)
+    monkeypatch.setattr("dragoman_serving.service.server.Bundles", Noted)
     with served() as connecting:
-        for workers, loads in (("2", 1), ("2", 1), ("1", 2), ("1", 2)):
+        for _ in range(3):
             model = connecting()
-            assert model.introduce(hello(workers=workers)) is None
-            assert len(loaded) == loads
+            assert model.introduce(hello()) is None
             model.send(request(1, MUCH, beam_width=8))  # cancelled when its Triton ends
             model.send(request(2, ["I'm hungry."]))
             model.close()
         model = connecting()
-        assert model.introduce(hello(workers="1")) is None
+        assert model.introduce(hello()) is None
         model.send(request(3, ["I'm hungry."]))
         assert texts_of(model.answer()) == ["Ich habe Hunger."]
+    assert len(opened) == 1
 
 
 def test_a_server_is_busy_while_requests_wait() -> None:
-    listening, path = listen()
-    server = Server(listening)
-    serving = threading.Thread(target=server.serve, daemon=True)
-    serving.start()
-    with listening, contextlib.closing(Triton(path)) as model:
-        assert model.introduce(hello()) is None
-        assert not server.busy
-        model.send(request(7, MUCH, beam_width=8))
-        while not server.busy:
-            pass
-        model.send(pack_cancel(7))
-        model.answer()
-        while server.busy:
-            pass
-        server.stop()
-    serving.join(60)
-    remove(path)
-
-
-def test_a_stream_needs_the_model_translate() -> None:
-    with served() as connecting:
-        model = connecting()
-        assert model.introduce(hello(model=STREAM)) is None
-        model.send(request(7, [TEXT]))
-        message = "UNAVAILABLE: the model translate is not loaded"
-        expected = Failure(7, ErrorCode.UNAVAILABLE, message)
-        assert model.answer() == expected
+    with EngineSocket() as door:
+        server = Server(door.listening, SHIPPED)
+        serving = threading.Thread(target=server.serve, daemon=True)
+        serving.start()
+        with contextlib.closing(Triton(door.path)) as model:
+            assert model.introduce(hello()) is None
+            assert not server.busy
+            model.send(request(7, MUCH, beam_width=8))
+            while not server.busy:
+                pass
+            model.send(pack_cancel(7))
+            model.answer()
+            while server.busy:
+                pass
+            server.stop()
+        serving.join(60)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -28,14 +27,13 @@ from dragoman_options.frames import (
     Tensor,
 )
 from dragoman_options.table import TRANSLATE
-from dragoman_serving.service.engine_socket import listen, remove
+from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
-from dragoman_serving.service.server import Server, give_up
+from dragoman_serving.service.server import Server
 
-from dragoman.kernel.tracing import Tracing
 from tests.conftest import REPOSITORY
 
-FOLDER = REPOSITORY / "model_repository" / "translate"
+SHIPPED = ModelsToServe((str(REPOSITORY / "model_repository/translate/1/bundle"),))
 
 
 class Triton:
@@ -84,10 +82,8 @@ class Triton:
 Connect = Callable[[], Triton]
 
 
-def hello(folder: Path = FOLDER, model: str = TRANSLATE, **parameters: str) -> Hello:
-    entries = {name: {"string_value": value} for name, value in parameters.items()}
-    config = {"name": model, "parameters": entries}
-    return Hello(str(folder), 1, json.dumps(config))
+def hello(model: str = TRANSLATE) -> Hello:
+    return Hello(model, is_relay=True)
 
 
 def request(number: int, texts: list[str], **parameters: Any) -> bytes:
@@ -102,24 +98,18 @@ def texts_of(answer: Answer | Failure) -> list[str]:
 
 
 @contextlib.contextmanager
-def served(
-    on_failure: Callable[[Exception], None] = give_up,
-    to_serve: ModelsToServe | None = None,
-    tracing: Tracing | None = None,
-) -> Iterator[Connect]:
+def served(to_serve: ModelsToServe = SHIPPED, **how: Any) -> Iterator[Connect]:
     """A server on its own socket, and the models that connect to it."""
     threshold = gc.get_threshold()
-    listening, path = listen()
-    server = Server(listening, on_failure, to_serve=to_serve, tracing=tracing)
-    serving = threading.Thread(target=server.serve, daemon=True)
-    serving.start()
-    with listening:
+    with EngineSocket() as door:
+        server = Server(door.listening, to_serve, **how)
+        serving = threading.Thread(target=server.serve, daemon=True)
+        serving.start()
         with contextlib.ExitStack() as connected:
-            yield lambda: connected.enter_context(contextlib.closing(Triton(path)))
+            yield lambda: connected.enter_context(contextlib.closing(Triton(door.path)))
             server.stop()
         serving.join(60)
         assert not serving.is_alive()
-    remove(path)
     gc.unfreeze()
     gc.set_threshold(*threshold)
 

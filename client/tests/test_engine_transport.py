@@ -1,0 +1,439 @@
+"""The transport to an engine's socket, with an engine of the test at the other end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dragoman_client import (
+    AsyncTranslator,
+    DeadlineExceeded,
+    InvalidRequest,
+    ServerError,
+    ServerUnavailable,
+    Translator,
+)
+from dragoman_client.engine_transport import EngineHangs, EngineTransport
+from dragoman_client.trace_context import REQUEST_ID
+from dragoman_options.frames import (
+    Answer,
+    DataType,
+    ErrorCode,
+    Failure,
+    FrameSplitter,
+    Hello,
+    Kind,
+    Request,
+    RequestOptions,
+    Tensor,
+    pack_ready,
+    pack_refused,
+    unpack_cancel,
+)
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+WAIT_S = 60.0
+
+
+class Engine:
+    """An engine that notes what it receives.
+
+    Attributes:
+        reads: frames of each read from a connection, without its hello.
+        refuses: why clients are refused; None: they are not.
+        answers: whether requests are answered at once, with their texts in capitals.
+        reads_on: whether it reads from its connections.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reads: list[list[tuple[Kind, bytes]]] = []
+        self.refuses: str | None = None
+        self.answers = True
+        self.reads_on = asyncio.Event()
+        self.reads_on.set()
+        self.writers: dict[str, asyncio.StreamWriter] = {}
+        self._new = asyncio.Event()
+        self._attending: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Engine]:
+        server = await asyncio.start_unix_server(self._accept, self.path)
+        try:
+            yield self
+        finally:
+            server.close()
+            self.end()
+            self.reads_on.set()
+            await asyncio.gather(*self._attending)
+
+    def end(self) -> None:
+        """Close all connections, as if the process had ended."""
+        for writer in self.writers.values():
+            writer.transport.abort()
+
+    @property
+    def requests(self) -> list[Request]:
+        return [Request.unpack(body) for body in self._bodies(Kind.REQUEST)]
+
+    @property
+    def cancelled(self) -> list[int]:
+        return [unpack_cancel(body) for body in self._bodies(Kind.CANCEL)]
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not condition():
+                self._new.clear()
+                await self._new.wait()
+
+    def send(self, model: str, answer: Answer | Failure) -> None:
+        self.writers[model].write(answer.pack())
+
+    def _bodies(self, kind: Kind) -> list[bytes]:
+        return [body for read in self.reads for of, body in read if of is kind]
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._attending.add(asyncio.create_task(self._attend(reader, writer)))
+
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        splitter = FrameSplitter()
+        while received := await reader.read(1 << 20):
+            frames = [*splitter.feed(received)]
+            if frames and frames[0][0] is Kind.HELLO:
+                hello = Hello.unpack(frames.pop(0)[1])
+                self.writers[hello.model] = writer
+                writer.write(pack_refused(self.refuses) if self.refuses else pack_ready("{}"))
+            if frames:
+                self.reads.append(frames)
+            for kind, body in frames:
+                if kind is Kind.REQUEST and self.answers:
+                    request = Request.unpack(body)
+                    writer.write(part(request, texts_of(request)[0].upper(), reason="stop").pack())
+            self._new.set()
+            await self.reads_on.wait()
+        writer.close()
+
+
+def texts_of(request: Request) -> list[str]:
+    return [text.decode() for text in request.texts[0].values]
+
+
+def part(
+    request: Request, text: str, delta: str | None = None, reason: str = "", last: bool = True
+) -> Answer:
+    columns = [
+        Tensor.of("text_output", DataType.BYTES, (1, 1), [text.encode()]),
+        Tensor.of("output_tokens", DataType.INT32, (1, 1), [len(text)]),
+        Tensor.of("finish_reason", DataType.BYTES, (1, 1), [reason.encode()]),
+    ]
+    if delta is not None:
+        columns.append(Tensor.of("delta", DataType.BYTES, (1, 1), [delta.encode()]))
+    return Answer(request.number, tuple(columns), last)
+
+
+def run(
+    folder: Path, work: Callable[[Engine, AsyncTranslator], Awaitable[None]], **how: Any
+) -> None:
+    """Run a test with an engine and a client of it."""
+
+    async def main() -> None:
+        async with Engine(folder / "s").running() as engine:
+            url = f"unix:{engine.path}"
+            async with AsyncTranslator(url, **{"timeout_s": WAIT_S, "retries": 0, **how}) as client:
+                await work(engine, client)
+
+    asyncio.run(main())
+
+
+def test_all_requests_of_a_turn_are_written_together(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        await client.translate("first")  # connects
+        engine.reads.clear()
+        texts = [f"text {number}" for number in range(20)]
+        found = await asyncio.gather(*(client.translate(text) for text in texts))
+        assert [one.text for one in found] == [text.upper() for text in texts]
+        assert [len(read) for read in engine.reads] == [20]
+        assert [texts_of(request) for request in engine.requests] == [[text] for text in texts]
+
+    run(tmp_path, work)
+
+
+def test_a_request_has_its_options_deadline_id_and_trace(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        REQUEST_ID.set("abc")
+        with TracerProvider().get_tracer("test").start_as_current_span("above") as span:
+            await client.translate("a", target_language="de", beam_width=2)
+        (request,) = engine.requests
+        assert request.id == "abc"
+        traceparent = json.loads(request.trace)["traceparent"]
+        assert f"{span.get_span_context().trace_id:032x}" in traceparent
+        assert 0.9 * WAIT_S < request.timeout_us / 1e6 <= WAIT_S
+        options = RequestOptions.unpack(request.options)
+        assert {one.name: one.values for one in options.inputs} == {
+            "target_language": [b"de"],
+            "beam_width": [2],
+        }
+        await client.translate("a")
+        assert engine.requests[1].trace == ""
+
+    assert not trace.get_current_span().get_span_context().is_valid
+    run(tmp_path, work)
+
+
+def test_cancelling_a_small_request_cancels_it_alone(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+        tasks = [asyncio.create_task(client.translate(text)) for text in ("a", "b")]
+        await engine.until(lambda: len(engine.requests) == 2)
+        first, second = engine.requests
+        tasks[0].cancel()
+        await engine.until(lambda: engine.cancelled)
+        assert engine.cancelled == [first.number]
+        failure = Failure(first.number, ErrorCode.CANCELLED, "CANCELLED: cancelled")
+        engine.send("translate", failure)
+        engine.send("translate", part(second, "B", reason="stop"))
+        assert (await tasks[1]).text == "B"
+        assert tasks[0].cancelled()
+        assert engine.cancelled == [first.number]
+
+    run(tmp_path, work)
+
+
+def test_errors_keep_their_fields(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+
+        async def failing(code: ErrorCode, message: str, details: str = "") -> Exception:
+            number = len(engine.requests)
+            task = asyncio.create_task(client.translate("a"))
+            await engine.until(lambda: len(engine.requests) > number)
+            failure = Failure(engine.requests[-1].number, code, message, details)
+            engine.send("translate", failure)
+            (error,) = await asyncio.gather(task, return_exceptions=True)
+            assert isinstance(error, Exception)
+            return error
+
+        fields = '{"kind":"too_large","text_index":0}'
+        error = await failing(ErrorCode.INVALID_ARG, "text 0 is long", fields)
+        assert isinstance(error, InvalidRequest)
+        assert (str(error), error.kind, error.text_index) == ("text 0 is long", "too_large", 0)
+        error = await failing(ErrorCode.UNAVAILABLE, "UNAVAILABLE: busy: try again in 7 s")
+        assert isinstance(error, ServerUnavailable)
+        assert error.retry_after_s == 7
+        error = await failing(ErrorCode.INTERNAL, "INTERNAL: a fault")
+        assert (type(error), str(error)) == (ServerError, "a fault")
+
+    run(tmp_path, work)
+
+
+def test_a_slow_reader_of_a_stream_gets_merged_parts(tmp_path: Path) -> None:
+    words = [f"word{number} " for number in range(500)]
+
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+        parts = client.translate_stream("a")
+        first = asyncio.create_task(anext(parts))
+        await engine.until(lambda: engine.requests)
+        (request,) = engine.requests
+        engine.send("translate_stream", part(request, words[0], words[0], last=False))
+        found = [await first]
+        for number in range(1, len(words)):
+            text = "".join(words[: number + 1])
+            engine.send("translate_stream", part(request, text, words[number], last=False))
+        whole = "".join(words)
+        engine.send("translate_stream", part(request, whole, "", reason="stop"))
+        transport = client._transport
+        assert isinstance(transport, EngineTransport)
+        (pending,) = transport._connections["translate_stream"]._pending.values()
+        while pending._answer is None or not pending._answer.last:  # noqa: ASYNC110  (no event)
+            await asyncio.sleep(0)
+        found += [one async for one in parts]
+        assert len(found) == 2
+        assert found[-1].text == "".join(str(one.delta) for one in found) == whole
+        assert engine.cancelled == []
+
+    run(tmp_path, work)
+
+
+def test_closing_a_stream_cancels_it(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+        parts = client.translate_stream("a")
+        first = asyncio.create_task(anext(parts))
+        await engine.until(lambda: engine.requests)
+        (request,) = engine.requests
+        engine.send("translate_stream", part(request, "A", "A", last=False))
+        assert (await first).text == "A"
+        await parts.aclose()
+        await engine.until(lambda: engine.cancelled)
+        assert engine.cancelled == [request.number]
+
+    run(tmp_path, work)
+
+
+def test_an_engine_that_refuses_says_why(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.refuses = "the client has version 1 of the protocol and the engine 2"
+        with pytest.raises(ServerError, match="the client has version 1"):
+            await client.translate("a")
+        assert (await client.health()).reason == engine.refuses
+
+    run(tmp_path, work)
+
+
+def test_requests_of_an_engine_that_ends_fail_and_the_next_ones_reach_the_new_one(
+    tmp_path: Path,
+) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+        tasks = [asyncio.create_task(client.translate(text)) for text in ("a", "b")]
+        await engine.until(lambda: len(engine.requests) == 2)
+        engine.answers = True
+        engine.end()
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(error, ServerUnavailable), error
+            assert error.retry_after_s is None
+        assert (await client.translate("c")).text == "C"
+
+    run(tmp_path, work)
+
+
+def test_a_client_with_retries_loses_no_request_when_the_engine_ends(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+        texts = [f"text {number}" for number in range(50)]
+        tasks = [asyncio.create_task(client.translate(text)) for text in texts]
+        await engine.until(lambda: len(engine.requests) == len(texts))
+        engine.answers = True
+        engine.end()
+        found = await asyncio.gather(*tasks)
+        assert [one.text for one in found] == [text.upper() for text in texts]
+
+    run(tmp_path, work, retries=3)
+
+
+def test_an_engine_that_hangs_is_noticed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Engine(tmp_path / "s").running() as engine:
+            transport = EngineTransport(str(engine.path), late_s=0.1)
+            async with AsyncTranslator(transport=transport, timeout_s=0.2, retries=0) as client:
+                await transport.is_ready()
+                engine.answers = False
+                with pytest.raises(EngineHangs):
+                    await client.translate("a")
+                await engine.until(lambda: engine.cancelled)
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_accepts_nobody_is_unavailable(tmp_path: Path) -> None:
+    async def main() -> None:
+        transport = EngineTransport(str(tmp_path / "s"), connect_s=0.1)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(tmp_path / "s"))
+            listening.listen()
+            async with AsyncTranslator(transport=transport, retries=0) as client:
+                with pytest.raises(ServerUnavailable, match="it may be starting"):
+                    await client.translate("a")
+        async with AsyncTranslator(f"unix:{tmp_path}/none", retries=0) as client:
+            with pytest.raises(ServerUnavailable, match="No such file"):
+                await client.translate("a")
+
+    asyncio.run(main())
+
+
+def test_requests_wait_while_the_engine_does_not_read(tmp_path: Path) -> None:
+    """What was not sent does not grow: requests wait, and fail when their time is over."""
+    text = "x" * 100_000
+
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        await client.translate("first")
+        engine.reads_on.clear()
+        await client.translate("last")  # it reads nothing more
+        sent = len(engine.requests)
+        results = await asyncio.gather(
+            *(client.translate(text) for _ in range(200)), return_exceptions=True
+        )
+        assert all(isinstance(one, DeadlineExceeded) for one in results)
+        later = await asyncio.gather(client.translate("a"), return_exceptions=True)
+        assert isinstance(later[0], DeadlineExceeded)
+        engine.reads_on.set()
+        assert (await client.translate("again")).text == "AGAIN"
+        assert "a" not in [texts_of(one)[0] for one in engine.requests[sent:]]
+
+    run(tmp_path, work, timeout_s=2)
+
+
+def test_a_request_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman_client.engine_wire.MOST_BYTES", 10_000)
+
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        with pytest.raises(InvalidRequest, match="the request is larger") as caught:
+            await client.translate("x" * 10_000)
+        assert caught.value.kind == "too_large"
+        assert (await client.translate("a")).text == "A"
+        assert engine.cancelled == []
+
+    run(tmp_path, work)
+
+
+def test_threads_share_a_blocking_client(tmp_path: Path) -> None:
+    async def work(engine: Engine, _client: AsyncTranslator) -> None:
+        def translate() -> None:
+            with Translator(f"unix:{engine.path}") as client, ThreadPoolExecutor(8) as pool:
+                texts = [f"text {number}" for number in range(64)]
+                found = [one.text for one in pool.map(client.translate, texts)]
+                assert found == [text.upper() for text in texts]
+                assert [one.text for one in client.translate_stream("a")] == ["A"]
+                assert client.is_ready()
+
+        await asyncio.to_thread(translate)
+
+    run(tmp_path, work)
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+        for end in (lambda task: task.cancel(), lambda _: engine.end()):
+            sent = len(engine.requests)
+            tasks = [asyncio.create_task(client.translate("a")) for _ in range(10)]
+            await engine.until(lambda sent=sent: len(engine.requests) == sent + 10)
+            for task in tasks:
+                end(task)
+            await asyncio.gather(*tasks, return_exceptions=True)
+            transport = client._transport
+            assert isinstance(transport, EngineTransport)
+            assert not transport._connections["translate"]._pending
+
+    run(tmp_path, work)
+    gc.collect()  # a future that nobody awaits would warn
+
+
+def test_outputs_have_their_types(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Engine(tmp_path / "s").running() as engine:
+            transport = EngineTransport(str(engine.path))
+            inputs = {"text_input": np.array([[b"a"]], np.object_)}
+            found = await transport.infer(inputs, WAIT_S)
+            shown = {name: (v.dtype, v.shape) for name, v in found.items() if v is not None}
+            assert shown == {
+                "text_output": (np.dtype(np.object_), (1, 1)),
+                "output_tokens": (np.dtype(np.int32), (1, 1)),
+                "finish_reason": (np.dtype(np.object_), (1, 1)),
+            }
+            await transport.close()
+
+    asyncio.run(main())
