@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +25,21 @@ def serve(repository: Path = PROJECT / "model_repository") -> TritonServer:
 
 
 class Running(NamedTuple):
-    """URLs of Triton's HTTP, of a gateway without a cache, and of one with a cache."""
+    """URLs of Triton's HTTP, and of gateways.
+
+    Attributes:
+        triton: Triton's HTTP.
+        gateway: a gateway at the engine's socket, without a cache.
+        caching: the same with a cache.
+        over_grpc: a gateway that reaches Triton over gRPC, without a cache.
+        pids: process ids of the gateways, by their URLs.
+    """
 
     triton: str
     gateway: str
     caching: str
+    over_grpc: str
+    pids: Mapping[str, int]
 
 
 @contextlib.contextmanager
@@ -39,15 +49,26 @@ def running() -> Iterator[Running]:
         serve() as server,
         run_gateway(server, "--cache-bytes=0") as plain,
         run_gateway(server) as caching,
+        run_gateway(server, "--cache-bytes=0", triton=server.grpc_url) as over_grpc,
     ):
-        yield Running(server.http_url, plain, caching)
+        pids = dict((plain, caching, over_grpc))
+        yield Running(server.http_url, plain[0], caching[0], over_grpc[0], pids)
 
 
 @contextlib.contextmanager
-def run_gateway(server: TritonServer, *words: str) -> Iterator[str]:
-    """The URL of a gateway on a free port, with further options."""
+def run_gateway(
+    server: TritonServer, *words: str, triton: str | None = None
+) -> Iterator[tuple[str, int]]:
+    """The URL of a gateway on a free port, and its process id.
+
+    Args:
+        server: the server behind it.
+        words: further options.
+        triton: how it reaches the server; None: by the engine's socket, as in `dragoman serve`.
+    """
     command = [sys.executable, "-m", "dragoman", "gateway", "--port=0"]
-    command += [f"--triton={server.grpc_url}", f"--triton-http={server.http_url}", *words]
+    command += [f"--triton={triton or server.engine_url or server.grpc_url}"]
+    command += [f"--triton-http={server.http_url}", *words]
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [*command, f"--folder={folder}"], stderr=subprocess.PIPE, text=True, env=os.environ
@@ -58,7 +79,7 @@ def run_gateway(server: TritonServer, *words: str) -> Iterator[str]:
             ready = re.match(r"ready: (\S+)", line)
             if not ready:
                 raise DragomanError(f"the gateway did not start: {line.strip()}")
-            yield ready[1].replace("localhost", "127.0.0.1")
+            yield ready[1].replace("localhost", "127.0.0.1"), process.pid
         finally:
             process.terminate()
             process.wait(60)

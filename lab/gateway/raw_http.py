@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 from dragoman_load_test.texts import read_texts
+from dragoman_serving.launch.processes import cpu_s
 
 from dragoman.kernel.errors import CheckFailed, UsageError
 
@@ -33,12 +34,14 @@ class Run:
         p50_ms: median time from a request to its response.
         p99_ms: 99th percentile of that time.
         requests: number of requests answered in the window.
+        cpu_ms: processor time of the watched process for each of them.
     """
 
     requests_per_s: float
     p50_ms: float
     p99_ms: float
     requests: int
+    cpu_ms: float
 
 
 def post(url: str, body: Any) -> bytes:
@@ -71,7 +74,13 @@ def rotated(texts: Sequence[str], turn: int, rounds: int) -> list[str]:
     return [*texts[begin:], *texts[:begin]]
 
 
-def run_load(url: str, requests: Sequence[bytes], clients: int, duration_s: float) -> Run:
+def run_load(
+    url: str,
+    requests: Sequence[bytes],
+    clients: int,
+    duration_s: float,
+    watched: int | None = None,
+) -> Run:
     """Put a server under load.
 
     Args:
@@ -79,14 +88,17 @@ def run_load(url: str, requests: Sequence[bytes], clients: int, duration_s: floa
         requests: sent in order, and again from the first after the last.
         clients: connections, each of which sends its next request after a response.
         duration_s: length of the measured window.
+        watched: process id of a server whose processor time is measured; None: none.
 
     Raises:
         CheckFailed: a request was not answered with 200.
     """
-    return uvloop.run(_run(url, requests, clients, duration_s))
+    return uvloop.run(_run(url, requests, clients, duration_s, watched or 0))
 
 
-async def _run(url: str, requests: Sequence[bytes], clients: int, duration_s: float) -> Run:
+async def _run(
+    url: str, requests: Sequence[bytes], clients: int, duration_s: float, watched: int
+) -> Run:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 80
     loop = asyncio.get_running_loop()
@@ -95,10 +107,10 @@ async def _run(url: str, requests: Sequence[bytes], clients: int, duration_s: fl
         await loop.create_connection(lambda: _Client(shared), host, port) for _ in range(clients)
     ]
     await asyncio.wait([shared.failed], timeout=_WARM_UP_S)
-    begin_s = time.perf_counter()
+    begin_s, begin_cpu_s = time.perf_counter(), cpu_s(watched)
     shared.begin_s = begin_s
     await asyncio.wait([shared.failed], timeout=duration_s)
-    elapsed_s = time.perf_counter() - begin_s
+    elapsed_s, used_s = time.perf_counter() - begin_s, cpu_s(watched) - begin_cpu_s
     shared.is_over = True
     latencies_ms = sorted(1000 * one for one in shared.latencies_s)
     for transport, _ in opened:
@@ -108,7 +120,8 @@ async def _run(url: str, requests: Sequence[bytes], clients: int, duration_s: fl
     if not latencies_ms:
         raise CheckFailed(f"{url}: no answer within {duration_s:g} s")
     p50_ms, p99_ms = (latencies_ms[int(share * len(latencies_ms))] for share in (0.5, 0.99))
-    return Run(len(latencies_ms) / elapsed_s, p50_ms, p99_ms, len(latencies_ms))
+    number = len(latencies_ms)
+    return Run(number / elapsed_s, p50_ms, p99_ms, number, 1000 * used_s / number)
 
 
 class _Shared:

@@ -2,6 +2,8 @@
 
 Triton, the gateway and the load generator share the cores. Runs take turns, so that a slow phase of
 the machine affects all of them. The cache is off, and all texts in flight at the same time differ.
+The gateway uses the engine's socket; "own over gRPC" is one that reaches Triton over gRPC. The
+processor time is the gateway's own, for a request.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from lab.servers import Running, running
 
 _BATCH_WINDOWS = 4
 """How many times as long a run of batches is as a run of single sentences."""
-_TRITON = "Triton"
+_TRITON, _OVER_GRPC = "Triton", "own over gRPC"
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,9 @@ PROTOCOLS = {
 }
 
 
+PROTOCOLS[_OVER_GRPC] = PROTOCOLS["own"]
+
+
 @dataclass(frozen=True)
 class Case:
     """One row group of the comparison."""
@@ -110,13 +115,20 @@ def measure(
         runs = {}
         for name, protocol in PROTOCOLS.items():
             if case.beam_width in protocol.beam_widths:
-                server = servers.triton if name == _TRITON else servers.gateway
+                server = _server(servers, name)
                 url = server + protocol.path
                 requests = [post(url, protocol.body(group, case.beam_width)) for group in groups]
-                runs[name] = partial(run_load, url, requests, case.clients, duration_s)
+                pid = servers.pids.get(server)
+                runs[name] = partial(run_load, url, requests, case.clients, duration_s, pid)
         for name, (run,) in alternate(runs, 1).items():
             results.setdefault(name, []).append(run)
     return results
+
+
+def _server(servers: Running, name: str) -> str:
+    if name == _TRITON:
+        return servers.triton
+    return servers.over_grpc if name == _OVER_GRPC else servers.gateway
 
 
 def rows(case: Case, results: Mapping[str, Sequence[Run]]) -> list[list[str]]:
@@ -129,6 +141,7 @@ def rows(case: Case, results: Mapping[str, Sequence[Run]]) -> list[list[str]]:
             "" if name == _TRITON else spread(ratios(speeds[name], speeds[_TRITON])),
             f"{statistics.median(run.p50_ms for run in runs):.1f}",
             f"{statistics.median(run.p99_ms for run in runs):.1f}",
+            "" if name == _TRITON else f"{statistics.median(run.cpu_ms for run in runs):.2f}",
         ]
         for name, runs in results.items()
     ]
@@ -160,7 +173,7 @@ def main(arguments: argparse.Namespace) -> Results:
         body = {"text": texts[0], "source_language": "en", "target_language": "de"}
         cached = run_load(url, [post(url, body)], 1, arguments.seconds)
     head = ["protocol", "search", "sentences a request", "clients", "sentences/s"]
-    print(markdown_table([*head, "over Triton", "p50 ms", "p99 ms"], lines))
+    print(markdown_table([*head, "over Triton", "p50 ms", "p99 ms", "processor ms"], lines))
     print(
         f"\na cached sentence, one client: {cached.p50_ms:.2f} ms, 99 % within {cached.p99_ms:.2f} "
         f"ms, {cached.requests_per_s:.0f} requests/s"

@@ -114,10 +114,11 @@ def test_a_file_is_translated_without_it(served: Served, protocol: str, tmp_path
     assert not second
 
 
-@pytest.fixture(scope="module")
-def gateway(served: Served) -> Iterator[RunningGateway]:
+@pytest.fixture(scope="module", params=["engine_url", "grpc_url"])
+def gateway(served: Served, request: pytest.FixtureRequest) -> Iterator[RunningGateway]:
     server = served.server
-    with run_gateway(server.grpc_url, server.http_url, riva_port=0, timeout_s=WAIT_S) as running:
+    triton = getattr(server, request.param)
+    with run_gateway(triton, server.http_url, riva_port=0, timeout_s=WAIT_S) as running:
         yield running
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import signal
 import socket
 import subprocess
+import threading
 import time
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,6 +63,41 @@ def test_killed_processes_are_restarted(
     after = server.pids()
     # A healthy engine stays loaded; a Triton without its engine is ended.
     assert (after["engine"] == before["engine"]) == (who == "triton"), server.log
+
+
+@pytest.mark.parametrize("who", ["triton", "engine"])
+def test_no_request_of_the_gateway_is_lost_silently(server: ServeCommand, who: str) -> None:
+    """All are answered. Those that the engine held are sent again to the next one."""
+    ends, statuses = threading.Event(), list[int]()
+
+    def ask(number: int) -> None:
+        count = 0
+        while not ends.is_set():
+            count += 1
+            body = {"text": f"{number} men have {count} ships.", "target_language": "de"}
+            request = urllib.request.Request(
+                f"{server.gateway}/api/v1/translate",
+                json.dumps(body).encode(),
+                {"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+                assert json.load(answer)["translations"][0]["text"]
+                statuses.append(answer.status)
+
+    before, starts = server.pids(), server.log.count("ready:")
+    with ThreadPoolExecutor(8) as pool:
+        under_way = [pool.submit(ask, number) for number in range(8)]
+        server.wait_for(lambda: len(statuses) > 20)
+        os.kill(before[who], signal.SIGKILL)
+        server.wait_for(lambda: server.log.count("ready:") > starts)
+        answered = len(statuses)
+        server.wait_for(lambda: len(statuses) > answered + 20)
+        ends.set()
+        for one in under_way:
+            one.result(WAIT_S)
+    after = server.pids()
+    assert after[who] != before[who]
+    assert after["gateway"] == before["gateway"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -42,9 +42,10 @@ class GatewaySettings:
     Attributes:
         address: IP address to listen on.
         port: port to listen on; 0: a free one.
-        triton: gRPC URL of Triton, for requests that are not streamed.
+        triton: gRPC URL of Triton; or `unix:/path`, the socket of an engine on this machine, which
+            `dragoman serve` uses.
         triton_http: HTTP URL of Triton, for streams: cancelling one over gRPC can crash Triton
-            24.10.
+            24.10. Not used with an engine's socket.
         folder: folder of the gateway's state: keys, usage, glossaries, documents. By default, the
             commands use `~/.local/state/dragoman`; a `Gateway` object keeps documents in a
             temporary folder and the rest in memory.
@@ -153,6 +154,11 @@ class GatewaySettings:
     anonymous_characters_per_request: int | None = 10_000
     anonymous_concurrent_requests: int | None = 8
     limits_url: str | None = None
+
+    @property
+    def is_beside_engine(self) -> bool:
+        """Whether requests go to an engine on this machine, without Triton."""
+        return self.triton.startswith("unix:")
 
     @property
     def is_local(self) -> bool:

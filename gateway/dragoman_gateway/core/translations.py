@@ -1,4 +1,4 @@
-"""Translation for all protocols: admission, glossaries, the cache, and requests to Triton."""
+"""Translation for all protocols: admission, glossaries, the cache, and requests to the server."""
 
 from __future__ import annotations
 
@@ -57,24 +57,26 @@ class Translations:
         glossaries: Glossaries,
         requests: AsyncTranslator | None = None,
     ) -> None:
-        """Prepare connections to Triton; the first request opens them.
+        """Prepare connections to the server; the first request opens them.
 
         Args:
-            settings: settings with Triton's URLs.
+            settings: settings with the server's URLs.
             access: admits callers.
             glossaries: glossaries of all callers.
             requests: a connection for everything but streams; None: a new one.
         """
-        # gRPC for whole answers and HTTP for streams: in this combination both can be cancelled.
         self._timeout_s = timeout_s = settings.timeout_s
         self._requests = requests or AsyncTranslator(
             settings.triton, timeout_s=timeout_s, retries=0
         )
-        self._streams = AsyncTranslator(settings.triton_http, timeout_s=timeout_s)
+        is_beside = settings.is_beside_engine
+        # gRPC for whole answers and HTTP for streams: in this combination both can be cancelled.
+        streams = settings.triton if is_beside else settings.triton_http
+        self._streams = AsyncTranslator(streams, timeout_s=timeout_s)
         self._access, self._glossaries = access, glossaries
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
         self._shares_cache = settings.share_cache
-        self._merging = Merging(self._send)
+        self._merging = None if is_beside else Merging(self._send)
         self._server = ServerStatus(self._requests)
 
     @property
@@ -118,8 +120,8 @@ class Translations:
     ) -> list[Translation]:
         """Translate texts.
 
-        Cancelling the task cancels a large request down to the decoder, unless another request
-        waits for the same texts; see `dragoman_client.grpc_streams`.
+        Cancelling the task cancels the request down to the decoder, unless another request waits
+        for the same texts. Over gRPC only large requests are; see `dragoman_client.grpc_streams`.
 
         Args:
             caller: the sender of the request; it is admitted here, and its characters are counted.
@@ -311,9 +313,15 @@ class Translations:
 
     async def _ask(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:
         """Send texts to the server; `options` must be checked."""
+        merging = self._merging
         # A traced request is not merged, so that its trace has exactly this request.
-        if len(texts) == 1 and can_be_merged(texts[0], options) and not is_traced():
-            return [await self._merging.translate(texts[0], options)]
+        if (
+            merging is not None
+            and len(texts) == 1
+            and can_be_merged(texts[0], options)
+            and not is_traced()
+        ):
+            return [await merging.translate(texts[0], options)]
         return await self._send(texts, options)
 
     async def _send(self, texts: Sequence[str], options: Mapping[str, Any]) -> list[Translation]:

@@ -1,4 +1,4 @@
-"""A real gateway in front of the shared server, and more gateways for it."""
+"""A real gateway at the engine's socket of the shared server, and more gateways for it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.servers import WAIT_S, Served
 
 @pytest.fixture(scope="session")
 def start_gateway(shipped: Served) -> StartGateway:
-    """Starts another gateway for the session's Triton: `with start_gateway(cache_bytes=0) as it`.
+    """Starts another gateway for the session's engine: `with start_gateway(cache_bytes=0) as it`.
 
     Takes fields of `GatewaySettings`; see `run_gateway`.
     """
 
     def start(*words: str, **how: Any) -> contextlib.AbstractContextManager[RunningGateway]:
-        urls = {"triton": shipped.server.grpc_url, "triton_http": shipped.server.http_url}
+        urls = {"triton": shipped.server.engine_url, "triton_http": shipped.server.http_url}
         return run_gateway(*words, **{**urls, **how})
 
     return start

@@ -1,4 +1,4 @@
-"""The gateway's core with a real Triton: its responses equal the server's."""
+"""The gateway's core with a real server, through both doors: its responses equal the server's."""
 
 from __future__ import annotations
 
@@ -22,14 +22,23 @@ PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
 """Real text with lists, tables, wrapped paragraphs and code."""
 
 
-def run(served: Served, work: Callable[[Gateway], Awaitable[None]], **given: Any) -> None:
-    async def main() -> None:
-        urls = served.server.grpc_url, served.server.http_url
-        settings = GatewaySettings(triton=urls[0], triton_http=urls[1], timeout_s=WAIT_S, **given)
-        async with Gateway(settings) as gateway:
-            await work(gateway)
+Run = Callable[[Callable[[Gateway], Awaitable[None]]], None]
 
-    asyncio.run(main())
+
+@pytest.fixture(params=["engine_url", "grpc_url"])
+def run(shipped: Served, request: pytest.FixtureRequest) -> Run:
+    """Runs work with a gateway that reaches the server by this URL."""
+
+    def run(work: Callable[[Gateway], Awaitable[None]]) -> None:
+        async def main() -> None:
+            urls = getattr(shipped.server, request.param), shipped.server.http_url
+            settings = GatewaySettings(triton=urls[0], triton_http=urls[1], timeout_s=WAIT_S)
+            async with Gateway(settings) as gateway:
+                await work(gateway)
+
+        asyncio.run(main())
+
+    return run
 
 
 def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
@@ -54,7 +63,7 @@ def texts_of(pages: list[Path], most_characters: int = 1500) -> list[str]:
     ids=str,
 )
 def test_cached_translations_of_real_pages_equal_the_servers(
-    shipped: Served, options: dict[str, Any]
+    run: Run, options: dict[str, Any]
 ) -> None:
     given = {"source_language": "en", "target_language": "de", **options}
     texts = texts_of(PAGES[:5] if "beam_width" in options else PAGES[:3])
@@ -73,10 +82,10 @@ def test_cached_translations_of_real_pages_equal_the_servers(
         assert counts.misses - misses <= 0.25 * misses  # translations with faults are not kept
         assert counts.hits > len(texts)
 
-    run(shipped, work)
+    run(work)
 
 
-def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(shipped: Served) -> None:
+def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(run: Run) -> None:
     """The server gets all 900 terms at once; the gateway sends only some of them."""
     words = itertools.chain.from_iterable(page.read_text("utf-8").split() for page in PAGES[:4])
     chosen = [word for word in dict.fromkeys(words) if word.isalpha() and len(word) > 3]
@@ -96,10 +105,12 @@ def test_a_whole_glossary_gives_the_same_as_its_terms_that_occur(shipped: Served
             assert await of.translate_admitted(ANONYMOUS, texts, given, store=store) == wanted
         assert any("Zorbhavix" in one.text for one in wanted)
 
-    run(shipped, work)
+    run(work)
 
 
-def test_a_request_without_waiting_clients_is_cancelled_in_the_decoder(shipped: Served) -> None:
+def test_a_request_without_waiting_clients_is_cancelled_in_the_decoder(
+    shipped: Served, run: Run
+) -> None:
     name = "sentences_cancelled_total"
     before = shipped.metric(name)
     texts = shipped.long_work()
@@ -116,11 +127,43 @@ def test_a_request_without_waiting_clients_is_cancelled_in_the_decoder(shipped: 
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    run(shipped, work)
+    run(work)
     wait_for(lambda: shipped.metric(name) > before + len(texts) // 4)
 
 
-def test_a_real_document(shipped: Served) -> None:
+@pytest.mark.parametrize("run", ["engine_url"], indirect=True)
+def test_a_small_request_is_cancelled_in_the_decoder(shipped: Served, run: Run) -> None:
+    """Over gRPC it would continue: cancelling it could crash Triton."""
+    cancelled = "sentences_cancelled_total"
+    text = " ".join(shipped.long_work(least=1)[:150])
+    options = {"source_language": "en", "target_language": "de", "beam_width": 8}
+
+    async def cancel(begun: Awaitable[None]) -> None:
+        await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") == 0)
+        before = shipped.metric(cancelled)
+        task = asyncio.ensure_future(begun)
+        await asyncio.to_thread(wait_for, lambda: shipped.metric("rows") > 0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.to_thread(wait_for, lambda: shipped.metric(cancelled) > before)
+
+    async def work(gateway: Gateway) -> None:
+        of = gateway.translations
+
+        async def read() -> None:
+            async for _ in of.stream(ANONYMOUS, text, options):
+                pass
+
+        async def ask() -> None:
+            await of.translate_admitted(ANONYMOUS, [text], options, store=False)
+
+        await cancel(ask())
+        await cancel(read())
+
+    run(work)
+
+
+def test_a_real_document(run: Run) -> None:
     page = max(PAGES, key=lambda path: path.stat().st_size)
     text = page.read_text(encoding="utf-8")[:15_000]
 
@@ -138,4 +181,4 @@ def test_a_real_document(shipped: Served) -> None:
         assert len(lines) == len(wanted)
         assert [not line.strip() for line in lines] == [not line.strip() for line in wanted]
 
-    run(shipped, work)
+    run(work)

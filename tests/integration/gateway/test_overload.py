@@ -23,7 +23,7 @@ def flooded() -> Iterator[RunningGateway]:
     with (
         serving(parameters={"max_waiting": "16"}) as served,
         run_gateway(
-            served.server.grpc_url, served.server.http_url, riva_port=0, cache_bytes=0
+            str(served.server.engine_url), served.server.http_url, riva_port=0, cache_bytes=0
         ) as gateway,
     ):
         stopping = threading.Event()
