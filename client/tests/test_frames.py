@@ -13,6 +13,7 @@ from dragoman_options.client_frames import (
     pack_options,
     pack_request,
     unpack_answer,
+    unpack_figures,
     unpack_refused,
 )
 from dragoman_options.frames import (
@@ -38,8 +39,6 @@ from dragoman_options.frames import (
 from dragoman_options.refusal import WrongValue
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.relay_frames import unpack_figures
 
 HEAD_BYTES = 5
 Unpack = Callable[[bytes], Any]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.commands.gateway_settings import (
     OF_TRACING,
@@ -56,15 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     warn_of_misspelled(os.environ)
     resolved = resolve(arguments, os.environ, (*SETTINGS, *of_serve()))
     settings = resolved.values
-    if settings["engine_timeout"] <= 0:
-        raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
-    if settings["triton_growth"] <= 0:
-        raise UsageError(f"--triton-growth {settings['triton_growth']}: give MiB above 0")
-    age_s = settings["grpc_connection_age"]
-    if age_s is not None and age_s <= 0:
-        raise UsageError(f"--grpc-connection-age {age_s}: give seconds above 0")
-    if settings["models"] and settings["repository"]:
-        raise UsageError(f"--repository {settings['repository']}: give it or models, not both")
+    _check(settings)
     tracing = TraceOptions.of(settings["otlp"], settings["trace_rate"])
     stop_on_signals()
     try:
@@ -100,6 +92,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _check(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that are out of range, or exclude each other.
+
+    Raises:
+        UsageError: a setting cannot be used.
+    """
+    if settings["engine_timeout"] <= 0:
+        raise UsageError(f"--engine-timeout {settings['engine_timeout']:g}: give seconds above 0")
+    if settings["triton_growth"] <= 0:
+        raise UsageError(f"--triton-growth {settings['triton_growth']}: give MiB above 0")
+    age_s = settings["grpc_connection_age"]
+    if age_s is not None and age_s <= 0:
+        raise UsageError(f"--grpc-connection-age {age_s}: give seconds above 0")
+    if not settings["triton"]:
+        for name in ("load", "config", "grpc_connection_age"):
+            if settings[name]:
+                raise UsageError(f"--{name.replace('_', '-')}: is for Triton; omit --no-triton")
+        if not settings["gateway"]:
+            raise UsageError("--no-triton, --no-gateway: give one of them: nothing would listen")
+    if settings["models"] and settings["repository"]:
+        raise UsageError(f"--repository {settings['repository']}: give it or models, not both")
+
+
 def _repository(bundles: Sequence[Path]) -> Path | None:
     """The repository that a single bundle is part of, if any; its configuration is used then."""
     from dragoman_export.publishing import repository_of
@@ -124,6 +139,7 @@ def _options(
     return ServeOptions(
         repository=repository,
         address=settings["address"],
+        triton=settings["triton"],
         http_port=settings["http_port"],
         grpc_port=settings["grpc_port"],
         metrics_port=settings["metrics_port"],
@@ -158,7 +174,7 @@ def _gateway(resolved: Resolved) -> GatewayOptions | None:
         return None
     if missing := next((name for name in REQUIRED if find_spec(name) is None), None):
         message = f"no gateway: {missing} is not installed: {install_command(EXTRA_OF_GATEWAY)}"
-        if "gateway" in resolved.origins:
+        if "gateway" in resolved.origins or not settings["triton"]:
             raise UsageError(message)
         print(f"{message}; --no-gateway silences this", file=sys.stderr)
         return None

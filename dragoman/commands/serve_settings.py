@@ -121,6 +121,13 @@ SETTINGS = (
         "dragoman-model)",
         Path,
     ),
+    Setting(
+        "triton",
+        "whether to start Triton, for clients of its HTTP and gRPC protocols; without it, there is "
+        "only the gateway",
+        bool,
+        True,
+    ),
     Setting("address", "IP address to listen on", default="127.0.0.1"),
     Setting("http_port", "port of Triton's HTTP API; 0: any free port", int, 8000),
     Setting("grpc_port", "port of Triton's gRPC API; 0: any free port", int, 8001),

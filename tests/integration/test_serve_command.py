@@ -18,7 +18,7 @@ from dragoman_export.publishing import publish
 from dragoman_serving.launch.processes import alive
 
 from tests.conftest import REPOSITORY
-from tests.servers import WAIT_S, running, starting, wait_for
+from tests.servers import WAIT_S, ServeCommand, running, starting, wait_for
 
 
 def segments() -> set[str]:
@@ -191,3 +191,57 @@ def test_settings_come_from_flags_the_environment_and_a_file(
         assert info.bundles[0]["precision"] == "fp32"
         with urllib.request.urlopen(f"http://127.0.0.1:{info.metrics_port}/metrics") as metrics:
             assert 'dragoman_rows_limit{model="translate"} 32' in metrics.read().decode()
+
+
+def test_without_triton_the_gateway_serves_alone(tmp_path: Path) -> None:
+    with starting(tmp_path, "--no-triton") as server:
+        server.wait_for(lambda: "ready: http" in server.log)
+        assert "without Triton (--no-triton): only the gateway answers" in server.log
+        assert "(Triton)" not in server.log
+        pids = server.pids()
+        assert sorted(pids) == ["engine", "gateway"]
+        assert server.gateway_is_ready()
+        assert server.gateway_translates()
+        with Translator(server.gateway) as client:
+            assert client.info().metrics_port is None
+            assert [*client.translate_stream("I'm hungry.", target_language="de")][-1].text
+        wait_for(lambda: metric(server, 'dragoman_sentences_total{model="translate"}') >= 2)
+        metrics = text_of(server, "/metrics")
+        assert "# TYPE dragoman_total_seconds histogram" in metrics
+        assert metric(server, 'dragoman_total_seconds_bucket{le="+Inf",model="translate"}') >= 2
+        assert 'dragoman_bundle_loaded{bundle="en-de-fr",model="translate"} 1.0' in metrics
+
+        os.kill(pids["engine"], signal.SIGKILL)
+        server.wait_for(lambda: server.log.count("ready: http") == 2)
+        assert server.gateway_translates()
+        assert server.pids()["gateway"] == pids["gateway"]
+        everyone = family(server.process.pid)
+        os.kill(server.process.pid, signal.SIGTERM)
+        assert server.process.wait(WAIT_S) == 0
+        assert not any(map(alive, everyone))
+
+
+def text_of(server: ServeCommand, path: str) -> str:
+    with urllib.request.urlopen(server.gateway + path, timeout=WAIT_S) as answer:
+        return str(answer.read().decode())
+
+
+def metric(server: ServeCommand, name: str) -> float:
+    lines = text_of(server, "/metrics").splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--no-gateway"], "--no-triton, --no-gateway: give one of them"),
+        (["--load", "encoder"], "--load: is for Triton; omit --no-triton"),
+        (["--grpc-connection-age", "60"], "--grpc-connection-age: is for Triton"),
+    ],
+)
+def test_settings_of_triton_are_refused_without_it(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    with starting(tmp_path, "--no-triton", *words) as server:
+        assert server.process.wait(WAIT_S) == 2
+        assert message in server.log

@@ -11,11 +11,18 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from dataclasses import replace
 from typing import Self, TypeVar, cast
 
-from dragoman_options.client_frames import pack_cancel, pack_hello, unpack_answer, unpack_refused
-from dragoman_options.frames import Answer, Damaged, Failure, FrameSplitter, Hello, Kind
+from dragoman_options.client_frames import (
+    pack_cancel,
+    pack_hello,
+    unpack_answer,
+    unpack_figures,
+    unpack_refused,
+)
+from dragoman_options.frames import Answer, Damaged, Failure, Figure, FrameSplitter, Hello, Kind
 from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_client.engine_wire import error_of, merged, read_answer, request_frame
@@ -87,6 +94,15 @@ class EngineTransport:
         await self._connected(TRANSLATE, self._connect_s)
         return True
 
+    @property
+    def metrics(self) -> Sequence[Figure]:
+        """The engine's metrics, which it sends if there is no Triton; counters are totals.
+
+        Metrics of one name are consecutive.
+        """
+        connection = self._connections.get(TRANSLATE)
+        return () if connection is None else [*connection.metrics.values()]
+
     async def close(self) -> None:
         """See `AsyncTransport`."""
         for connecting in self._connecting.values():
@@ -135,11 +151,13 @@ class _Connection(asyncio.Protocol):
     Attributes:
         is_open: whether requests can be sent.
         resumed: done when the engine reads again; None: it reads.
+        metrics: the engine's, by name and labels.
     """
 
     def __init__(self, model: str, late_s: float) -> None:
         self.is_open = False
         self.resumed: asyncio.Future[None] | None = None
+        self.metrics: dict[tuple[str, tuple[tuple[str, str], ...]], Figure] = {}
         self._model, self._late_s = model, late_s
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
@@ -185,6 +203,8 @@ class _Connection(asyncio.Protocol):
                 elif kind is Kind.READY:
                     self.is_open = True
                     self._ready.set_result(None)
+                elif kind is Kind.FIGURES:
+                    self._add_up(unpack_figures(body))
                 elif kind is Kind.REFUSED and not self._ready.done():
                     self._ready.set_exception(EngineRefusal(unpack_refused(body)))
         except Damaged:  # the engine is of another release, or failed
@@ -238,6 +258,16 @@ class _Connection(asyncio.Protocol):
             pending.fail(error_of(answer))
         else:
             pending.put(answer)
+
+    def _add_up(self, figures: Sequence[Figure]) -> None:
+        """Take metrics; those of counters are increases."""
+        before = self.metrics
+        self.metrics = {}
+        for figure in figures:
+            key = figure.name, figure.labels
+            if not figure.is_gauge and key in before:
+                figure = replace(figure, value=before[key].value + figure.value)
+            self.metrics[key] = figure
 
     def _write(self, frame: bytes) -> None:
         if not self._unsent:

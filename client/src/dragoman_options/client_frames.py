@@ -12,6 +12,7 @@ from dragoman_options.frames import (
     Answer,
     ErrorCode,
     Failure,
+    Figure,
     Hello,
     Kind,
     Reading,
@@ -88,6 +89,18 @@ def unpack_refused(body: bytes) -> str:
 def _names(names: tuple[str, ...]) -> bytes:
     """A sequence of names; clients seldom vary the outputs."""
     return b"".join([_U32.pack(len(names)), *map(pack_text, names)])
+
+
+def unpack_figures(body: bytes) -> list[Figure]:
+    """Parses metrics, from a frame without its head."""
+    reading = Reading(body)
+    return [_figure(reading) for _ in range(reading.number(_U32))]
+
+
+def _figure(reading: Reading) -> Figure:
+    is_gauge, name, description = bool(reading.number(_U8)), reading.text(), reading.text()
+    labels = tuple([(reading.text(), reading.text()) for _ in range(reading.number(_U32))])
+    return Figure(is_gauge, name, description, reading.number(_DOUBLE), labels)
 
 
 def _parameter(value: Any) -> bytes:

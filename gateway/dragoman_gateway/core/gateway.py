@@ -8,7 +8,7 @@ from typing import Self
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.glossaries import Glossaries
 from dragoman_gateway.core.jobs import Jobs
-from dragoman_gateway.core.metrics import Metrics, watch_cache
+from dragoman_gateway.core.metrics import EngineMetrics, Metrics, watch_cache
 from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.settings import GatewaySettings
 from dragoman_gateway.core.shares import Bodies
@@ -51,6 +51,7 @@ class Gateway:
         self.glossaries = Glossaries(settings, self.store)
         self.translations = Translations(settings, self.access, self.glossaries)
         watch_cache(self.metrics, self.translations.cache_counts)
+        self.metrics.add(EngineMetrics(lambda: self.translations.engine_metrics))
         self.stalls = Stalls()
         self.metrics.watch(
             "stalls",

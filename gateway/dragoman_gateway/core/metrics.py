@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from dragoman_options.frames import Figure
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -95,7 +96,11 @@ class Metrics:
             read: returns the current value.
             counts: whether it is a counter.
         """
-        self._registry.register(_Watched(f"dragoman_gateway_{name}", what, read, counts))
+        self.add(_Watched(f"dragoman_gateway_{name}", what, read, counts))
+
+    def add(self, collector: Collector) -> None:
+        """Add metrics of another part."""
+        self._registry.register(collector)
 
     def text(self) -> bytes:
         """Returns all metrics in Prometheus' text format."""
@@ -109,6 +114,29 @@ class _Watched(Collector):
 
     def collect(self) -> list[Metric]:
         return [self._family(self._name, self._what, value=self._read())]
+
+
+class EngineMetrics(Collector):
+    """The metrics of an engine without Triton, under the names that they have in Triton."""
+
+    def __init__(self, read: Callable[[], Sequence[Figure]]) -> None:
+        """Store the function that returns the current metrics; see `EngineTransport.metrics`."""
+        self._read = read
+
+    def collect(self) -> list[Metric]:
+        """Returns the metrics; see prometheus_client."""
+        found: dict[str, Metric] = {}
+        for figure in self._read():
+            name, kind = figure.name, "gauge" if figure.is_gauge else "counter"
+            if kind == "counter" and not name.endswith("_total"):
+                # One of a histogram's three series, in their order.
+                name, kind = name.rpartition("_")[0], "histogram"
+            family = name.removesuffix("_total")
+            if name not in found:
+                found[name] = Metric(family, figure.description, kind)
+            labels = {**dict(figure.labels), "model": "translate"}
+            found[name].add_sample(figure.name, labels, figure.value)
+        return [*found.values()]
 
 
 def watch_cache(metrics: Metrics, counts: CacheCounts) -> None:

@@ -156,9 +156,10 @@ class GatewaySettings:
     limits_url: str | None = None
 
     @property
-    def is_beside_engine(self) -> bool:
-        """Whether requests go to an engine on this machine, without Triton."""
-        return self.triton.startswith("unix:")
+    def engine_path(self) -> str | None:
+        """Path of the engine's socket; None: requests go to Triton."""
+        scheme, _, path = self.triton.partition(":")
+        return path if scheme == "unix" else None
 
     @property
     def is_local(self) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from dragoman_client import AsyncTranslator, PairScore, ServerInfo, Translation, __version__
+from dragoman_client.engine_transport import EngineTransport
+from dragoman_options.frames import Figure
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import check, sampled
 
@@ -66,23 +68,31 @@ class Translations:
             requests: a connection for everything but streams; None: a new one.
         """
         self._timeout_s = timeout_s = settings.timeout_s
+        self._engine: EngineTransport | None = None
+        if (path := settings.engine_path) is not None:
+            self._engine = EngineTransport(path)
         self._requests = requests or AsyncTranslator(
-            settings.triton, timeout_s=timeout_s, retries=0
+            settings.triton, timeout_s=timeout_s, retries=0, transport=self._engine
         )
-        is_beside = settings.is_beside_engine
         # gRPC for whole answers and HTTP for streams: in this combination both can be cancelled.
-        streams = settings.triton if is_beside else settings.triton_http
-        self._streams = AsyncTranslator(streams, timeout_s=timeout_s)
+        self._streams = AsyncTranslator(
+            settings.triton_http, timeout_s=timeout_s, transport=self._engine
+        )
         self._access, self._glossaries = access, glossaries
         self._cache, self._flights = Cache(settings.cache_bytes), Flights()
         self._shares_cache = settings.share_cache
-        self._merging = None if is_beside else Merging(self._send)
+        self._merging = Merging(self._send) if self._engine is None else None
         self._server = ServerStatus(self._requests)
 
     @property
     def cache_counts(self) -> CacheCounts:
         """Counts of the cache, for metrics."""
         return self._cache.counts
+
+    @property
+    def engine_metrics(self) -> Sequence[Figure]:
+        """The metrics of an engine without Triton; see `EngineTransport.metrics`."""
+        return () if self._engine is None else self._engine.metrics
 
     async def close(self) -> None:
         """Close the connections."""

@@ -1,4 +1,4 @@
-"""A server: starts, watches and stops Triton and the engine process together.
+"""A server: starts, watches and stops the engine process, and Triton unless it is left out.
 
 It uses `tritonserver` from the PATH if available (NVIDIA's container), else the server in the
 `nvidia-pytriton` wheel. That server is release 24.10, which lacks the security fixes of later
@@ -9,13 +9,17 @@ repository control, traces and logging are closed on every server started here.
 from __future__ import annotations
 
 import contextlib
+import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from dragoman_options.table import INFO
+from dragoman_options.client_frames import pack_hello, unpack_refused
+from dragoman_options.frames import FrameSplitter, Hello, Kind
+from dragoman_options.table import INFO, TRANSLATE
 
 from dragoman.kernel.errors import DragomanError, UsageError
 from dragoman_serving.launch.backends import find_installation, lay_out_backends
@@ -31,10 +35,17 @@ from dragoman_serving.launch.serve_options import (
 )
 from dragoman_serving.launch.server_log import LogPipe
 from dragoman_serving.launch.stop_signals import at_once, uninterrupted
-from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed, TritonProcess
+from dragoman_serving.launch.triton_process import (
+    DRAIN_S,
+    StartFailed,
+    TritonCrashed,
+    TritonProcess,
+)
 from dragoman_serving.launch.watch import Watch
 from dragoman_serving.service.engine_socket import EngineSocket
 
+_READY_POLL_S = 0.1
+_READ_BYTES = 1 << 16
 _ANSWERS_SENT_S = 2.0
 """Time for Triton to send the engine's last answers."""
 
@@ -51,7 +62,7 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
     """A running server; stop it, or use it as a context manager."""
 
     def __init__(self, options: ServeOptions) -> None:
-        """Start Triton, and wait until it has translated a test text.
+        """Start it, and wait until it can translate.
 
         Args:
             options: what to serve, and where.
@@ -59,16 +70,19 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
         Raises:
             UsageError: no such repository, a damaged bundle, a port in use, or an address that
                 the embedded server must not listen on.
-            StartFailed: Triton exited, or was not ready in time.
+            StartFailed: a process exited, or was not ready in time.
         """
         self._options = options
-        self._installation = find_installation()
-        if self._installation.embedded and not options.expose_unpatched_server:
+        self._installation = find_installation() if options.triton else None
+        is_embedded = self._installation is not None and self._installation.embedded
+        if is_embedded and not options.expose_unpatched_server:
             refuse_beyond_loopback(options.address)
         refuse_few_files()
         self._repository = self._read_repository()
-        wanted = Ports(options.http_port, options.grpc_port, options.metrics_port)
-        self.ports = choose_ports(options.address, wanted)
+        self.ports = Ports(0, 0, 0)
+        if options.triton:
+            wanted = Ports(options.http_port, options.grpc_port, options.metrics_port)
+            self.ports = choose_ports(options.address, wanted)
         self.engine: EngineProcess | None = None
         self._process: TritonProcess | None = None
         with contextlib.ExitStack() as undo:
@@ -77,9 +91,10 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             except OSError as error:
                 reason = "no folder for temporary files can be written"
                 raise UsageError(f"{reason}: set TMPDIR to one that can") from error
-            named = self._repository.backends
-            backends = lay_out_backends(self._installation, named, scratch)
-            self._installation = replace(self._installation, backends=backends)
+            if self._installation is not None:
+                named = self._repository.backends
+                backends = lay_out_backends(self._installation, named, scratch)
+                self._installation = replace(self._installation, backends=backends)
             self._more_models = scratch / "models"
             lay_out(self._more_models, self._own_models)
             self._door = undo.enter_context(EngineSocket())
@@ -135,32 +150,42 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             follow_bundle: also return when the bundle can run with another layout than at startup.
             look: called about every half second, to watch another process.
         """
-        models = children(self.pid)
-        with contextlib.closing(self._watch()) as watch, contextlib.closing(self._pulse()) as pulse:
+        with contextlib.ExitStack() as closing:
+            watch = closing.enter_context(contextlib.closing(self._watch()))
+            end_of_triton: Callable[[], str | None] = lambda: None  # noqa: E731
+            if self._process is not None:
+                pulse = closing.enter_context(contextlib.closing(self._pulse()))
+                end_of_triton = partial(self._end_of_triton, watch, pulse, children(self.pid))
             while True:
                 watch.wait()
-                pulse.look()
                 if look is not None:
                     look()
-                if (code := self._triton.poll()) is not None:
-                    return Ended(f"Triton ended by itself with code {code}")
-                if self._triton.hangs_in_crash():
-                    return Ended("Triton has crashed and hangs")
-                if pulse.silent_s >= self._options.engine_timeout_s:
-                    return Ended(f"Triton has hung for {pulse.silent_s:.1f} s")
+                if reason := end_of_triton():
+                    return Ended(reason)
                 if self.engine is not None and not self.engine.runs:
                     return Ended("the engine's process has died; the log above says why")
                 if self.engine is not None and self._hangs(watch):
                     self.engine.kill()
                     return Ended(f"the engine has hung for {watch.silent_s:g} s")
-                grown_bytes = self._triton.grown_bytes
-                limit_bytes = self._options.triton_growth_bytes
-                if grown_bytes > (limit_bytes if watch.idle_s > 0 else 2 * limit_bytes):
-                    return Ended(f"Triton took {grown_bytes >> 20} MiB more than at its start")
-                if not all(map(alive, models)):
-                    return Ended("a model's process has died; the log above says why")
                 if follow_bundle and self._repository.layout_has_changed():
                     return Ended("the bundle can be run in another way now", is_failure=False)
+
+    def _end_of_triton(self, watch: Watch, pulse: Pulse, models: Sequence[int]) -> str | None:
+        """Why Triton must be restarted; None: it need not."""
+        pulse.look()
+        if (code := self._triton.poll()) is not None:
+            return f"Triton ended by itself with code {code}"
+        if self._triton.hangs_in_crash():
+            return "Triton has crashed and hangs"
+        if pulse.silent_s >= self._options.engine_timeout_s:
+            return f"Triton has hung for {pulse.silent_s:.1f} s"
+        grown_bytes = self._triton.grown_bytes
+        limit_bytes = self._options.triton_growth_bytes
+        if grown_bytes > (limit_bytes if watch.idle_s > 0 else 2 * limit_bytes):
+            return f"Triton took {grown_bytes >> 20} MiB more than at its start"
+        if not all(map(alive, models)):
+            return "a model's process has died; the log above says why"
+        return None
 
     def start_again(self, anew: bool = False) -> None:
         """Restart Triton, and the engine if it has exited, on the same ports.
@@ -178,7 +203,8 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             self._repository = self._read_repository()
         if anew or (self.engine is not None and not self.engine.runs):
             self._end_engine()
-        choose_ports(self._options.address, self.ports)
+        if self._options.triton:
+            choose_ports(self._options.address, self.ports)
         self._launch()
 
     def stop(self, drain: bool = True) -> None:
@@ -215,6 +241,9 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
                     *(self._door, repository.to_serve, self.ports.metrics),
                     *(repository.parameters, tracing),
                 )
+            if self._installation is None:
+                self._wait_for_engine()
+                return
             self._process = TritonProcess(
                 self._options,
                 repository,
@@ -235,6 +264,30 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
             self.end_triton(drain=False)
             self._end_engine()
             raise
+
+    def _wait_for_engine(self) -> None:
+        """Wait until the engine has loaded its first bundle, as a client.
+
+        Raises:
+            StartFailed: it exited, cannot load the bundle, or was not ready in time.
+        """
+        engine, splitter = self.engine, FrameSplitter()
+        if engine is None:
+            raise UsageError("--no-triton: the model translate has a backend of Triton's own")
+        deadline_s = time.monotonic() + self._options.start_timeout_s
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(_READY_POLL_S)
+            client.connect(str(self._door.path))
+            client.sendall(pack_hello(Hello(TRANSLATE)))
+            while engine.runs and time.monotonic() < deadline_s:
+                with contextlib.suppress(TimeoutError):
+                    for kind, body in splitter.feed(client.recv(_READ_BYTES)):
+                        if kind is Kind.READY:
+                            return
+                        if kind is Kind.REFUSED:
+                            raise StartFailed(unpack_refused(body))
+        state = "is not ready" if engine.runs else "has died"
+        raise StartFailed(f"the engine's process {state}; its log above says why")
 
     @property
     def _own_models(self) -> list[str]:
@@ -257,7 +310,8 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
 
     def _watch(self) -> Watch:
         heartbeat = None if self.engine is None else self.engine.heartbeat
-        return Watch([self.pid, *self._engine_pids], heartbeat)
+        pids = [] if self._process is None else [self.pid]
+        return Watch([*pids, *self._engine_pids], heartbeat)
 
     def _pulse(self) -> Pulse:
         return Pulse(self.pid, self._options.client_address.strip("[]"), self.ports.http)

@@ -23,6 +23,8 @@ class ServeOptions:
     repository: Path | None
     """Triton model repository; None: the bundles of `to_serve` are served instead."""
     address: str = "127.0.0.1"
+    triton: bool = True
+    """Whether to start Triton; without it, only the gateway reaches the engine."""
     http_port: int = 8000
     grpc_port: int = 8001
     metrics_port: int = 8002

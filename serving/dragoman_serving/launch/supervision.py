@@ -16,6 +16,7 @@ from dragoman_serving.launch.stop_signals import Stopped
 from dragoman_serving.launch.triton_process import DRAIN_S, TritonCrashed
 
 _CRASHED_RUN_S = 0.001
+_WITHOUT_TRITON = "without Triton (--no-triton): only the gateway answers, and no KServe client"
 STOPPING = (
     f"stopping: requests in flight have {DRAIN_S} s to finish; Ctrl-C once more ends them at once"
 )
@@ -50,20 +51,22 @@ def keep_serving(
         gateway.refuse_port_in_use()
     with TritonServer(options) as server, contextlib.ExitStack() as stack:
         look: Callable[[], None] | None = None
-        also = ""
+        doors = [f"{server.http_url} and {server.grpc_url}"] if options.triton else []
         if gateway is not None:
             urls = {
                 "DRAGOMAN_GATEWAY_TRITON": server.engine_url or server.grpc_url,
                 "DRAGOMAN_GATEWAY_TRITON_HTTP": server.http_url,
             }
             process = stack.enter_context(GatewayProcess(gateway, urls, server.say))
-            look, also = process.look, f" (Triton), {process.url} (gateway)"
-        for line in (f"settings: {settings}" if settings else "", hint):
+            look = process.look
+            doors = [*(f"{door} (Triton)" for door in doors), f"{process.url} (gateway)"]
+        without = "" if options.triton else _WITHOUT_TRITON
+        for line in (f"settings: {settings}" if settings else "", without, hint):
             if line:
                 server.say(line)
         while True:
             begin_s = time.monotonic()
-            server.say(f"ready: {server.http_url} and {server.grpc_url}{also}")
+            server.say(f"ready: {', '.join(doors)}")
             try:
                 ended = server.wait(follow_bundle, look)
             except Stopped:

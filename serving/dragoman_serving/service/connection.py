@@ -41,7 +41,7 @@ class Connection:
         self._backlog: deque[memoryview] = deque()
         self._backlog_bytes = 0
         self._has_backlog = threading.Condition(self._lock)
-        self._closed = False
+        self._closed = self._is_cut_off = False
         self._flusher = threading.Thread(target=self._flush, name="dragoman-backlog", daemon=True)
         self._flusher.start()
 
@@ -64,11 +64,14 @@ class Connection:
     def send(self, frame: bytes) -> None:
         """Send a frame now, or queue it; does nothing if the other side has closed."""
         with self._lock:
+            if self._is_cut_off:
+                return
             sent = 0 if self._backlog else self._send_now(frame)
             if sent == len(frame):
                 return
             if self._backlog_bytes > _MOST_BACKLOG_BYTES:
                 log.error("a client does not read its answers: it is cut off")
+                self._is_cut_off = True
                 self.hang_up()
                 return
             self._backlog.append(memoryview(frame)[sent:])

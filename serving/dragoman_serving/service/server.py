@@ -84,7 +84,7 @@ class Server:
             listening: socket to which clients connect.
             to_serve: the bundles.
             on_failure: called when the engine, or the handling of a client's frames, fails.
-            metrics_port: Triton's metrics port; None: unknown.
+            metrics_port: Triton's metrics port; None: there is no Triton.
             parameters: settings of the engine, and rules for requests.
             tracing: makes spans of traced requests; None: no tracing.
         """
@@ -207,7 +207,9 @@ class Server:
             raise UsageError(f"the engine has no model {hello.model!r}: it has {', '.join(MODELS)}")
         rules, bundles = request_rules(self._parameters), self._open()
         if hello.model == TRANSLATE:
-            return TranslateModel(rules, connection, bundles, reports=hello.is_relay)
+            # Without Triton, another client publishes the metrics.
+            reports = hello.is_relay or self._metrics_port is None
+            return TranslateModel(rules, connection, bundles, reports)
         if hello.model == STREAM:
             return TranslateStreamModel(rules, connection, bundles)
         if hello.model == SCORE:

@@ -115,7 +115,7 @@ def test_a_reader_that_leaves_too_much_is_cut_off(
     assert list(ends.connection.frames()) == []  # it has hung up
     found = ends.read()  # what was in the socket
     assert len(found) < MANY
-    ends.connection.send(LONG)
+    ends.connection.close()
     assert not ends.connection.is_behind
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import cast
 
 import pytest
+from dragoman_options.client_frames import unpack_figures
 from dragoman_options.frames import FrameSplitter, Kind
 from dragoman_serving.engine.batching.statistics import Counts
 from dragoman_serving.engine.histogram import BOUNDS_S
@@ -24,7 +25,6 @@ from dragoman_serving.service.metrics import FigureReporter
 from dragoman_serving.translation.translator import Load
 
 from tests.conftest import REPOSITORY
-from tests.relay_frames import unpack_figures
 from tests.waiting import wait_for
 
 EVERY_S = 0.001

@@ -15,6 +15,7 @@ from dragoman_options.client_frames import (
     pack_hello,
     pack_request,
     request_of,
+    unpack_figures,
     unpack_refused,
 )
 from dragoman_options.frames import (
@@ -35,7 +36,6 @@ from dragoman_serving.service.server import Server
 
 from dragoman.kernel.manifest import Manifest
 from tests.conftest import REPOSITORY
-from tests.relay_frames import unpack_figures
 from tests.unit.serving.service.triton_side import (
     SHIPPED,
     Connect,
