@@ -22,7 +22,7 @@ from dragoman_client import (
     ServerUnavailable,
     Translator,
 )
-from dragoman_client.engine_transport import EngineHangs, EngineTransport
+from dragoman_client.engine_transport import EngineHangs, EngineTransport, _Connection
 from dragoman_client.trace_context import REQUEST_ID
 from dragoman_options.frames import (
     Answer,
@@ -437,3 +437,29 @@ def test_outputs_have_their_types(tmp_path: Path) -> None:
             await transport.close()
 
     asyncio.run(main())
+
+
+def test_many_answers_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman_client.engine_transport._MOST_GATHER_S", 1.0)
+    monkeypatch.setattr("dragoman_client.engine_transport._GATHER_S", 1.0)
+    reads: list[bytes] = []
+    data_received = _Connection.data_received
+
+    def count(connection: _Connection, data: bytes) -> None:
+        reads.append(data)
+        data_received(connection, data)
+
+    async def work(engine: Engine, client: AsyncTranslator) -> None:
+        engine.answers = False
+        tasks = [asyncio.create_task(client.translate(f"text {n}")) for n in range(20)]
+        await engine.until(lambda: len(engine.requests) == 20)
+        monkeypatch.setattr(_Connection, "data_received", count)
+        for request in engine.requests:
+            engine.send("translate", part(request, texts_of(request)[0], reason="stop"))
+            await asyncio.sleep(0.001)
+        assert [one.text for one in await asyncio.gather(*tasks)] == [
+            f"text {n}" for n in range(20)
+        ]
+        assert len(reads) == 2  # the first, and all that came in the second after it
+
+    run(tmp_path, work)

@@ -123,6 +123,7 @@ def test_a_hanging_triton_or_gateway_is_replaced_and_the_engine_stays(
         os.kill(before[who], signal.SIGSTOP)
         server.wait_for(lambda: noticed in server.log)
         server.wait_for(server.gateway_translates)
+        server.wait_for(server.translates)
         after = server.pids()
         assert after[who] != before[who]
         assert {**after, who: 0} == {**before, who: 0}

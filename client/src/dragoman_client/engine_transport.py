@@ -39,6 +39,9 @@ _LATE_S = 1.0
 """Seconds after the deadline of a request at which the engine counts as hanging."""
 _CONNECT_S = 5.0
 """Timeout of a connection, which waits while the engine starts."""
+_FEW, _GATHER_S, _MOST_GATHER_S = 8, 100e-6, 20e-3
+"""Most requests in flight at which answers are not gathered; the waiting time per request in
+flight; the maximum waiting time. Triton's relay does the same, for the same reason."""
 _Result = TypeVar("_Result")
 
 
@@ -161,7 +164,7 @@ class _Connection(asyncio.Protocol):
         self._model, self._late_s = model, late_s
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.Transport | None = None
         self._splitter = FrameSplitter()
         self._numbers = itertools.count(1)
         self._pending: dict[int, _Pending] = {}
@@ -192,7 +195,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not of asyncio's class.
-        self._transport = cast(asyncio.WriteTransport, transport)
+        self._transport = cast(asyncio.Transport, transport)
         self._transport.write(pack_hello(Hello(self._model)))
 
     def data_received(self, data: bytes) -> None:
@@ -207,6 +210,7 @@ class _Connection(asyncio.Protocol):
                     self._add_up(unpack_figures(body))
                 elif kind is Kind.REFUSED and not self._ready.done():
                     self._ready.set_exception(EngineRefusal(unpack_refused(body)))
+            self._gather()
         except Damaged:  # the engine is of another release, or failed
             self.close()
 
@@ -258,6 +262,17 @@ class _Connection(asyncio.Protocol):
             pending.fail(error_of(answer))
         else:
             pending.put(answer)
+
+    def _gather(self) -> None:
+        """Read later if many requests are in flight: each answer would wake this process."""
+        used = len(self._pending)
+        if used > _FEW and self.is_open and self._transport is not None:
+            self._transport.pause_reading()
+            self._loop.call_later(min(used * _GATHER_S, _MOST_GATHER_S), self._read_on)
+
+    def _read_on(self) -> None:
+        if self.is_open and self._transport is not None:
+            self._transport.resume_reading()
 
     def _add_up(self, figures: Sequence[Figure]) -> None:
         """Take metrics; those of counters are increases."""

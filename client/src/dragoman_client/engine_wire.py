@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from dragoman_options.client_frames import pack_request, request_of
-from dragoman_options.frames import MOST_BYTES, Answer, DataType, ErrorCode, Failure, Tensor
+from dragoman_options.client_frames import TEXTS, pack_options, pack_request
+from dragoman_options.frames import (
+    MOST_BYTES,
+    Answer,
+    DataType,
+    ErrorCode,
+    Failure,
+    Request,
+    RequestOptions,
+    Tensor,
+)
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, OUTPUTS
 
@@ -24,8 +34,12 @@ _DATATYPES = {
     np.dtype(np.float32): DataType.FP32,
     np.dtype(np.object_): DataType.BYTES,
 }
-_DTYPES = {theirs: ours for ours, theirs in _DATATYPES.items()}
+_DTYPES: dict[int, np.dtype[Any]] = {theirs: ours for ours, theirs in _DATATYPES.items()}
 _OUTPUTS = tuple(OUTPUTS)
+_SHORT = 50
+"""Characters of an option that is cached when it is packed."""
+_Given = tuple[str, DataType, tuple[int, ...], tuple[Any, ...]]
+"""An input: name, type, shape, values."""
 _REFUSED = "INVALID_ARGUMENT: "
 """How the message of a refused stream begins: Triton has no status in streams."""
 
@@ -36,20 +50,41 @@ def request_frame(number: int, model: str, inputs: Mapping[str, Array], timeout_
     Raises:
         InvalidRequest: the frame is too large.
     """
-    tensors = [
-        Tensor.of(name, _DATATYPES[array.dtype], array.shape, array.reshape(-1).tolist())
-        for name, array in inputs.items()
-    ]
-    outputs = (INFO,) if model == INFO else _OUTPUTS
-    request = request_of(number, microseconds(timeout_s), {}, outputs, tensors)
-    request.id = REQUEST_ID.get()
-    if trace := trace_headers():
-        request.trace = json.dumps(trace)
+    texts: list[Tensor] = []
+    options: list[_Given] = []
+    for name, array in inputs.items():
+        given = name, _DATATYPES[array.dtype], array.shape, tuple(array.reshape(-1).tolist())
+        if name in TEXTS:
+            texts.append(Tensor.of(*given))
+        else:
+            options.append(given)
+    trace = trace_headers()
+    request = Request(
+        number,
+        microseconds(timeout_s),
+        _packed(model, tuple(options)),
+        tuple(texts),
+        json.dumps(trace) if trace else "",
+        REQUEST_ID.get(),
+    )
     frame = pack_request(request)
     if len(frame) > MOST_BYTES:
         message = f"the request is larger than {MOST_BYTES >> 20} MiB: send fewer texts in it"
         raise InvalidRequest(message, "too_large")
     return frame
+
+
+def _packed(model: str, options: tuple[_Given, ...]) -> bytes:
+    """Packs options; clients seldom vary them, so short ones are cached."""
+    is_short = all(len(one[-1]) == 1 and len(str(one[-1])) <= _SHORT for one in options)
+    return _pack(model, options) if is_short else _pack.__wrapped__(model, options)
+
+
+@functools.lru_cache(maxsize=256)
+def _pack(model: str, options: tuple[_Given, ...]) -> bytes:
+    outputs = (INFO,) if model == INFO else _OUTPUTS
+    tensors = tuple(Tensor.of(*given) for given in options)
+    return pack_options(RequestOptions({}, outputs, tensors))
 
 
 def read_answer(answer: Answer) -> dict[str, Array | None]:
@@ -92,4 +127,4 @@ def error_of(failure: Failure) -> TranslationError:
 
 def _array(tensor: Tensor) -> Array:
     values: list[Any] = tensor.values
-    return np.array(values, _DTYPES[DataType(tensor.datatype)]).reshape(tensor.shape)
+    return np.array(values, _DTYPES[tensor.datatype]).reshape(tensor.shape)

@@ -27,6 +27,7 @@ A tensor is its name, type (4), number of dimensions (4), dimensions (8 each), b
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ MOST_BYTES = 64 << 20
 relay/frames.h."""
 
 _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
+_TWO_U32 = struct.Struct("<II")
 _I64, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _HEAD = struct.Struct("<IB")
 
@@ -78,9 +80,15 @@ class ErrorCode(IntEnum):
     CANCELLED = 7
 
 
+_MOST_DIMS = 64
 _STRING, _INT, _BOOL, _DOUBLE_KIND = range(4)
 """Triton's numbers of parameter types."""
-_FORMATS = {DataType.BOOL: "?", DataType.INT32: "i", DataType.INT64: "q", DataType.FP32: "f"}
+_FORMATS: dict[int, str] = {
+    DataType.BOOL: "?",
+    DataType.INT32: "i",
+    DataType.INT64: "q",
+    DataType.FP32: "f",
+}
 
 
 class Damaged(ValueError):
@@ -121,11 +129,11 @@ class Tensor:
         try:
             if self.datatype == DataType.BYTES:
                 return list(_strings(self.data))
-            form = _FORMATS[DataType(self.datatype)]
+            form = _FORMATS[self.datatype]
             return list(
                 struct.unpack(f"<{len(self.data) // struct.calcsize(form)}{form}", self.data)
             )
-        except (ValueError, struct.error):
+        except (KeyError, ValueError, struct.error):
             raise WrongValue(f"input {self.name} is damaged") from None
 
 
@@ -312,10 +320,14 @@ class Reading:
 
     def number(self, form: struct.Struct) -> Any:
         """Reads the next number."""
+        return self.numbers(form)[0]
+
+    def numbers(self, form: struct.Struct) -> tuple[Any, ...]:
+        """Reads the next numbers."""
         at = self._at
         self._at = at + form.size
         try:
-            return form.unpack_from(self._body, at)[0]
+            return form.unpack_from(self._body, at)
         except struct.error:
             raise Damaged("a frame ends too early") from None
 
@@ -347,9 +359,18 @@ class Reading:
         return tuple([self._tensor() for _ in range(self.number(_U32))])
 
     def _tensor(self) -> Tensor:
-        name, datatype = self.text(), self.number(_U32)
-        shape = tuple([self.number(_I64) for _ in range(self.number(_U32))])
-        return Tensor(name, datatype, shape, self.bytes(self.number(_U64)))
+        name = self.text()
+        datatype, dims = self.numbers(_TWO_U32)
+        *shape, count = self.numbers(_shape_form(dims))
+        return Tensor(name, datatype, tuple(shape), self.bytes(count))
+
+
+@functools.lru_cache(maxsize=16)
+def _shape_form(dims: int) -> struct.Struct:
+    """The form of a shape and the number of bytes after it."""
+    if dims > _MOST_DIMS:
+        raise Damaged(f"a tensor of {dims} dimensions")
+    return struct.Struct(f"<{dims}qQ")
 
 
 def _kind(number: int) -> Kind:

@@ -76,7 +76,7 @@ def test_an_implied_value_is_described_with_its_origin() -> None:
         ("address = 1", "address is 1: give text"),
         ("load = 1", "load is 1: give names"),
         ("http_prot = 1", "unknown setting 'http_prot'; did you mean http_port?"),
-        ("x = 1", "unknown setting 'x'; known: models, offline, repository, address"),
+        ("x = 1", "unknown setting 'x'; known: models, offline, repository, triton, address"),
         ("=", "cannot be read: Invalid"),
     ],
 )
