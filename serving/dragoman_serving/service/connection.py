@@ -96,6 +96,11 @@ class Connection:
         self._flusher.join()
         self._socket.close()
 
+    def stop_reading(self) -> None:
+        """Let `frames` end; what was sent still reaches the other side."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RD)
+
     def hang_up(self) -> None:
         """Shut the socket down, so that both sides see its end."""
         with contextlib.suppress(OSError):

@@ -48,7 +48,7 @@ _PAUSE_S = 0.5
 """Pause before the next attempt to accept a connection."""
 _LAST_ANSWERS_S = 0.5
 """Time for the last answers after the engine failed."""
-_DRAIN_S, _DRAIN_POLL_S = 5.0, 0.02
+_DRAIN_S, _DRAIN_POLL_S = 4.0, 0.02
 """Time for requests in flight when the process is stopped."""
 _NO_PARAMETERS: Mapping[str, str] = {}
 _GARBAGE = 50_000
@@ -111,8 +111,9 @@ class Server:
         end_s = time.monotonic() + _DRAIN_S
         while self.busy and time.monotonic() < end_s:
             time.sleep(_DRAIN_POLL_S)
-        for thread, connection in self._attending.items():
-            connection.hang_up()
+        for connection in self._attending.values():
+            connection.stop_reading()
+        for thread in self._attending:
             thread.join()
         if self._bundles is not None:
             self._bundles.close()

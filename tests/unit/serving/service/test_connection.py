@@ -119,6 +119,17 @@ def test_a_reader_that_leaves_too_much_is_cut_off(
     assert not ends.connection.is_behind
 
 
+def test_answers_are_delivered_after_the_connection_stops_reading(ends: Ends) -> None:
+    for _ in range(MANY):
+        ends.connection.send(LONG)
+    ends.connection.stop_reading()
+    assert list(ends.connection.frames()) == []
+    closing = threading.Thread(target=ends.connection.close)
+    closing.start()
+    assert len(ends.read()) == MANY
+    closing.join(60)
+
+
 def test_hanging_up_ends_both_sides(ends: Ends) -> None:
     ended = threading.Event()
 
