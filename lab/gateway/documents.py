@@ -115,7 +115,7 @@ def main(arguments: argparse.Namespace) -> Results:
     with (
         tempfile.TemporaryDirectory() as folder,
         serve() as server,
-        run_gateway(server, "--cache-bytes=0") as gateway,
+        run_gateway(server, "--cache-bytes=0") as (gateway, _),
         progress(3 * (1 + arguments.rounds)) as advance,
     ):
         page = Path(folder) / "page.html"
