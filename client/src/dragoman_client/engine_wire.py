@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,7 @@ def merged(earlier: Answer, later: Answer) -> Answer:
     """
     begun = next((one.values for one in earlier.outputs if one.name == "delta"), [b""])
     outputs = tuple(
-        Tensor.of(
-            *(one.name, DataType.BYTES, one.shape),
-            [first + second for first, second in zip(begun, one.values, strict=True)],
-        )
+        Tensor.of(one.name, DataType.BYTES, one.shape, list(map(add, begun, one.values)))
         if one.name == "delta"
         else one
         for one in later.outputs

@@ -235,11 +235,14 @@ class TritonServer(contextlib.AbstractContextManager["TritonServer"]):
     def _launch(self) -> None:
         try:
             loads = self.engine is None
-            repository, tracing = self._repository, self._options.tracing
+            repository = self._repository
             if loads and repository.layout is not None:
                 self.engine = EngineProcess(
-                    *(self._door, repository.to_serve, self.ports.metrics),
-                    *(repository.parameters, tracing),
+                    self._door,
+                    repository.to_serve,
+                    metrics_port=self.ports.metrics,
+                    parameters=repository.parameters,
+                    tracing=self._options.tracing,
                 )
             if self._installation is None:
                 self._wait_for_engine()
