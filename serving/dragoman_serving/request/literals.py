@@ -62,8 +62,8 @@ _FORMS = (
 """Each pattern must take linear time on any text. A zero is both flag and digit, so both are
 possessive."""
 _SMILEYS = r"(?<!\S)(?:[:;=][-']?[()\[\]DPpOo|/\\]|<3|\^\^)(?!\w)"
-_MARKS = r"\*{2,3}|~~|'{2,5}|={2,}|&&|\|\||!\[(?=[^\[\]\n]{0,256}\]\()"
-"""Marks of Markdown and wikis, and operators."""
+_MARKS = r"\*{2,3}|~~|'{2,5}|={2,}|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
+"""Marks of Markdown and wikis, and operators; not `![` where its `!` may end a sentence."""
 _IDENTIFIERS = (
     r"(?<![\w&#/.-])(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12}[-_/]?\d\w*(?:[-_./](?:\d\w*|[A-Z]+\d*)(?!\w))*"
     r"(?!\w)"

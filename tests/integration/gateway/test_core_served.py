@@ -168,11 +168,11 @@ def test_a_real_document(run: Run) -> None:
     text = page.read_text(encoding="utf-8")[:15_000]
 
     async def work(gateway: Gateway) -> None:
-        async def content() -> Any:
-            yield text.replace("\n", "\r\n").encode("utf-8-sig")
-
+        upload = gateway.jobs.upload()
+        upload.write(text.replace("\n", "\r\n").encode("utf-8-sig"))
+        upload.seek(0)
         options = {"source_language": "auto", "target_language": "de", "beam_width": 1}
-        job = await gateway.jobs.submit(ANONYMOUS, "page.txt", content(), options)
+        job = await gateway.jobs.submit(ANONYMOUS, "page.txt", upload, options)
         while (done := await gateway.jobs.get(ANONYMOUS, job.id, wait_s=10)).state != "done":
             assert done.state != "failed", done.error
         found = (await gateway.jobs.result(ANONYMOUS, job.id)).read_bytes().decode("utf-8")
