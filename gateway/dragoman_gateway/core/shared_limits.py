@@ -5,17 +5,20 @@ running requests, sums up the month, and counts the request if it is admitted. C
 are counted separately for each gateway, and each gateway sends the count of its own store. So the
 counts are soon right again even if Redis has lost all data.
 
-While Redis is not available, each gateway applies the limits on its own: with n gateways, callers
-can then use up to n times their limits instead of nothing.
+While Redis does not answer, each gateway applies the limits on its own: with n gateways, callers
+can then use up to n times their limits instead of nothing. If only the data of one caller is
+damaged, that holds for this caller.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,10 +37,12 @@ _CONNECTIONS = 32
 _ANSWER_S = 1.0
 """Timeout of Redis."""
 _PAUSE_S = 1.0
-"""How long Redis is not used after a failure."""
+"""How long Redis is not used if it did not answer."""
+_LOG_PAUSE_S = 60.0
 _LEASE_S = 60
 """Time after which a running request no longer counts, unless its gateway renews the lease."""
 _RENEW_S = 20.0
+_MOST_LOST = 1000
 _REFUSALS: tuple[Name | None, ...] = (None, "month", "concurrent", "requests", "characters")
 _NO_LIMIT = -1
 """Stands for None in scripts."""
@@ -107,15 +112,18 @@ class RedisRateLimiter:
         Raises:
             UsageError: redis-py is not installed, or the URL is wrong.
         """
-        self._errors, self._client = _connect(url)
+        self._client, self._answers, self._errors = _connect(url)
         self._store, self._otherwise = store, otherwise
         self._take = self._client.register_script(_TAKE)
         self._renew = self._client.register_script(_RENEW)
         self._gateway_id: str | None = None
-        self._failed_s = -_PAUSE_S
-        self._is_failing = False
+        self._failed_s: float | None = None
+        """Time of the last attempt if Redis did not answer."""
+        self._logged_s = -math.inf
         self._leases: dict[str, str] = {}
         """Key of the set by lease."""
+        self._lost: deque[tuple[str, str]] = deque(maxlen=_MOST_LOST)
+        """Keys and leases of requests that Redis may have counted although it did not answer."""
         self._renewing: asyncio.Task[None] | None = None
         self._unfinished: set[asyncio.Task[Any]] = set()
         """Tasks that run to their end even if their request was cancelled."""
@@ -150,8 +158,11 @@ class RedisRateLimiter:
         self, caller: Caller, characters: int, month: str, month_used: int
     ) -> LimitStatus:
         limits, lease = caller.limits, secrets.token_hex(8)
-        if time.monotonic() - self._failed_s < _PAUSE_S:
-            return await self._otherwise.take(caller, characters, month, month_used)
+        if self._failed_s is not None:
+            if time.monotonic() - self._failed_s < _PAUSE_S:
+                return await self._otherwise.take(caller, characters, month, month_used)
+            # This request tries Redis again; others do not wait for it.
+            self._failed_s = time.monotonic()
         bounds = (
             *(limits.requests_per_minute, limits.characters_per_minute),
             *(limits.characters_per_month, limits.concurrent_requests),
@@ -171,8 +182,12 @@ class RedisRateLimiter:
                 found: Sequence[Any] = await self._take(keys=keys, args=sent)
         except self._errors as error:
             self._note_failure(error)
+            if self._failed_s is not None:
+                self._lost.append((keys[1], lease))
             return await self._otherwise.take(caller, characters, month, month_used)
-        self._is_failing = False
+        self._failed_s = None
+        if self._lost:
+            self._kept(self._end_lost())
         refused = _REFUSALS[int(found[0])]
         if refused is None:
             self._leases[lease] = keys[1]
@@ -206,10 +221,10 @@ class RedisRateLimiter:
         try:
             async with asyncio.timeout(_ANSWER_S):
                 found = await self._client.hgetall(months)
+            counted = {str(name): int(number) for name, number in found.items()}
         except self._errors as error:
             self._note_failure(error)
             return own
-        counted = {str(name): int(number) for name, number in found.items()}
         counted[gateway_id] = max(own, counted.get(gateway_id, 0))
         return sum(counted.values())
 
@@ -241,6 +256,11 @@ class RedisRateLimiter:
         except self._errors as error:
             self._note_failure(error)
 
+    async def _end_lost(self) -> None:
+        """End leases that would count for up to a minute."""
+        while self._lost and self._failed_s is None:
+            await self._end(*self._lost.popleft(), months="", characters=0)
+
     async def _renew_regularly(self) -> None:
         """Renew the leases of long requests."""
         while True:
@@ -255,16 +275,21 @@ class RedisRateLimiter:
                 self._note_failure(error)
 
     def _note_failure(self, error: BaseException) -> None:
-        self._failed_s = time.monotonic()
-        if not self._is_failing:
+        now_s = time.monotonic()
+        self._failed_s = None if isinstance(error, self._answers) else now_s
+        if now_s - self._logged_s >= _LOG_PAUSE_S:
+            self._logged_s = now_s
             # Only the class: messages may contain the URL with the password.
             _LOG.warning(
                 "Redis is not available (%s): this gateway limits alone", type(error).__name__
             )
-        self._is_failing = True
 
 
-def _connect(url: str) -> tuple[tuple[type[BaseException], ...], redis.asyncio.Redis]:
+_Errors = tuple[type[BaseException], ...]
+
+
+def _connect(url: str) -> tuple[redis.asyncio.Redis, _Errors, _Errors]:
+    """Returns a client, the errors in answers of Redis, and all of its errors."""
     try:
         import redis.asyncio
     except ModuleNotFoundError as error:
@@ -281,9 +306,10 @@ def _connect(url: str) -> tuple[tuple[type[BaseException], ...], redis.asyncio.R
     except ValueError as error:
         message = "limits_url: give redis://HOST:PORT/NUMBER, rediss:// or unix://"
         raise UsageError(message) from error  # without the URL, which may have a password
-    return (redis.asyncio.RedisError, OSError, TimeoutError), redis.asyncio.Redis(
-        connection_pool=pool
-    )
+    # ValueError: what is stored under our keys is not a number, or not UTF-8.
+    answers: _Errors = (redis.asyncio.ResponseError, ValueError)
+    errors: _Errors = (*answers, redis.asyncio.RedisError, OSError)
+    return redis.asyncio.Redis(connection_pool=pool), answers, errors
 
 
 def _names(caller: Caller, month: str) -> list[str]:
