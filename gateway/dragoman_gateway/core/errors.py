@@ -17,11 +17,13 @@ GatewayError             a message for people: it names the value and the fix
 ├── HeadTooLarge         431
 ├── Internal             500  an error in the gateway or the server
 ├── Unavailable          503  no server, or a server that is overloaded or starting
+│   └── DiskFull         503  the gateway cannot store more
 └── DeadlineExceeded     504
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 from collections.abc import Iterator
@@ -30,6 +32,8 @@ from traceback import format_tb
 
 import dragoman_client
 from dragoman_options.refusal import Refusal, Refused
+
+_FULL_RETRY_S = 60.0
 
 
 class GatewayError(Exception):
@@ -156,20 +160,38 @@ class Unavailable(GatewayError):
     status, code = 503, "unavailable"
 
 
+class DiskFull(Unavailable):
+    """The gateway cannot store more."""
+
+    def __init__(self) -> None:
+        """Set the message."""
+        super().__init__("the gateway's disk is full: try again later", _FULL_RETRY_S)
+
+
 class DeadlineExceeded(GatewayError):
     """No answer in time."""
 
     status, code = 504, "deadline_exceeded"
 
 
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error means that a file could not be written on a full disk."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def log_fault(log: logging.Logger, what: str, error: BaseException) -> None:
     """Log an unexpected error: its class and traceback, but not its message, which may quote texts.
+
+    A full disk is logged without a traceback.
 
     Args:
         log: the logger.
         what: what failed, such as the name of an endpoint; not a path, which may have a secret.
         error: the error.
     """
+    if is_disk_full(error):
+        log.error("%s: the disk is full", what)
+        return
     log.error("%s: %s\n%s", what, type(error).__name__, "".join(format_tb(error.__traceback__)))
 
 

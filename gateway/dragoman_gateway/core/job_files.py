@@ -176,6 +176,11 @@ class JobFiles:
             self.partial(record.id).write_bytes(b"")
         os.replace(self.partial(record.id), self.result(record.id))
 
+    def remove_texts(self, job_id: str) -> None:
+        """Remove a document and its partial translation, but not the record."""
+        self.source(job_id).unlink(missing_ok=True)
+        self.partial(job_id).unlink(missing_ok=True)
+
     def remove(self, job_id: str) -> None:
         """Remove all files of a job."""
         with self._writing:

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import ANONYMOUS, NO_LIMITS, Caller, Limits
-from dragoman_gateway.core.errors import GatewayError, Internal, log_fault
+from dragoman_gateway.core.errors import (
+    DiskFull,
+    GatewayError,
+    Internal,
+    is_disk_full,
+    log_fault,
+)
 from dragoman_gateway.core.job import RunningJob
 from dragoman_gateway.core.job_files import JobFiles, JobRecord
 from dragoman_gateway.core.job_translation import translate_document
@@ -157,7 +163,7 @@ class JobQueue:
         except Exception as error:
             log_fault(_LOG, "a document failed", error)
             message = "the document could not be translated: see the gateway's log"
-            await self._fail(record, Internal(message))
+            await self._fail(record, DiskFull() if is_disk_full(error) else Internal(message))
         await asyncio.to_thread(self.files.write, record)
 
     async def _count_unclean_end(self, record: JobRecord) -> None:
@@ -175,6 +181,8 @@ class JobQueue:
     async def _fail(self, record: JobRecord, error: GatewayError) -> None:
         """Set the end of a document that was not translated, and refund its characters."""
         record.state, record.error = "failed", (error.code, str(error))
+        # On a full disk, the record needs the space.
+        await asyncio.to_thread(self.files.remove_texts, record.id)
         record.expires_s = time.time() + self._settings.document_expiry_s
         limits = Limits(characters_per_month=0) if record.is_limited else NO_LIMITS
         caller = Caller(record.caller, record.owner or None, limits)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dragoman.kernel.errors import UsageError
-from dragoman_gateway.core.errors import Unavailable
+from dragoman_gateway.core.errors import DiskFull, Unavailable
 from dragoman_gateway.core.settings import GIVE_A_FOLDER
 
 _T = TypeVar("_T")
@@ -141,7 +141,8 @@ def writing_errors(path: Path | None) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise UsageError(f"{path}: cannot be used: {error}") from error
+        reason = "the disk is full" if _is_full(error) else error
+        raise UsageError(f"{path}: cannot be used: {reason}") from error
     except sqlite3.DatabaseError as error:
         raise UsageError(
             f"{path}: is damaged or not a SQLite file ({error}): restore a backup, or move it away"
@@ -194,7 +195,8 @@ class Store:
         The function is completed even if the waiting task is cancelled.
 
         Raises:
-            Unavailable: the file is not available, such as on a full disk.
+            Unavailable: the file is not available.
+            DiskFull: the disk is full.
         """
 
         def run() -> _T:
@@ -272,6 +274,11 @@ def _is_busy(error: BaseException | None) -> bool:
     return getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY")
 
 
+def _is_full(error: sqlite3.Error) -> bool:
+    """Whether the disk is full; the second error is that of a first connection."""
+    return error.sqlite_errorname in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
+
+
 def _connect(path: Path | None) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path or ":memory:",
@@ -318,4 +325,6 @@ def _using() -> Iterator[None]:
     except sqlite3.IntegrityError:
         raise
     except sqlite3.DatabaseError as error:
+        if _is_full(error):
+            raise DiskFull from error
         raise Unavailable(f"the gateway's store is not available: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
@@ -19,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import NO_LIMITS
 from dragoman_gateway.core.errors import (
+    DiskFull,
     GatewayError,
     Internal,
     InvalidInput,
@@ -28,6 +28,7 @@ from dragoman_gateway.core.errors import (
     TooLarge,
     Unavailable,
     WrongMethod,
+    is_disk_full,
     log_fault,
 )
 from dragoman_gateway.core.job_upload import JobUpload
@@ -50,8 +51,6 @@ _LOG = logging.getLogger(__name__)
 _KEYLESS_BYTES = 64 << 10
 """Maximum size of a body without a preceding key, if a key is required."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_FULL_RETRY_S = 60.0
 _COUNTED = (400, 404, 408, 413, 415)
 """Statuses of refused requests that count for the limits of their caller."""
 
@@ -293,8 +292,5 @@ class Dispatcher:
 
 def _fault(name: str, error: Exception) -> GatewayError:
     """Log an unexpected error of an endpoint; returns the error for the client."""
-    if isinstance(error, OSError) and error.errno in _FULL:
-        _LOG.error("%s: the disk is full: %s", name, os.strerror(error.errno or 0))
-        return Unavailable("the gateway's disk is full: try again later", _FULL_RETRY_S)
     log_fault(_LOG, name, error)
-    return Internal("the request failed: see the log")
+    return DiskFull() if is_disk_full(error) else Internal("the request failed: see the log")

@@ -690,7 +690,7 @@ def test_a_full_disk_ends_a_document_but_not_the_work(
         await office.result(await office.submit(b"Bye."))
 
     run(work, document_workers=1)
-    assert "OSError" in caplog.text
+    assert "the disk is full" in caplog.text
     assert "secret" not in caplog.text
 
 
