@@ -17,8 +17,12 @@ from tests.integration.test_proxy import (
     assert_ends,
     running_site,
 )
+from tests.waiting import wait_for
 
 TRANSLATE = "/api/v1/translate"
+HOST = b"Host: localhost\r\n"
+HIDDEN = b"GET /api/v1/languages HTTP/1.1\r\n" + HOST + b"\r\n"
+"""A request that the gateway must not see as one of its own."""
 JSON = {"Content-Type": "application/json"}
 SENTENCE = b'{"text": "Good morning.", "target_language": "de"}'
 
@@ -56,9 +60,14 @@ def test_it_translates(proxy: Proxy) -> None:
     assert (status, json.loads(answer)["translations"][0]["text"]) == (200, "Guten Morgen.")
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/livez"])
-def test_endpoints_for_operators_are_not_published(proxy: Proxy, path: str) -> None:
-    assert proxy.ask(path, None, None) == 404
+@pytest.mark.parametrize("name", ["metrics", "livez"])
+@pytest.mark.parametrize(
+    "path",
+    ["/{}", "//{}", "/./{}", "/x/../{}", "/x/%2e%2e/{}", "/x/..%2f{}", "/%2f{}", "/{}/", "/{}?a"],
+)
+def test_endpoints_for_operators_are_not_published(proxy: Proxy, path: str, name: str) -> None:
+    for spelling in (name, f"%{ord(name[0]):x}{name[1:]}"):
+        assert proxy.ask(path.format(spelling), None, None) == 404
 
 
 def test_the_body_limit_is_the_size_of_a_document(proxy: Proxy) -> None:
@@ -97,6 +106,91 @@ def test_a_half_sent_request_ends(proxy: Proxy, sent: bytes) -> None:
         assert_ends(connection)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /?" + b"a" * 9000 + b" HTTP/1.1\r\n" + HOST,
+        b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 9000 + b"\r\n",
+        b"GET / HTTP/1.1\r\n" + HOST + 9 * (b"X: " + b"a" * 4000 + b"\r\n"),
+    ],
+    ids=["URL", "field", "fields"],
+)
+def test_a_long_head_is_refused_as_json(proxy: Proxy, head: bytes) -> None:
+    status, body = _sent(proxy, head + b"\r\n")
+    assert (status, json.loads(body)["error"]["code"]) == (431, "head_too_large")
+    assert proxy.ask("/readyz", None, None) == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\n{}",
+        b"Transfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n2g\r\n{}\r\n0\r\n\r\n",
+        b"Content-Length: 2\r\nContent-Length: 400\r\n\r\n{}",
+        b"Content-Length: +2\r\n\r\n{}",
+        b"Content-Length: 0x2\r\n\r\n{}",
+        b"Content-Length: 99999999999999999999\r\n\r\n{}",
+        b"X: a\r\n Content-Length: 400\r\n\r\n",
+        b"X: a\rContent-Length: 400\r\n\r\n",
+        b"X: a\0\r\n\r\n",
+        b"Host: other\r\n\r\n",
+    ],
+)
+def test_no_request_hides_in_another(proxy: Proxy, behind: RunningGateway, fields: bytes) -> None:
+    def count() -> int:
+        return sum('"endpoint":"/api/v1/languages"' in line for line in behind.log)
+
+    before = count()
+    status, _ = _sent(proxy, b"POST /translate HTTP/1.1\r\n" + HOST + fields + HIDDEN)
+    assert 400 <= status < 600
+    assert behind.get("/api/v1/languages").status in (200, 403)  # its line is the next
+    wait_for(lambda: count() > before)
+    assert count() == before + 1
+
+
+def test_clients_cannot_choose_their_address(start_gateway: StartGateway, tmp_path: Path) -> None:
+    """Limits count the address that NGINX sees, whatever a client writes into its headers."""
+    with start_gateway(
+        folder=tmp_path / "state",
+        trusted_proxies=("127.0.0.0/8",),
+        anonymous=True,
+        anonymous_requests_per_minute=3,
+    ) as gateway:
+        changes = [("gateway:5000", f"127.0.0.1:{gateway.port}")]
+        with running_site("gateway-tls", "/readyz", tmp_path, *changes) as proxy:
+            names = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "X_Forwarded_For", "X-Request-ID")
+            spoofed = [dict.fromkeys(names, f"203.0.113.{number}") for number in range(6)]
+            answers = [_translated(proxy, "127.0.0.4", headers) for headers in spoofed]
+            assert [status for status, _ in answers] == [200] * 3 + [429] * 3
+            assert not {request_id for _, request_id in answers} & {
+                headers["X-Request-ID"] for headers in spoofed
+            }
+            assert _translated(proxy, "127.0.0.5", {})[0] == 200
+
+
+def test_stalled_uploads_are_limited_before_they_are_complete(
+    proxy: Proxy, behind: RunningGateway
+) -> None:
+    """The proxy does not store them, and the gateway gives each client a share."""
+    head = (
+        b"POST /translate_file HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+        b"Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n"
+        b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n' % (32 << 20)
+    )
+    with contextlib.ExitStack() as held:
+        for _ in range(2):
+            upload = held.enter_context(proxy.connect())
+            with contextlib.suppress(OSError):  # the second one is refused before its end
+                upload.sendall(head + bytes(31 << 20))
+        assert upload.recv(99).startswith(b"HTTP/1.1 429 ")
+        assert _translated(proxy, "127.0.0.5", {})[0] == 200
+    assert not [line for line in behind.log if "Traceback" in line]
+
+
 def test_an_unavailable_gateway_is_reported_as_json(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
@@ -133,3 +227,24 @@ def test_one_client_does_not_deny_service_to_another(proxy: Proxy, behind: Runni
             other.close()
         assert behind.get("/readyz").status == 200
     assert not [line for line in behind.log if "Traceback" in line]
+
+
+def _sent(proxy: Proxy, request: bytes) -> tuple[int, bytes]:
+    """Status and body of the first answer to a raw request."""
+    with proxy.connect() as connection:
+        connection.sendall(request)
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        return answer.status, answer.read()
+
+
+def _translated(proxy: Proxy, address: str, headers: dict[str, str]) -> tuple[int, str | None]:
+    """Status and id of a request from an address."""
+    connection = http.client.HTTPSConnection(
+        "localhost", proxy.port, context=proxy.context(), source_address=(address, 0)
+    )
+    with contextlib.closing(connection):
+        connection.request("POST", TRANSLATE, SENTENCE, JSON | headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.headers["X-Request-ID"]

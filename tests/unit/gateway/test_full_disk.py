@@ -245,7 +245,8 @@ def test_a_disk_that_fills_up_fails_the_document_being_translated(
     def has_failed() -> bool:
         state = served.send("GET", path).json["state"]
         # Also in its file: otherwise it would be translated after a restart.
-        return state == json.loads((folder / "job.json").read_bytes())["state"] == "failed"
+        record = json.loads((folder / "job.json").read_bytes())
+        return bool(state == record["state"] == "failed")
 
     with disk.full():
         served.go_on.set()
@@ -265,7 +266,7 @@ def test_keys_and_a_start_are_refused_in_one_line(disk: Disk) -> None:
     with disk.full():
         with pytest.raises(UsageError, match="the disk is full"):
             open_database(folder)
-        command = [sys.executable, "-m", "dragoman", "keys", "add", "--folder", folder]
+        command = [sys.executable, "-m", "dragoman", "keys", "add", "--folder", str(folder)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.count("\n") == 1
