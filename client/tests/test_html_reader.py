@@ -217,6 +217,13 @@ def test_ambiguous_references_in_attributes_are_text() -> None:
     assert tag.attributes[0].text == "a&copy=b \u00a9 &notit; A"
 
 
+@pytest.mark.parametrize("digits", [8, 9, 4300, 4301, 20_000])
+def test_references_of_any_length_are_read(digits: int) -> None:
+    for number, character in (("65".zfill(digits), "A"), ("9" * digits, "\ufffd")):
+        page = f"<p title='a&#{number};b'>c&#{number};d".encode()
+        assert texts(HtmlReader(), page) == [f"a{character}b", f"c{character}d"]
+
+
 @pytest.mark.parametrize(
     ("page", "wanted"),
     [

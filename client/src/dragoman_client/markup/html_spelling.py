@@ -12,6 +12,7 @@ from dragoman_client.markup.segments import Spelling
 
 _SPACES = re.compile(r"[ \t\n\f\r]+")
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|([a-zA-Z][a-zA-Z0-9]*;?)(=?))")
+_LONG_NUMBER = re.compile("(?<=&#)[0-9]{9,}+")
 _LINE_END = re.compile(r"\r\n?")
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
@@ -37,7 +38,7 @@ def in_text(encoding: str, *, collapses: bool, is_title: bool = False) -> Spelli
     def read(written: str) -> str:
         # Spaces are collapsed first: a reference to white space is not collapsed.
         text = _SPACES.sub(" ", written) if collapses else _LINE_END.sub("\n", written)
-        return _readable(html.unescape(text if is_title else text.replace("\0", "")))
+        return _readable(_unescaped(text if is_title else text.replace("\0", "")))
 
     def write(text: str) -> bytes:
         return _written(text, _IN_TEXT).encode(encoding, "xmlcharrefreplace")
@@ -73,7 +74,13 @@ def _referenced(found: re.Match[str]) -> str:
     """Resolves a reference in an attribute; `&copy=` in URLs is not one."""
     name, equals = found.groups()
     is_known = name is None or (name in html5 and (name.endswith(";") or not equals))
-    return html.unescape(found[0]) if is_known else found[0]
+    return _unescaped(found[0]) if is_known else found[0]
+
+
+def _unescaped(text: str) -> str:
+    """Resolves all references. Python does not read numbers of more than 4,300 digits."""
+    # Eight digits are still no character.
+    return html.unescape(_LONG_NUMBER.sub(lambda number: number[0].lstrip("0")[:8] or "0", text))
 
 
 def _readable(text: str) -> str:
