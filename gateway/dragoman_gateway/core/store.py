@@ -276,7 +276,8 @@ def _is_busy(error: BaseException | None) -> bool:
 
 def _is_full(error: sqlite3.Error) -> bool:
     """Whether the disk is full; the second error is that of a first connection."""
-    return error.sqlite_errorname in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
+    # Errors of Python's module itself have no name.
+    return getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:

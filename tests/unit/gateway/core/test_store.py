@@ -8,9 +8,10 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dragoman_gateway.core import store as store_module
@@ -256,9 +257,13 @@ def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
         assert asyncio.run(run(store)) == []
 
 
-def test_reads_cannot_write(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fail", [lambda db: put(db, "one"), lambda db: db.execute("SELECT ?")])
+def test_errors_of_reads_are_reported(
+    tmp_path: Path, fail: Callable[[sqlite3.Connection], Any]
+) -> None:
+    """Reads cannot write, and Python's own errors have no name of SQLite's."""
     with opened(tmp_path) as store, pytest.raises(Unavailable):
-        asyncio.run(store.read(lambda db: put(db, "one")))
+        asyncio.run(store.read(fail))
 
 
 def test_a_full_disk_is_reported_as_a_temporary_error(tmp_path: Path) -> None:
