@@ -146,8 +146,9 @@ class OneAnswerModel(Model, Generic[_Found]):
         except Exception as error:  # one request's error must not reach the others
             self._send(answers.of_error(error, request.number, trace, request.id).pack())
             return
-        self.in_flight.add(request.number, future)
         future.add_done_callback(partial(self._answer, under_way))
+        # Removed after the answer is sent: a server that stops waits for the requests in flight.
+        self.in_flight.add(request.number, future)
 
     def _start(
         self,

@@ -180,7 +180,8 @@ def test_a_client_that_disconnects_stops_the_decoder(
 
 
 def test_a_stream_grows(gateway: RunningGateway, shipped: Served) -> None:
-    text = "I would like a cup of coffee, and then I want to go home with all of my friends."
+    drinks = ("coffee", "tea", "milk", "water", "wine", "beer")
+    text = " ".join(f"I want a cup of {drink}, and then I want to go home." for drink in drinks)
     body = {"text": text, "target_language": "de", "beam_width": 1}
     for _ in range(5):  # on a busy machine, unread updates are merged into one
         answer = gateway.post(f"{BASE}/translate/stream", body)

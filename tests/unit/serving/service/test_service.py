@@ -24,12 +24,14 @@ from dragoman_options.frames import (
     Damaged,
     ErrorCode,
     Failure,
+    FrameSplitter,
     Hello,
     Kind,
     Tensor,
 )
 from dragoman_options.table import INFO, OPTIONS, SCORE, STREAM, TRANSLATE
 from dragoman_serving.service.bundles import Bundles
+from dragoman_serving.service.connection import Connection
 from dragoman_serving.service.engine_socket import EngineSocket
 from dragoman_serving.service.models_to_serve import ModelsToServe
 from dragoman_serving.service.server import Server
@@ -365,9 +367,18 @@ def test_loaded_models_outlive_a_triton_that_ended(monkeypatch: pytest.MonkeyPat
     assert len(opened) == 1
 
 
-def test_a_server_is_busy_while_requests_wait() -> None:
+def test_a_server_is_busy_until_answers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    really_send = Connection.send
     with EngineSocket() as door:
         server = Server(door.listening, SHIPPED)
+        states = []
+
+        def send(connection: Connection, frame: bytes) -> None:
+            if [kind for kind, _ in FrameSplitter().feed(frame)] == [Kind.ANSWER]:
+                states.append(server.busy)
+            really_send(connection, frame)
+
+        monkeypatch.setattr(Connection, "send", send)
         serving = threading.Thread(target=server.serve, daemon=True)
         serving.start()
         with contextlib.closing(Triton(door.path)) as model:
@@ -380,5 +391,9 @@ def test_a_server_is_busy_while_requests_wait() -> None:
             model.answer()
             while server.busy:
                 pass
+            states.clear()
+            model.send(request(8, ["I'm hungry."]))
+            model.answer()
+            assert states == [True]
             server.stop()
         serving.join(60)
