@@ -11,7 +11,7 @@ from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import Segment
 from dragoman_options.markup import PlacedCodes
 from html_documents import inputs, soups, trees
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markup_laws import NOISE, check_document, check_html
 from translated_documents import identity, original, read, spans, swapped, texts, written
@@ -76,6 +76,7 @@ def test_bytes_outside_texts_do_not_change() -> None:
 
 
 @given(soups(), NOISE, st.integers(0, 99))
+@example(b"<body><table translate=no><tr title='A b'>", "", 0)
 @settings(max_examples=150)
 def test_random_tag_soup(document: bytes, noise: str, seed: int) -> None:
     check_html(document, noise, Random(seed))

@@ -151,6 +151,10 @@ class OpenElements:
         table = self._find(("table",), _MARKERS)
         return self._open[table - 1] if table else self._outside
 
+    def parent_of(self, name: str) -> Element:
+        """The element that a new one belongs to; parts of a table belong to what is open in it."""
+        return self.last if name in _PARTS_OF_TABLES else self.around
+
     @property
     def is_full(self) -> bool:
         """Whether the next element replaces the last one."""

@@ -243,7 +243,7 @@ class _Segmenter:
         around = self._elements.around
         element = self._element(name, values)
         tag = replace(element)
-        tag.inherit(around)
+        tag.inherit(self._elements.parent_of(name))
         parts = self._parts(token, found if tag.is_translated else {}, values)
         element.is_skipped = role in ("opaque", "skip")
         if role == "keep" and element.says is None:
