@@ -77,7 +77,7 @@ def request_frame(number: int, model: str, inputs: Mapping[str, Array], timeout_
 
 def _packed(model: str, options: tuple[_Given, ...]) -> bytes:
     """Packs options; clients seldom vary them, so short ones are cached."""
-    is_short = all(len(one[-1]) == 1 and len(str(one[-1])) <= _SHORT for one in options)
+    is_short = all(len(values) == 1 and len(str(values)) <= _SHORT for *_, values in options)
     return _pack(model, options) if is_short else _pack.__wrapped__(model, options)
 
 
@@ -105,12 +105,12 @@ def merged(earlier: Answer, later: Answer) -> Answer:
 
     The outputs are those of the later part, but `delta` is the text that both add.
     """
-    begun = next((one.values for one in earlier.outputs if one.name == "delta"), [b""])
+    begun = next((output.values for output in earlier.outputs if output.name == "delta"), [b""])
     outputs = tuple(
-        Tensor.of(one.name, DataType.BYTES, one.shape, list(map(add, begun, one.values)))
-        if one.name == "delta"
-        else one
-        for one in later.outputs
+        Tensor.of(output.name, DataType.BYTES, output.shape, list(map(add, begun, output.values)))
+        if output.name == "delta"
+        else output
+        for output in later.outputs
     )
     return Answer(later.number, outputs, later.last)
 

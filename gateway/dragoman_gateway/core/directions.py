@@ -53,6 +53,7 @@ class Directions:
         source, target = options.get("source_language"), options.get("target_language")
         self._named = source, target
         self._all = info.directions
+        self._targets = list(dict.fromkeys(target for _, target in self._all))
         self._fallbacks = language_fallbacks(self._named, info.languages)
         self._source = fold_language(source, (*info.languages, AUTO)) if source else None
         self._target = fold_language(target, info.languages) if target else None
@@ -80,7 +81,7 @@ class Directions:
         """Returns the direction of a text; None: the server will refuse the request."""
         mark = None
         if self._named[1] is None:
-            mark = TargetMark.of(text, list(dict.fromkeys(target for _, target in self._all)))
+            mark = TargetMark.of(text, self._targets)
         if mark is not None and mark.language is None:
             return None
         try:

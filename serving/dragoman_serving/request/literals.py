@@ -189,10 +189,10 @@ class Literals:
         if known:
             found += known_literals(text)
         if not text.isascii():
-            found += self._foreign(text, language)
+            found += self._outside_language(text, language)
         return _merged(text, sorted(found, key=_place)) if found else found
 
-    def _foreign(self, text: str, language: str) -> Iterator[Literal]:
+    def _outside_language(self, text: str, language: str) -> Iterator[Literal]:
         """Yields the parts that the vocabulary cannot write, and names with foreign letters.
 
         A model may know such a name, as `Zürich`, and usually repeats it.
@@ -202,13 +202,13 @@ class Literals:
         kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text_in_kinds)))
         kinds = kinds.translate(_FOREIGN_KINDS if language in _LETTERS else _OTHER_KINDS)
         if any(kind in kinds for kind in "LNS"):
-            for one in _UNWRITTEN.finditer(kinds.replace("F", "a")):
-                yield Literal(*one.span(), one.lastgroup == "sign")
+            for match in _UNWRITTEN.finditer(kinds.replace("F", "a")):
+                yield Literal(*match.span(), match.lastgroup == "sign")
         if "F" in kinds:
-            for one in _FOREIGN.finditer(kinds):
-                word = text[one.start() : one.end()]
+            for match in _FOREIGN.finditer(kinds):
+                word = text[slice(*match.span())]
                 if word[0].isupper() or (len(word) == 1 and not unicodedata.decomposition(word)):
-                    yield Literal(*one.span(), is_usual=True)
+                    yield Literal(*match.span(), is_usual=True)
 
     def _kind(self, character: str) -> str:
         if character.isascii():

@@ -79,12 +79,15 @@ def lost_identifiers(sentence: SourceSentence, written: str) -> int:
 
     It may write them in another case, and names without accents.
     """
-    line, written = sentence.original, _plain(written)
+    line = sentence.original
     required = Counter(
         _plain(line[literal.begin : literal.end])
         for literal in sentence.literals
         if literal.is_usual
     )
+    if not required:
+        return 0
+    written = _plain(written)
     return sum(max(0, count - written.count(text)) for text, count in required.items())
 
 
@@ -96,7 +99,7 @@ def _may_vary(literal: Literal, line: str) -> bool:
 def _plain(text: str) -> str:
     """A text in small letters without accents: `Zurich` is `Zürich`."""
     decomposed = unicodedata.normalize("NFD", text.casefold())
-    return "".join(one for one in decomposed if not unicodedata.combining(one))
+    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 
 
 def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:

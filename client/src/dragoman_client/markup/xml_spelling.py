@@ -93,7 +93,7 @@ def _referenced(found: re.Match[str]) -> str:
     decimal, hexadecimal, name = found.groups()
     if name:  # including HTML's entities, which many document types declare
         return html.entities.html5.get(f"{name};", found[0])
-    return chr(int(decimal.lstrip("0")) if decimal else int(hexadecimal, 16))
+    return chr(int(decimal.lstrip("0") or "0") if decimal else int(hexadecimal, 16))
 
 
 def _one_space(written: str) -> str:

@@ -121,21 +121,23 @@ def test_names_with_letters_of_other_languages_are_kept(
     shipped: Translator, source_language: str, text: str, name: str
 ) -> None:
     target = "de" if source_language == "en" else "en"
-    found = translated(shipped, text, source_language=source_language, target_language=target)
-    assert name in found.text
-    assert found.warnings == ()
+    translation = translated(shipped, text, source_language=source_language, target_language=target)
+    assert name in translation.text
+    assert translation.warnings == ()
 
 
 def test_a_cafe_without_its_accent_is_no_loss(shipped: Translator) -> None:
-    found = translated(shipped, "Das Café ist zu.", source_language="de", target_language="en")
-    assert "cafe" in found.text.replace("é", "e").casefold()
-    assert found.warnings == ()
+    translation = translated(
+        shipped, "Das Café ist zu.", source_language="de", target_language="en"
+    )
+    assert "cafe" in translation.text.replace("é", "e").casefold()
+    assert translation.warnings == ()
 
 
 def test_the_beginning_of_an_image_keeps_its_spaces(shipped: Translator) -> None:
-    found = translated(shipped, "Open ![the big door](images/door.png) now.").text
-    assert " ![" in found
-    assert "![ " not in found
+    text = translated(shipped, "Open ![the big door](images/door.png) now.").text
+    assert " ![" in text
+    assert "![ " not in text
 
 
 def test_no_number_is_added(shipped: Translator) -> None:
