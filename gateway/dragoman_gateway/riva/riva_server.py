@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import grpc
@@ -47,6 +48,8 @@ class RivaServer:
 
     async def open(self) -> None:
         """Open the port."""
+        # It logs, with a traceback, what clients send; faults are logged by the service.
+        logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
         settings = self._gateway.settings
         grace_s = self._service.upload_s + settings.timeout_s
         self._server = grpc.aio.server(

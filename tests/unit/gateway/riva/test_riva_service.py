@@ -217,6 +217,24 @@ def test_a_message_that_arrives_too_slowly_ends(monkeypatch: pytest.MonkeyPatch)
         app._runner.run(asyncio.wait_for(drip(app), 20))
 
 
+@pytest.mark.parametrize("path", [b"/nvidia.riva.nmt.\x9a/TranslateText", b"\xff", b"/\xc3"])
+def test_a_path_that_is_not_utf_8_ends_one_call_alone(
+    path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def send(app: Application) -> None:
+        server = RivaServer(app.gateway)
+        await server.open()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            for _ in range(12):
+                await asyncio.to_thread(http2.exchange, server.port, http2.call(path, b""), 0.05)
+            await channel.unary_unary(f"/{messages.HEALTH_SERVICE}/Check")(b"", timeout=10)
+        await server.close(0)
+
+    with Application() as app:
+        app._runner.run(asyncio.wait_for(send(app), 30))
+    assert not caplog.records
+
+
 def test_an_unknown_model_is_refused_with_the_known_ones() -> None:
     languages = Languages(("en", "de", "fr"), frozenset({("en", "de"), ("de", "fr")}))
     riva_service._check_model("dragoman-en", languages)
