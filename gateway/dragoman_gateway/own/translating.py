@@ -30,7 +30,6 @@ from dragoman_gateway.own.answers import (
 )
 from dragoman_gateway.own.bodies import Body, read_body
 from dragoman_gateway.own.callers import caller_of
-from dragoman_gateway.own.events import EventResponse
 from dragoman_gateway.own.replies import refusal_of, refuse, reply
 from dragoman_gateway.own.shapes import (
     AlignmentsAnswer,
@@ -50,6 +49,7 @@ from dragoman_gateway.own.shapes import (
     TranslateRequest,
 )
 from dragoman_gateway.reader.marked import TEXT_FORMATS, TextForm
+from dragoman_gateway.web.events import EventResponse
 from dragoman_gateway.web.requests import GatewayRequest
 
 _MOST_DETECTED = 1000

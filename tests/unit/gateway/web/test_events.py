@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from dragoman_gateway.core.errors import Unavailable
-from dragoman_gateway.own.events import EventResponse
+from dragoman_gateway.web.events import EventResponse
 from starlette.responses import Response
 
 from tests.unit.gateway.core.test_translations import until

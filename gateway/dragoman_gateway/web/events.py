@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dragoman_gateway.core.errors import GatewayError, Internal, log_fault
-from dragoman_gateway.own.replies import NO_STORE
 
 _LOG = logging.getLogger(__name__)
 KEEP_ALIVE_S: Final = 10.0
@@ -25,7 +24,7 @@ _KEEP_ALIVE = b": keep-alive\n\n"
 _AHEAD = 16
 """Maximum number of events that wait for a slow reader; then the generator waits too."""
 _HEADERS: Final = {
-    **NO_STORE,
+    "cache-control": "no-store",
     "content-type": "text/event-stream; charset=utf-8",
     "x-accel-buffering": "no",  # NGINX does not buffer events
 }
