@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dragoman_gateway.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
@@ -40,6 +41,7 @@ class GatewayApplication:
             PageProtocol(gateway, own),
             LibreTranslateProtocol(gateway),
             DeepLProtocol(gateway),
+            ChatProtocol(gateway),
             own,
         )
         self._gateway = gateway

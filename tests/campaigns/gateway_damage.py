@@ -41,6 +41,8 @@ class Call:
 _OWN = "/api/v1"
 _ENTRIES = {"cat": "Katze"}
 _DICTIONARY = {"source_lang": "en", "target_lang": "de", "entries": "a\tb", "entries_format": "tsv"}
+_MESSAGES = [{"role": "user", "content": _TEXT}]
+_PROMPT = [{"role": "user", "content": f"Translate this from English to German: {_TEXT}"}]
 CALLS = (
     *[Call("POST", f"{_OWN}/translate", {"text": _TEXT, "target_language": "de"})] * 6,
     Call("POST", f"{_OWN}/translate", {"text": [_TEXT, "Hi."], "target_language": "fr"}),
@@ -85,6 +87,11 @@ CALLS = (
     Call("GET", "/spec", {}),
     *[Call("POST", "/v2/translate", {"text": [_TEXT], "target_lang": "DE"})] * 6,
     Call("POST", "/v2/translate", {"text": _TEXT, "source_lang": "EN", "target_lang": "FR"}),
+    *[Call("POST", "/v1/chat/completions", {"model": "en-de", "messages": _MESSAGES})] * 4,
+    Call("POST", "/v1/chat/completions", {"model": "de", "messages": _MESSAGES, "stream": True}),
+    Call("POST", "/v1/chat/completions", {"model": "dragoman", "messages": _PROMPT}),
+    Call("GET", "/v1/models", {}),
+    Call("GET", "/v1/models/en-de", {}),
     Call("GET", "/v2/usage", {}),
     Call("GET", "/v2/languages", {"type": "target"}),
     Call("GET", "/v3/languages", {"resource": "translate_text"}),
@@ -105,6 +112,7 @@ _LATER = (
     *(*OPTIONS, "glossary_ids", "store", "api_key", "auth_key", "format", "alternatives"),
     *("tag_handling", "formality", "split_sentences", "model_type", "context", "ignore_tags"),
     *("custom_instructions", "glossary_id", "show_billed_characters", "wait_s", "filename"),
+    *("messages", "stream", "stream_options", "chat_template_kwargs", "n", "tools"),
 )
 _VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 3, 10**30, -0.0, 1e308, 1.5, "", " ", "a", "de", "DE", "xx"),

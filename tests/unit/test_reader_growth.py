@@ -21,7 +21,9 @@ from dragoman_client.glossary_files import parse_glossary
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import GENERIC
 from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_gateway.chat.prompts import read_prompt
 from dragoman_gateway.core.errors import GatewayError
+from dragoman_gateway.core.languages import code_in
 from dragoman_gateway.core.segmentation import split
 from dragoman_gateway.core.term_index import TermIndex
 from dragoman_gateway.own.bodies import _unknown
@@ -106,6 +108,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "subword tokens": _TOKENIZER.pieces,
     "language": lambda text: detect_language(text, ("en", "de"), detectable_languages()),
     "forwarded addresses": lambda text: _FORWARDING._client(text.encode("latin-1", "replace"), ""),
+    "prompts": lambda text: read_prompt(text, text, lambda words: code_in(words) is not None),
     "unknown fields": lambda text: _unknown(text, ("text", "format"), None),
     "charsets": lambda text: encoding_of(text, frozenset((UTF_8,))),
     "JSON": lambda text: msgspec.json.decode(text, type=TranslateRequest),

@@ -15,6 +15,9 @@ from dragoman_options.languages import fold_language
 
 from dragoman_gateway.core.errors import InvalidInput
 
+_MOST_NAMED = 60
+"""Characters in which a language's name is looked for."""
+
 
 @dataclass(frozen=True)
 class Languages:
@@ -65,6 +68,14 @@ class Languages:
             raise InvalidInput(f"{what} {written[:40]!r} is not supported: give {', '.join(among)}")
         return found
 
+    def names_one(self, words: str) -> bool:
+        """Whether a text begins with the English name of a language, or with one of the codes."""
+        return code_in(words) is not None or fold_language(_first(words), self.codes) is not None
+
+    def find_named(self, words: str, among: Sequence[str], what: str) -> str:
+        """`find` for a text that begins with a code or with the English name of a language."""
+        return self.find(code_in(words) or _first(words), among, what)
+
 
 def untranslated(
     what: str,
@@ -105,6 +116,50 @@ def name_of(code: str) -> str:
     scripts, regions = names["scripts"], names["regions"]
     details = (scripts.get(tag.title()) or regions.get(tag.upper()) or tag for tag in subtags)
     return f"{name} ({', '.join(details)})"
+
+
+def code_in(words: str) -> str | None:
+    """Returns the code of the language whose English name a text begins with, or None.
+
+    A script or a region is in parentheses, as in `name_of`, or a script comes first: `Chinese
+    (Traditional)`, `Traditional Chinese`.
+    """
+    parts = words[:_MOST_NAMED].lower().split()
+    for count in range(len(parts), 0, -1):
+        if (code := _code_of(" ".join(parts[:count]))) is not None:
+            return code
+    return None
+
+
+def _code_of(name: str) -> str | None:
+    """Returns the code of a language by its English name in lower case, or None."""
+    languages, details = _codes()
+    base, _, detail = name.removesuffix(")").partition(" (")
+    if base not in languages and not detail:
+        detail, _, base = base.partition(" ")
+    if base not in languages or (detail and detail not in details):
+        return None
+    return f"{languages[base]}-{details[detail]}" if detail else languages[base]
+
+
+def _first(words: str) -> str:
+    """Returns the first word."""
+    return words[:_MOST_NAMED].partition(" ")[0]
+
+
+@functools.cache
+def _codes() -> tuple[dict[str, str], dict[str, str]]:
+    """Codes by English names in lower case: of languages, and of scripts and regions."""
+    names = _names()
+    # Of several codes with a name, the first of the shortest.
+    languages = {
+        name.lower(): code
+        for code, name in sorted(
+            names["languages"].items(), key=lambda one: (len(one[0]), one[0]), reverse=True
+        )
+    }
+    details = {name.lower(): code for code, name in names["regions"].items()}
+    return languages, details | {name.lower(): code for code, name in names["scripts"].items()}
 
 
 @functools.cache

@@ -84,6 +84,13 @@ class Fields:
             f"{name}: send one file, as a part with a file name in multipart/form-data"
         )
 
+    def object(self, name: str) -> Mapping[str, Any]:
+        """Returns an object of JSON; empty: not given."""
+        value = self.get(name)
+        if value is None or isinstance(value, dict):
+            return value or {}
+        raise InvalidInput(f"{name}: give an object, not {_kind(value)}")
+
     def sections(self, name: str) -> Sequence[Fields] | None:
         """Returns a list of objects: `[{"a": ..}]` in JSON, `name[0].a=..` in a form, or None."""
         value = self.get(name)

@@ -73,26 +73,31 @@ def test_keys_close_the_gateway_and_changes_take_effect_soon(
 
 def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: Path) -> None:
     size = len(SENTENCE)
-    added = keys(tmp_path, "add", "--characters-per-month", str(3 * size))
-    key = added["key"]
+    added = keys(tmp_path, "add", "--characters-per-month", str(4 * size))
+    key, chat = added["key"], "/v1/chat/completions"
     with start_gateway(folder=tmp_path) as gateway:
         assert ask(gateway, key) == 200
         bodies = {
             "/translate": {"q": SENTENCE, "source": "de", "target": "en", "api_key": key},
             "/v2/translate": {"text": [SENTENCE], "source_lang": "DE", "target_lang": "EN-GB"},
         }
+        message = {"role": "user", "content": SENTENCE}
+        bodies[chat] = {"model": "de-en", "messages": [message]}
         deepl = {"Authorization": f"DeepL-Auth-Key {key}"}
+        bearer = {"Authorization": f"Bearer {key}"}
         assert gateway.post("/translate", bodies["/translate"]).status == 200
         assert gateway.post("/v2/translate", bodies["/v2/translate"], headers=deepl).status == 200
-        refused = gateway.post(TRANSLATE, BODY, headers={"Authorization": f"Bearer {key}"})
+        assert gateway.post(chat, bodies[chat], headers=bearer).status == 200
+        refused = gateway.post(TRANSLATE, BODY, headers=bearer)
         assert (refused.status, refused.json["error"]["code"]) == (429, "quota_used_up")
         assert int(refused.headers["retry-after"]) > 0
         assert '"month";r=0' in refused.headers["ratelimit"]
         assert gateway.post("/translate", bodies["/translate"]).status == 403
         assert gateway.post("/v2/translate", bodies["/v2/translate"], headers=deepl).status == 456
+        assert gateway.post(chat, bodies[chat], headers=bearer).status == 429
         gateway.stop()
     (listed,) = keys(tmp_path, "list")["keys"]
-    assert listed["used"] == {"characters": 3 * size, "requests": 3}
+    assert listed["used"] == {"characters": 4 * size, "requests": 4}
     assert listed["last_used_day"] is not None
 
 

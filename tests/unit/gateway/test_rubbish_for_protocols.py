@@ -1,4 +1,4 @@
-"""Arbitrary input for the LibreTranslate and DeepL protocols: their error formats, never 500."""
+"""Arbitrary input for the protocols of other programs: their error formats, never 500."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from dragoman_gateway.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
 from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +22,7 @@ _NAMES = (
     *("glossary_id", "glossary_ids", "model_type", "tag_handling", "show_billed_characters"),
     *("custom_instructions", "style_id", "type", "resource", "auth_key", "output_format"),
     *("name", "entries", "entries_format", "dictionaries", "document_key", "context"),
+    *("model", "messages", "stream", "stream_options", "n", "chat_template_kwargs", "tools"),
     *("dictionaries[0].source_lang", "dictionaries[0].entries", "dictionaries[].a"),
 )
 _RIGHT: dict[str, Any] = {
@@ -30,6 +32,8 @@ _RIGHT: dict[str, Any] = {
     "text": ["Good morning."],
     "source_lang": "EN",
     "target_lang": "DE",
+    "model": "en-de",
+    "messages": [{"role": "user", "content": "Translate to German: Good morning."}],
     "name": "a",
     "entries": "a\tb",
     "entries_format": "tsv",
@@ -109,11 +113,11 @@ _BODIES = json_bodies() | forms() | multiparts() | st.binary(max_size=40) | st.j
 
 
 def endpoints() -> list[tuple[str, str]]:
-    """Methods and paths of both protocols."""
+    """Methods and paths of the protocols."""
     found = []
     with Application() as app:
-        for protocol in (LibreTranslateProtocol(app.gateway), DeepLProtocol(app.gateway)):
-            found += [(one.method, one.path) for one in protocol.endpoints]
+        for protocol in (LibreTranslateProtocol, DeepLProtocol, ChatProtocol):
+            found += [(one.method, one.path) for one in protocol(app.gateway).endpoints]
     return found
 
 
@@ -123,6 +127,11 @@ def check(path: str, answer: Answer) -> None:
     if answer.status >= 400:
         name = "message" if path.startswith(("/v2", "/v3")) else "error"
         found = answer.json
+        if path.startswith("/v1/"):
+            found = found["error"]
+            assert found.keys() == {"message", "type", "param", "code"}
+            found = {"message": found["message"]}
+            name = "message"
         if "q" not in found and "code" in found:
             name = "message"  # DeepLX
             found.pop("code")
@@ -153,7 +162,10 @@ def test_arbitrary_input(
     check(path, app.call(method, path + query, body, headers))
 
 
-@pytest.mark.parametrize(("path", "sent"), [("/translate", "q"), ("/v2/translate", "text")])
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [("/translate", "q"), ("/v2/translate", "text"), ("/v1/chat/completions", "messages")],
+)
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_FIELDS)
 def test_a_request_with_some_invalid_fields(

@@ -1,0 +1,1 @@
+"""The protocol of OpenAI's chat completions, for translation requests."""
