@@ -11,6 +11,7 @@ from dragoman_gateway.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
+from dragoman_gateway.extensions.extension_protocol import ExtensionProtocol
 from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from dragoman_gateway.own.protocol import OwnProtocol
 from dragoman_gateway.page.web_page import PageProtocol
@@ -41,6 +42,7 @@ class GatewayApplication:
             PageProtocol(gateway, own),
             LibreTranslateProtocol(gateway),
             DeepLProtocol(gateway),
+            ExtensionProtocol(gateway),
             ChatProtocol(gateway),
             own,
         )

@@ -92,6 +92,10 @@ CALLS = (
     Call("POST", "/v1/chat/completions", {"model": "dragoman", "messages": _PROMPT}),
     Call("GET", "/v1/models", {}),
     Call("GET", "/v1/models/en-de", {}),
+    *[Call("POST", "/immersive-translate", {"text_list": [_TEXT], "target_lang": "de"})] * 2,
+    *[Call("POST", "/kiss-translator", {"texts": [_TEXT], "from": "en", "to": "de"})] * 2,
+    Call("GET", "/translate_a/single", {"client": "gtx", "sl": "en", "tl": "de", "q": _TEXT}),
+    *[Call("POST", "/translate_a/t", {"sl": "auto", "tl": "de", "format": "html", "q": _TEXT})] * 2,
     Call("GET", "/v2/usage", {}),
     Call("GET", "/v2/languages", {"type": "target"}),
     Call("GET", "/v3/languages", {"resource": "translate_text"}),
@@ -112,6 +116,7 @@ _LATER = (
     *(*OPTIONS, "glossary_ids", "store", "api_key", "auth_key", "format", "alternatives"),
     *("tag_handling", "formality", "split_sentences", "model_type", "context", "ignore_tags"),
     *("custom_instructions", "glossary_id", "show_billed_characters", "wait_s", "filename"),
+    *("text_list", "texts", "from", "to", "sl", "tl", "dj", "q"),
     *("messages", "stream", "stream_options", "chat_template_kwargs", "n", "tools"),
 )
 _VALUES: tuple[Any, ...] = (

@@ -64,6 +64,7 @@ def is_right(port: int) -> bool:
         "/api/v1/translate": {"text": TEXT, "target_language": "de", "store": False},
         "/translate": {"q": TEXT, "source": "en", "target": "de"},
         "/v2/translate": {"text": [TEXT], "source_lang": "EN", "target_lang": "DE"},
+        "/immersive-translate": {"text_list": [TEXT], "source_lang": "en", "target_lang": "de"},
         "/v1/chat/completions": {"model": "en-de", "messages": [{"role": "user", "content": TEXT}]},
     }
     for path, body in bodies.items():

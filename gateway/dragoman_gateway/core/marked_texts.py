@@ -13,8 +13,10 @@ from dragoman_options.markup import Markup
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import OPTIONS
 
+from dragoman_gateway.core.access import Access
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.readers import Readers
 from dragoman_gateway.core.segmentation import joined
 from dragoman_gateway.core.translations import Translations, finished
@@ -251,6 +253,41 @@ async def translate_by_direction(
         finished(answers[index], direction, wants_bundle)
         for index, direction in enumerate(directions)
     ]
+
+
+async def translate_texts_with_markup(
+    readers: Readers,
+    access: Access,
+    translations: Translations,
+    caller: Caller,
+    texts: Sequence[str],
+    form: TextForm,
+    options: Mapping[str, Any],
+    *,
+    store: bool = True,
+) -> list[Translation]:
+    """`Translations.translate` for texts with markup.
+
+    Args:
+        readers: read and write long texts.
+        access: admits the caller.
+        translations: the gateway's translations.
+        caller: the sender of the request.
+        texts: any number of texts with tags.
+        form: how the markup is read.
+        options: options of the request, checked by `check_marked_options`.
+        store: see `Translations.translate`.
+
+    Raises:
+        GatewayError: the request failed.
+    """
+    check_number(texts)
+    async with access.admitted(caller, sum(map(len, texts))):
+        marked_texts = MarkedTexts(readers, caller, form)
+        marked = await marked_texts.read(texts)
+        return await translate_by_direction(
+            translations, caller, marked_texts, marked, options, store=store
+        )
 
 
 def _renumbered(error: InvalidInput, numbers: Sequence[int]) -> InvalidInput:

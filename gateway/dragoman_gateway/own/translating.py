@@ -16,11 +16,9 @@ from starlette.responses import Response
 from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput, TooLarge
 from dragoman_gateway.core.gateway import Gateway
-from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.marked_texts import (
-    MarkedTexts,
     check_marked_options,
-    translate_by_direction,
+    translate_texts_with_markup,
 )
 from dragoman_gateway.own.answers import (
     alignment_answer,
@@ -166,15 +164,17 @@ class Translating:
         if known is None:
             raise InvalidInput(f"format is {brief(form)}: give text, {' or '.join(TEXT_FORMATS)}")
         check_marked_options(options, f"format {form}")
-        check_number(texts)
-        translations = self._gateway.translations
-        async with self._gateway.access.admitted(caller, sum(map(len, texts))):
-            read_as = TextForm(known, options.get("source_language"))
-            marked_texts = MarkedTexts(self._gateway.readers, caller, read_as)
-            marked = await marked_texts.read(texts)
-            return await translate_by_direction(
-                translations, caller, marked_texts, marked, options, store=store
-            )
+        gateway = self._gateway
+        return await translate_texts_with_markup(
+            gateway.readers,
+            gateway.access,
+            gateway.translations,
+            caller,
+            texts,
+            TextForm(known, options.get("source_language")),
+            options,
+            store=store,
+        )
 
     async def _scores(self, request: GatewayRequest, default: dict[str, Any]) -> list[PairScore]:
         caller = await caller_of(self._gateway, request)

@@ -73,7 +73,7 @@ def test_keys_close_the_gateway_and_changes_take_effect_soon(
 
 def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: Path) -> None:
     size = len(SENTENCE)
-    added = keys(tmp_path, "add", "--characters-per-month", str(4 * size))
+    added = keys(tmp_path, "add", "--characters-per-month", str(5 * size))
     key, chat = added["key"], "/v1/chat/completions"
     with start_gateway(folder=tmp_path) as gateway:
         assert ask(gateway, key) == 200
@@ -88,6 +88,9 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
         assert gateway.post("/translate", bodies["/translate"]).status == 200
         assert gateway.post("/v2/translate", bodies["/v2/translate"], headers=deepl).status == 200
         assert gateway.post(chat, bodies[chat], headers=bearer).status == 200
+        extension = {"text_list": [SENTENCE], "source_lang": "de", "target_lang": "en"}
+        path = f"/immersive-translate?key={key}"
+        assert gateway.post(path, extension).status == 200
         refused = gateway.post(TRANSLATE, BODY, headers=bearer)
         assert (refused.status, refused.json["error"]["code"]) == (429, "quota_used_up")
         assert int(refused.headers["retry-after"]) > 0
@@ -95,9 +98,10 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
         assert gateway.post("/translate", bodies["/translate"]).status == 403
         assert gateway.post("/v2/translate", bodies["/v2/translate"], headers=deepl).status == 456
         assert gateway.post(chat, bodies[chat], headers=bearer).status == 429
+        assert gateway.post(path, extension).status == 429
         gateway.stop()
     (listed,) = keys(tmp_path, "list")["keys"]
-    assert listed["used"] == {"characters": 4 * size, "requests": 4}
+    assert listed["used"] == {"characters": 5 * size, "requests": 5}
     assert listed["last_used_day"] is not None
 
 

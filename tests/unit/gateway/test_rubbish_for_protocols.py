@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from dragoman_gateway.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
+from dragoman_gateway.extensions.extension_protocol import ExtensionProtocol
 from dragoman_gateway.libretranslate.libretranslate_protocol import LibreTranslateProtocol
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ _NAMES = (
     *("custom_instructions", "style_id", "type", "resource", "auth_key", "output_format"),
     *("name", "entries", "entries_format", "dictionaries", "document_key", "context"),
     *("model", "messages", "stream", "stream_options", "n", "chat_template_kwargs", "tools"),
+    *("text_list", "texts", "from", "to", "sl", "tl", "dj"),
     *("dictionaries[0].source_lang", "dictionaries[0].entries", "dictionaries[].a"),
 )
 _RIGHT: dict[str, Any] = {
@@ -34,6 +36,10 @@ _RIGHT: dict[str, Any] = {
     "target_lang": "DE",
     "model": "en-de",
     "messages": [{"role": "user", "content": "Translate to German: Good morning."}],
+    "text_list": ["Good morning."],
+    "texts": ["Good morning."],
+    "to": "de",
+    "tl": "de",
     "name": "a",
     "entries": "a\tb",
     "entries_format": "tsv",
@@ -116,7 +122,7 @@ def endpoints() -> list[tuple[str, str]]:
     """Methods and paths of the protocols."""
     found = []
     with Application() as app:
-        for protocol in (LibreTranslateProtocol, DeepLProtocol, ChatProtocol):
+        for protocol in (LibreTranslateProtocol, DeepLProtocol, ChatProtocol, ExtensionProtocol):
             found += [(one.method, one.path) for one in protocol(app.gateway).endpoints]
     return found
 
@@ -127,7 +133,12 @@ def check(path: str, answer: Answer) -> None:
     if answer.status >= 400:
         name = "message" if path.startswith(("/v2", "/v3")) else "error"
         found = answer.json
-        if path.startswith("/v1/"):
+        if path.startswith(("/immersive", "/kiss", "/translate_a", "/v1/translateHtml")):
+            found = found["error"]
+            assert (found.keys(), found["code"]) == ({"code", "message", "status"}, answer.status)
+            found = {"message": found["message"]}
+            name = "message"
+        elif path.startswith("/v1/"):
             found = found["error"]
             assert found.keys() == {"message", "type", "param", "code"}
             found = {"message": found["message"]}

@@ -1,0 +1,1 @@
+"""Small translation protocols of browser extensions."""
