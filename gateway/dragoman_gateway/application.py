@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dragoman_gateway.agents.agent_protocol import AgentProtocol
 from dragoman_gateway.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.gateway import Gateway
@@ -44,6 +45,7 @@ class GatewayApplication:
             DeepLProtocol(gateway),
             ExtensionProtocol(gateway),
             ChatProtocol(gateway),
+            AgentProtocol(gateway),
             own,
         )
         self._gateway = gateway

@@ -43,6 +43,10 @@ _ENTRIES = {"cat": "Katze"}
 _DICTIONARY = {"source_lang": "en", "target_lang": "de", "entries": "a\tb", "entries_format": "tsv"}
 _MESSAGES = [{"role": "user", "content": _TEXT}]
 _PROMPT = [{"role": "user", "content": f"Translate this from English to German: {_TEXT}"}]
+_RPC = {"jsonrpc": "2.0", "id": 1}
+_TOOL = {"name": "translate_text", "arguments": {"text": _TEXT, "target_language": "de"}}
+_FILE = {"file_name": "a.txt", "content": _TEXT, "target_language": "de"}
+_DOCUMENT = {"name": "translate_document", "arguments": _FILE}
 CALLS = (
     *[Call("POST", f"{_OWN}/translate", {"text": _TEXT, "target_language": "de"})] * 6,
     Call("POST", f"{_OWN}/translate", {"text": [_TEXT, "Hi."], "target_language": "fr"}),
@@ -96,6 +100,10 @@ CALLS = (
     *[Call("POST", "/kiss-translator", {"texts": [_TEXT], "from": "en", "to": "de"})] * 2,
     Call("GET", "/translate_a/single", {"client": "gtx", "sl": "en", "tl": "de", "q": _TEXT}),
     *[Call("POST", "/translate_a/t", {"sl": "auto", "tl": "de", "format": "html", "q": _TEXT})] * 2,
+    *[Call("POST", "/mcp", {**_RPC, "method": "tools/call", "params": _TOOL})] * 4,
+    Call("POST", "/mcp", {**_RPC, "method": "tools/call", "params": _DOCUMENT}),
+    Call("POST", "/mcp", {**_RPC, "method": "resources/read", "params": {"uri": "a"}}),
+    Call("POST", "/mcp", {**_RPC, "method": "initialize", "params": {}}),
     Call("GET", "/v2/usage", {}),
     Call("GET", "/v2/languages", {"type": "target"}),
     Call("GET", "/v3/languages", {"resource": "translate_text"}),
@@ -117,6 +125,7 @@ _LATER = (
     *("tag_handling", "formality", "split_sentences", "model_type", "context", "ignore_tags"),
     *("custom_instructions", "glossary_id", "show_billed_characters", "wait_s", "filename"),
     *("text_list", "texts", "from", "to", "sl", "tl", "dj", "q"),
+    *("jsonrpc", "id", "method", "params", "arguments", "name"),
     *("messages", "stream", "stream_options", "chat_template_kwargs", "n", "tools"),
 )
 _VALUES: tuple[Any, ...] = (

@@ -26,6 +26,7 @@ _BACK_S = 20.0
 _NO_ANSWER, _HUNG = 0, -1
 _FAULT = 500
 TEXT, TRANSLATION = "I have two books.", "Ich habe zwei Bücher."
+_CALL = {"name": "translate_text", "arguments": {"text": TEXT, "target_language": "de"}}
 
 
 def run(plan: Plan) -> Outcome:
@@ -64,6 +65,7 @@ def is_right(port: int) -> bool:
         "/api/v1/translate": {"text": TEXT, "target_language": "de", "store": False},
         "/translate": {"q": TEXT, "source": "en", "target": "de"},
         "/v2/translate": {"text": [TEXT], "source_lang": "EN", "target_lang": "DE"},
+        "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": _CALL},
         "/immersive-translate": {"text_list": [TEXT], "source_lang": "en", "target_lang": "de"},
         "/v1/chat/completions": {"model": "en-de", "messages": [{"role": "user", "content": TEXT}]},
     }

@@ -105,6 +105,10 @@ class Origins:
             )
         return None
 
+    def is_foreign(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request comes from a web page whose origin is not allowed."""
+        return self._is_of_another_page(False, headers, headers.get(b"host", b""))
+
     def _is_ours(self, host: bytes) -> bool:
         """Whether a Host header names this gateway; IP addresses cannot be rebound by DNS."""
         found = _HOST.fullmatch(host.lower())

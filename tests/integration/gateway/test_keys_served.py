@@ -73,7 +73,7 @@ def test_keys_close_the_gateway_and_changes_take_effect_soon(
 
 def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: Path) -> None:
     size = len(SENTENCE)
-    added = keys(tmp_path, "add", "--characters-per-month", str(5 * size))
+    added = keys(tmp_path, "add", "--characters-per-month", str(6 * size))
     key, chat = added["key"], "/v1/chat/completions"
     with start_gateway(folder=tmp_path) as gateway:
         assert ask(gateway, key) == 200
@@ -91,6 +91,11 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
         extension = {"text_list": [SENTENCE], "source_lang": "de", "target_lang": "en"}
         path = f"/immersive-translate?key={key}"
         assert gateway.post(path, extension).status == 200
+        arguments = {"text": SENTENCE, "target_language": "en"}
+        call = {"name": "translate_text", "arguments": arguments}
+        called = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        tool = gateway.post("/mcp", called, headers=bearer).json["result"]
+        assert not tool["isError"]
         refused = gateway.post(TRANSLATE, BODY, headers=bearer)
         assert (refused.status, refused.json["error"]["code"]) == (429, "quota_used_up")
         assert int(refused.headers["retry-after"]) > 0
@@ -99,9 +104,10 @@ def test_all_protocols_use_up_one_quota(start_gateway: StartGateway, tmp_path: P
         assert gateway.post("/v2/translate", bodies["/v2/translate"], headers=deepl).status == 456
         assert gateway.post(chat, bodies[chat], headers=bearer).status == 429
         assert gateway.post(path, extension).status == 429
+        assert gateway.post("/mcp", called, headers=bearer).json["result"]["isError"]
         gateway.stop()
     (listed,) = keys(tmp_path, "list")["keys"]
-    assert listed["used"] == {"characters": 5 * size, "requests": 5}
+    assert listed["used"] == {"characters": 6 * size, "requests": 6}
     assert listed["last_used_day"] is not None
 
 

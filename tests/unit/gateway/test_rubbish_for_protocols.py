@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from dragoman_gateway.agents.agent_protocol import AgentProtocol
 from dragoman_gateway.chat.chat_protocol import ChatProtocol
 from dragoman_gateway.deepl.deepl_protocol import DeepLProtocol
 from dragoman_gateway.extensions.extension_protocol import ExtensionProtocol
@@ -24,6 +25,7 @@ _NAMES = (
     *("custom_instructions", "style_id", "type", "resource", "auth_key", "output_format"),
     *("name", "entries", "entries_format", "dictionaries", "document_key", "context"),
     *("model", "messages", "stream", "stream_options", "n", "chat_template_kwargs", "tools"),
+    *("jsonrpc", "id", "method", "params", "arguments"),
     *("text_list", "texts", "from", "to", "sl", "tl", "dj"),
     *("dictionaries[0].source_lang", "dictionaries[0].entries", "dictionaries[].a"),
 )
@@ -36,6 +38,10 @@ _RIGHT: dict[str, Any] = {
     "target_lang": "DE",
     "model": "en-de",
     "messages": [{"role": "user", "content": "Translate to German: Good morning."}],
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "translate_text", "arguments": {"text": "a", "target_language": "de"}},
     "text_list": ["Good morning."],
     "texts": ["Good morning."],
     "to": "de",
@@ -122,7 +128,10 @@ def endpoints() -> list[tuple[str, str]]:
     """Methods and paths of the protocols."""
     found = []
     with Application() as app:
-        for protocol in (LibreTranslateProtocol, DeepLProtocol, ChatProtocol, ExtensionProtocol):
+        for protocol in (
+            *(LibreTranslateProtocol, DeepLProtocol, ChatProtocol, ExtensionProtocol),
+            AgentProtocol,
+        ):
             found += [(one.method, one.path) for one in protocol(app.gateway).endpoints]
     return found
 
@@ -137,6 +146,10 @@ def check(path: str, answer: Answer) -> None:
             found = found["error"]
             assert (found.keys(), found["code"]) == ({"code", "message", "status"}, answer.status)
             found = {"message": found["message"]}
+            name = "message"
+        elif path == "/mcp":
+            assert found.keys() == {"jsonrpc", "id", "error"}
+            found = {"message": found["error"]["message"]}
             name = "message"
         elif path.startswith("/v1/"):
             found = found["error"]
@@ -175,7 +188,12 @@ def test_arbitrary_input(
 
 @pytest.mark.parametrize(
     ("path", "sent"),
-    [("/translate", "q"), ("/v2/translate", "text"), ("/v1/chat/completions", "messages")],
+    [
+        ("/translate", "q"),
+        ("/v2/translate", "text"),
+        ("/v1/chat/completions", "messages"),
+        ("/mcp", "params"),
+    ],
 )
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_FIELDS)

@@ -1,0 +1,1 @@
+"""The Model Context Protocol, through which agents call tools."""
