@@ -1,4 +1,4 @@
-"""The page and its files, at `/` and `/page/`, and `POST /api/v1/attention`."""
+"""The page and its files, at `/`, `/page/` and `/translator.js`, and `POST /api/v1/attention`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dragoman_gateway.web.endpoints import Endpoint, ProtocolPackage
 from dragoman_gateway.web.requests import GatewayRequest
 
 _FOLDER = "/page/"
+_AT_THE_ROOT = {INDEX: "/", "translator.js": "/translator.js"}
 
 
 class PageProtocol:
@@ -35,7 +36,7 @@ class PageProtocol:
         attention = AttentionPage(gateway, own.name)
         self.endpoints = (
             *(
-                Endpoint("GET", "/" if name == INDEX else _FOLDER + name, self._sender(file))
+                Endpoint("GET", _AT_THE_ROOT.get(name, _FOLDER + name), self._sender(file))
                 for name, file in read_files().items()
             ),
             Endpoint("POST", "/api/v1/attention", attention.answer),
@@ -43,7 +44,7 @@ class PageProtocol:
 
     def is_for(self, path: str) -> bool:
         """See `ProtocolPackage`."""
-        return path == "/" or path.startswith(_FOLDER)
+        return path in _AT_THE_ROOT.values() or path.startswith(_FOLDER)
 
     def key_of(self, request: GatewayRequest) -> str | None:
         """See `ProtocolPackage`."""

@@ -48,7 +48,8 @@ def strings(language: str) -> dict[str, str]:
 
 def test_every_file_is_served_with_its_media_type(client: TestClient) -> None:
     for name, file in read_files().items():
-        path = "/" if name == "index.html" else f"/page/{name}"
+        at_the_root = {"index.html": "/", "translator.js": "/translator.js"}
+        path = at_the_root.get(name, f"/page/{name}")
         answer = client.get(path, headers={"Accept-Encoding": "identity"})
         assert answer.status_code == 200, path
         assert answer.content == (STATIC / name).read_bytes()

@@ -14,6 +14,7 @@ export const ENGLISH = {
   "close": "Close",
   "code": "As a request",
   "code_note": "The same translation in a program.",
+  "code_pages": "In web pages, and as a bookmark",
   "code_reference": "API reference",
   "copied": "Copied",
   "copy": "Copy the translation",

@@ -1,0 +1,25 @@
+"""The first examples of the pages about chat completions, extensions and MCP, run unchanged."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.gateways import RunningGateway
+from tests.integration.test_readme import blocks, run
+
+
+@pytest.mark.parametrize(
+    ("page", "language"),
+    [
+        ("docs/chat.md", "sh"),
+        ("docs/chat.md", "python"),
+        ("docs/extensions.md", "sh"),
+        ("docs/mcp.md", "python"),
+    ],
+)
+def test_the_example_translates(gateway: RunningGateway, page: str, language: str) -> None:
+    command = {"sh": ["bash", "-c"], "python": [sys.executable, "-c"]}[language]
+    (code,) = blocks(language, "localhost:5000", page)
+    assert "Guten Morgen." in run([*command, code.replace(":5000", f":{gateway.port}")])
