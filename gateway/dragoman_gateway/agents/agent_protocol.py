@@ -57,13 +57,20 @@ _FOR_CACHES = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """Fields that the stateless revision requires, and others ignore."""
 
 
-class RpcError(Exception):
-    """An error of JSON-RPC."""
+class RpcError(GatewayError):
+    """An error of JSON-RPC.
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    Attributes:
+        number: its code there.
+        data: its data there.
+    """
+
+    status, code = 400, "invalid_input"
+
+    def __init__(self, number: int, message: str, data: Any = None) -> None:
         """Store the fields."""
         super().__init__(message)
-        self.code, self.data = code, data
+        self.number, self.data = number, data
 
 
 class AgentProtocol:
@@ -88,13 +95,25 @@ class AgentProtocol:
         """See `ProtocolPackage`."""
         return request.bearer
 
-    def refuse(self, _request: GatewayRequest, error: GatewayError) -> Response:
-        """See `ProtocolPackage`."""
-        headers, status = error_headers(error), error.status
+    def refuse(self, request: GatewayRequest, error: GatewayError) -> Response:
+        """See `ProtocolPackage`; the model that called a tool reads why it failed."""
+        scope, headers, status = request.scope, error_headers(error), error.status
+        number = scope.get("rpc_id")
+        if scope.get("is_tool_call") and not isinstance(error, RpcError):
+            parts = [{"type": "text", "text": str(error)}]
+            return json_response(_result(number, {"content": parts, "isError": True}))
         if isinstance(error, KeyMissing | KeyRefused):
             status, headers["www-authenticate"] = 401, "Bearer"
-        body = _error(None, RpcError(_REFUSED, str(error), {"code": error.code}))
-        return json_response(body, status, headers)
+        if not isinstance(error, RpcError):
+            error = RpcError(_REFUSED, str(error), {"code": error.code})
+        elif number is None or request.headers.get(_VERSION_HEADER) == _STATELESS:
+            status = _STATUSES.get(error.number, 400)
+        else:
+            status = 200
+        fields: dict[str, Any] = {"code": error.number, "message": str(error)}
+        if error.data is not None:
+            fields["data"] = error.data
+        return json_response({"jsonrpc": "2.0", "id": number, "error": fields}, status, headers)
 
     async def _answer(self, request: GatewayRequest) -> Response:
         if self._origins.is_foreign(dict(request.scope["headers"])):
@@ -105,31 +124,21 @@ class AgentProtocol:
         caller = await identify(self._gateway.access, request, request.bearer, self.name)
         if request.media_type != JSON:
             raise WrongMediaType(f"send a JSON object, with the header Content-Type: {JSON}")
-        number: Any = None
-        is_stateless = request.headers.get(_VERSION_HEADER) == _STATELESS
-        try:
-            message = _message(request)
-            number, method = message.get("id"), message.get("method")
-            parameters = _params(message)
-            _check_headers(request, method, parameters)
-            session = request.headers.get(_SESSION_HEADER, "")
-            if number is None or not isinstance(method, str):  # a notification, or an answer
-                if method == "notifications/cancelled":
-                    self._cancel(session, parameters.get("requestId"))
-                return Response(status_code=202)
-            work = self._result(caller, method, parameters)
-            result = await self._cancellable(session, number, work)
-        except RpcError as error:
-            is_unread = number is None
-            status = 200
-            if is_unread or is_stateless:
-                status = _STATUSES.get(error.code, 400)
-            return json_response(_error(number, error), status)
-        headers = {}
-        if method == "initialize":
-            headers[_SESSION_HEADER] = secrets.token_hex(16)
-        body = {"jsonrpc": "2.0", "id": number, "result": {**_FOR_CACHES, **result}}
-        return json_response(body, headers=headers)
+        message = _message(request)
+        number, method = message.get("id"), message.get("method")
+        request.scope["rpc_id"] = number
+        parameters = _params(message)
+        _check_headers(request, method, parameters)
+        session = request.headers.get(_SESSION_HEADER, "")
+        if number is None or not isinstance(method, str):  # a notification, or an answer
+            if method == "notifications/cancelled":
+                self._cancel(session, parameters.get("requestId"))
+            return Response(status_code=202)
+        request.scope["is_tool_call"] = method == "tools/call"
+        work = self._result(caller, method, parameters)
+        result = await self._cancellable(session, number, work)
+        headers = {_SESSION_HEADER: secrets.token_hex(16)} if method == "initialize" else {}
+        return json_response(_result(number, result), headers=headers)
 
     async def _cancellable(self, session: str, number: Any, work: Any) -> Mapping[str, Any]:
         """Run a call so that a notification can cancel it."""
@@ -197,22 +206,24 @@ class AgentProtocol:
                         raise RpcError(_INVALID_PARAMS, "uri is missing: give that of a resource")
                     return {"contents": await self._tools.read(caller, uri)}
         except GatewayError as error:
+            if isinstance(error, RpcError):
+                raise
             code = _NO_RESOURCE if isinstance(error, NotFound) else _REFUSED
             raise RpcError(code, str(error), {"code": error.code}) from error
         raise RpcError(_NO_METHOD, f"there is no method {method[:60]!r}")
 
     async def _call(self, caller: Caller, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Call a tool; the model that called it reads why it failed."""
         name = parameters.get("name")
         tool = self._tools.by_name.get(name) if isinstance(name, str) else None
         if tool is None:
             names = ", ".join(self._tools.by_name)
             raise RpcError(_INVALID_PARAMS, f"there is no tool {str(name)[:60]!r}: call {names}")
-        try:
-            given = arguments(tool, parameters.get("arguments"))
-            return {**await tool.call(caller, given), "isError": False}
-        except GatewayError as error:
-            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+        given = arguments(tool, parameters.get("arguments"))
+        return {**await tool.call(caller, given), "isError": False}
+
+
+def _result(number: Any, result: Mapping[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "result": {**_FOR_CACHES, **result}}
 
 
 def _message(request: GatewayRequest) -> Mapping[str, Any]:
@@ -261,10 +272,3 @@ def _decoded(header: str | None) -> str | None:
         return base64.b64decode(header[9:-2], validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
-
-
-def _error(number: Any, error: RpcError) -> dict[str, Any]:
-    body: dict[str, Any] = {"code": error.code, "message": str(error)}
-    if error.data is not None:
-        body["data"] = error.data
-    return {"jsonrpc": "2.0", "id": number, "error": body}

@@ -166,6 +166,9 @@ PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\
         (b"POST /translate_file", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
         (b"POST /v2/document", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
         (b"POST /api/v1/documents", FORM + b"Content-Length: 99999\r\n", PART, b"a", b"408"),
+        (b"POST /v1/chat/completions", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+        (b"POST /mcp", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
+        (b"POST /kiss-translator", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
         (b"GET /livez", b"Content-Length: 99999\r\n", b"", b"{", b"408"),
         (b"POST /nowhere", b"Content-Length: 99999\r\n", b"", b"{", b"404"),  # before its body
     ],

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+from dragoman_gateway.core.caller import Limits
 from dragoman_gateway.core.keys import add_key
 from jsonschema import Draft202012Validator
 
@@ -171,6 +172,23 @@ def test_the_headers_must_match_the_message(app: Application) -> None:
     answer = send(app, "ping", None, **{"mcp-protocol-version": "1999-01-01"})
     assert (answer.status, code(answer)) == (400, -32022)
     assert STATELESS in answer.json["error"]["data"]["supported"]
+
+
+def test_wrong_calls_count_for_the_limits_of_their_caller() -> None:
+    with Application(address="192.0.2.1") as app:
+        limits = Limits(requests_per_minute=3)
+        _, secret = app._runner.run(
+            app.gateway.store.write(lambda db: add_key(db, "", limits=limits))
+        )
+        bearer = {"authorization": f"Bearer {secret}"}
+        wrong = {"name": "translate_text", "arguments": {"text": 3}}
+        for params in (wrong, {"name": "none"}, wrong):
+            answer = send(app, "tools/call", params, **bearer)
+            assert answer.status == 200
+        assert answer.json["result"]["isError"]
+        answer = send(app, "tools/call", wrong, **bearer)
+        assert "requests" in answer.json["result"]["content"][0]["text"]
+        assert int(answer.headers["ratelimit"].partition("r=")[2].partition(";")[0]) == 0
 
 
 def test_other_methods_of_http_are_refused(app: Application) -> None:
