@@ -57,15 +57,13 @@ _FOR_CACHES = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """Fields that the stateless revision requires, and others ignore."""
 
 
-class RpcError(GatewayError):
+class RpcError(InvalidInput):
     """An error of JSON-RPC.
 
     Attributes:
         number: its code there.
         data: its data there.
     """
-
-    status, code = 400, "invalid_input"
 
     def __init__(self, number: int, message: str, data: Any = None) -> None:
         """Store the fields."""

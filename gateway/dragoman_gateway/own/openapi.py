@@ -60,6 +60,17 @@ help.
 _AFTER = """
 Send an API key as `Authorization: Bearer drg_...`. You need none while the gateway has no keys and
 listens only on loopback.
+
+The gateway also speaks the protocols of other programs, with the same keys and limits:
+
+| path | protocol |
+|---|---|
+| `/translate`, `/detect`, `/languages` and others | LibreTranslate's |
+| `/v2`, `/v3` | DeepL's |
+| `/v1/chat/completions`, `/v1/models` | OpenAI's chat completions, for translation requests |
+| `/mcp` | the Model Context Protocol, for agents |
+| `/immersive-translate`, `/kiss-translator`, `/translate_a` | those of browser extensions |
+| `/translator.js` | the web's `Translator` and `LanguageDetector`, for web pages |
 """
 
 
