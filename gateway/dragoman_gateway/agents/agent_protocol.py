@@ -145,8 +145,8 @@ class AgentProtocol:
         if session:
             self._calls[key] = task
         try:
-            found: Mapping[str, Any] = await task
-            return found
+            result: Mapping[str, Any] = await task
+            return result
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.cancelled() and current is not None and not current.cancelling():
@@ -244,10 +244,10 @@ def _message(request: GatewayRequest) -> Mapping[str, Any]:
 
 
 def _params(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = message.get("params")
-    if found is not None and not isinstance(found, dict):
+    parameters = message.get("params")
+    if parameters is not None and not isinstance(parameters, dict):
         raise RpcError(_INVALID_PARAMS, "params: give an object")
-    return found or {}
+    return parameters or {}
 
 
 def _check_headers(request: GatewayRequest, method: Any, parameters: Mapping[str, Any]) -> None:

@@ -157,11 +157,11 @@ class Tools:
         if given.glossary_ids:
             options["glossary_ids"] = given.glossary_ids
         if given.format == "text":
-            found = await gateway.translations.translate(caller, texts, options)
+            translations = await gateway.translations.translate(caller, texts, options)
         else:
             check_marked_options(options, f"format {given.format}")
             source = options["source_language"]
-            found = await translate_texts_with_markup(
+            translations = await translate_texts_with_markup(
                 gateway.readers,
                 gateway.access,
                 gateway.translations,
@@ -171,8 +171,8 @@ class Tools:
                 options,
             )
         return {
-            "content": [_text(one.text) for one in found],
-            "structuredContent": {"translations": [_written(one) for one in found]},
+            "content": [_text(translation.text) for translation in translations],
+            "structuredContent": {"translations": list(map(_written, translations))},
         }
 
     async def _translate_document(self, caller: Caller, given: TranslateDocument) -> Result:
@@ -210,21 +210,21 @@ class Tools:
 
     async def _list_glossaries(self, caller: Caller, _given: NoArguments) -> Result:
         async with self._gateway.access.admitted(caller, 0):
-            found = await self._gateway.glossaries.all(caller)
+            glossaries = await self._gateway.glossaries.all(caller)
         rows = [
             {
                 "id": glossary.id,
                 "name": glossary.name,
                 "directions": [
                     {
-                        "source_language": one.source_language,
-                        "target_language": one.target_language,
-                        "terms": one.entry_count,
+                        "source_language": dictionary.source_language,
+                        "target_language": dictionary.target_language,
+                        "terms": dictionary.entry_count,
                     }
-                    for one in glossary.dictionaries
+                    for dictionary in glossary.dictionaries
                 ],
             }
-            for glossary in found
+            for glossary in glossaries
         ]
         return _structured({"glossaries": rows})
 
@@ -270,12 +270,12 @@ def _content(given: TranslateDocument) -> bytes:
 
 
 def _written(translation: Translation) -> Result:
-    found: Result = {"text": translation.text}
+    fields: Result = {"text": translation.text}
     if translation.detected_language:
-        found["detected_language"] = translation.detected_language
+        fields["detected_language"] = translation.detected_language
     if translation.warnings:
-        found["warnings"] = list(translation.warnings)
-    return found
+        fields["warnings"] = list(translation.warnings)
+    return fields
 
 
 def _text(text: str) -> Result:

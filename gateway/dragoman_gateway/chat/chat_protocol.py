@@ -123,14 +123,14 @@ class ChatProtocol:
                         yield answer.chunk({"content": part.delta})
             finally:
                 await parts.aclose()
-            found = [part]
+            translations = [part]
         else:
-            found = await self._translated(caller, task)
-            text = task.prompt.write([one.text for one in found])
+            translations = await self._translated(caller, task)
+            text = task.prompt.write([translation.text for translation in translations])
             yield answer.chunk({"role": "assistant", "content": text})
-        yield answer.chunk({}, _finish_reason(found))
+        yield answer.chunk({}, _finish_reason(translations))
         if shows_usage:
-            yield answer.chunk(None) | {"usage": _usage(found)}
+            yield answer.chunk(None) | {"usage": _usage(translations)}
         yield _DONE
 
 
@@ -145,20 +145,20 @@ class _Answer:
             "model": task.model,
         }
 
-    def whole(self, found: Sequence[Translation]) -> dict[str, Any]:
-        text = self.task.prompt.write([one.text for one in found])
+    def whole(self, translations: Sequence[Translation]) -> dict[str, Any]:
+        text = self.task.prompt.write([translation.text for translation in translations])
         message = {"role": "assistant", "content": text, "refusal": None}
         choice = {
             "index": 0,
             "message": message,
-            "finish_reason": _finish_reason(found),
+            "finish_reason": _finish_reason(translations),
             "logprobs": None,
         }
         return {
             **self._head,
             "object": "chat.completion",
             "choices": [choice],
-            "usage": _usage(found),
+            "usage": _usage(translations),
         }
 
     def chunk(
@@ -177,13 +177,13 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "dragoman"}
 
 
-def _finish_reason(found: Sequence[Translation]) -> str:
-    return "length" if any(one.finish_reason == "length" for one in found) else "stop"
+def _finish_reason(translations: Sequence[Translation]) -> str:
+    return "length" if any(one.finish_reason == "length" for one in translations) else "stop"
 
 
-def _usage(found: Sequence[Translation]) -> dict[str, int]:
+def _usage(translations: Sequence[Translation]) -> dict[str, int]:
     """Returns the tokens of the translations; the engine does not report those of the texts."""
-    tokens = sum(one.output_tokens for one in found)
+    tokens = sum(translation.output_tokens for translation in translations)
     return {"prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens}
 
 

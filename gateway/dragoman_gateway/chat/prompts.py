@@ -120,16 +120,16 @@ def read_prompt(system: str, content: str, names_language: Callable[[str], bool]
         None if neither has instructions to translate. If only `system` has, the whole message is
         the text.
     """
-    if content[:1] == "{" and (found := _strings_of_weblate(content)) is not None:
-        return found
-    if (found := _paragraphs_of_babeldoc(content)) is not None:
-        return found
+    if content[:1] == "{" and (prompt := _strings_of_weblate(content)) is not None:
+        return prompt
+    if (prompt := _paragraphs_of_babeldoc(content)) is not None:
+        return prompt
     for shape in _SHAPES:
         if (parts := _split(shape, content)) is not None:
             (source, target), text = parts
             return Prompt([text.removesuffix(shape.end)], source, target)
-    found = _instruction(content) or _of_system(system, content)
-    return found if found is not None and names_language(found.target or "") else None
+    prompt = _instruction(content) or _of_system(system, content)
+    return prompt if prompt is not None and names_language(prompt.target or "") else None
 
 
 def _split(shape: _Shape, content: str) -> tuple[tuple[str | None, str | None], str] | None:
@@ -178,10 +178,10 @@ def _strings_of_weblate(content: str) -> Prompt | None:
         given = msgspec.json.decode(content, type=_WeblateStrings)
     except (msgspec.DecodeError, RecursionError):
         return None
-    texts = [one.source for one in given.strings]
+    texts = [string.source for string in given.strings]
     terms = given.glossary
     if isinstance(terms, list):
-        terms = {one.source: one.target for one in terms}
+        terms = {term.source: term.target for term in terms}
     terms = {source: target for source, target in terms.items() if source and target}
     return Prompt(
         texts,
@@ -206,12 +206,13 @@ def _paragraphs_of_babeldoc(content: str) -> Prompt | None:
     def write(translations: Sequence[str]) -> str:
         return _as_json(
             [
-                {"id": one.id, "output": translation}
-                for one, translation in zip(given, translations, strict=True)
+                {"id": paragraph.id, "output": translation}
+                for paragraph, translation in zip(given, translations, strict=True)
             ]
         )
 
-    return Prompt([one.input for one in given], source, target, write, is_json=True)
+    texts = [paragraph.input for paragraph in given]
+    return Prompt(texts, source, target, write, is_json=True)
 
 
 class _WeblateString(msgspec.Struct):
@@ -236,7 +237,7 @@ class _Paragraph(msgspec.Struct):
 
 
 def _placeholders(texts: Sequence[str]) -> dict[str, str]:
-    return {found: found for text in texts for found in _KEPT.findall(text)}
+    return {placeholder: placeholder for text in texts for placeholder in _KEPT.findall(text)}
 
 
 def _as_json(value: Any) -> str:

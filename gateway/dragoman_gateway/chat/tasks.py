@@ -30,8 +30,6 @@ _NOT_OFFERED = {
     "logprobs": "probabilities are offered by /api/v1/translate, as token_scores",
     "audio": "only text is offered",
 }
-
-
 _NO_TRANSLATION = (
     "this server translates, it does not chat: name the languages in the model, such as en-de or "
     "auto-de; or in source_lang_code and target_lang_code; or begin the message with 'Translate "
@@ -99,11 +97,11 @@ def read_model(name: str, info: ServerInfo) -> Model:
         return Model(name, *only)
     if name == ANY_MODEL:
         return Model()
-    found = _read_direction(direction[:_MOST_NAME], Languages.of(info))
-    if found is not None and (not colon or bundle in bundles):
-        return Model(bundle or None, *found)
+    pair = _read_direction(direction[:_MOST_NAME], Languages.of(info))
+    if pair is not None and (not colon or bundle in bundles):
+        return Model(bundle or None, *pair)
     raise UnknownModel(
-        f"the model {name[:80]!r} does not exist: GET /v1/models lists "
+        f"the model {name[:_MOST_NAME]!r} does not exist: GET /v1/models lists "
         f"{', '.join(model_names(info)[:5])} and more"
     )
 
@@ -165,10 +163,12 @@ def _prompt(fields: Fields, languages: Languages) -> Prompt:
     system, message = _messages(fields)
     text, *of_part = _content(message)
     named = Fields(fields.object("chat_template_kwargs"))
-    source, target = (one or named.text(name) for one, name in zip(of_part, _FIELDS, strict=True))
+    source, target = (
+        language or named.text(name) for language, name in zip(of_part, _FIELDS, strict=True)
+    )
     if source or target:
         return Prompt([text or ""], source, target)
-    return read_prompt(system, text or "", languages.names_one) or Prompt([text or ""])
+    return read_prompt(system, text or "", languages.begins_with_language) or Prompt([text or ""])
 
 
 def _messages(fields: Fields) -> tuple[str, Fields]:
@@ -181,7 +181,7 @@ def _messages(fields: Fields) -> tuple[str, Fields]:
         raise InvalidInput("messages: give a list with a message of the role user")
     if (role := messages[-1].text("role")) != "user":
         raise InvalidInput(f"messages: the last one has the role {brief(role)}: give user")
-    system = [_content(one)[0] for one in messages if one.text("role") in _SYSTEM]
+    system = [_content(message)[0] for message in messages if message.text("role") in _SYSTEM]
     return "\n".join(filter(None, system)), messages[-1]
 
 
@@ -229,7 +229,7 @@ def _direction(prompt: Prompt, model: Model, languages: Languages) -> tuple[str,
 def _bundles(info: ServerInfo) -> dict[str, list[tuple[str, str]]]:
     """Returns the directions of each bundle by its name; an older server does not name them."""
     return {
-        str(one["name"]): [(str(src), str(tgt)) for src, tgt in one.get("directions", ())]
-        for one in info.bundles
-        if one.get("name")
+        str(bundle["name"]): [(str(src), str(tgt)) for src, tgt in bundle.get("directions", ())]
+        for bundle in info.bundles
+        if bundle.get("name")
     }

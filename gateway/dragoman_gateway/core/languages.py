@@ -68,7 +68,7 @@ class Languages:
             raise InvalidInput(f"{what} {written[:40]!r} is not supported: give {', '.join(among)}")
         return found
 
-    def names_one(self, words: str) -> bool:
+    def begins_with_language(self, words: str) -> bool:
         """Whether a text begins with the English name of a language, or with one of the codes."""
         return code_in(words) is not None or fold_language(_first(words), self.codes) is not None
 

@@ -11,7 +11,7 @@ from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.marked_texts import translate_texts_with_markup
-from dragoman_gateway.extensions.extension_shapes import SHAPES, Answered, Shape, Work
+from dragoman_gateway.extensions.extension_shapes import SHAPES, Answer, Shape, Work
 from dragoman_gateway.reader.marked import TextForm
 from dragoman_gateway.web.endpoints import Endpoint
 from dragoman_gateway.web.identification import identify
@@ -56,7 +56,7 @@ class ExtensionProtocol:
 
         return Endpoint(method, shape.path, handle)
 
-    async def _translated(self, caller: Caller, work: Work) -> list[Answered]:
+    async def _translated(self, caller: Caller, work: Work) -> list[Answer]:
         gateway, translations = self._gateway, self._gateway.translations
         languages = await translations.languages()
         source = AUTO
@@ -65,9 +65,9 @@ class ExtensionProtocol:
         target = languages.find(work.target, languages.targets, "target language")
         options: dict[str, Any] = {"source_language": source, "target_language": target}
         if not work.is_html:
-            found = await translations.translate(caller, work.texts, options)
+            answers = await translations.translate(caller, work.texts, options)
         else:
-            found = await translate_texts_with_markup(
+            answers = await translate_texts_with_markup(
                 gateway.readers,
                 gateway.access,
                 translations,
@@ -78,4 +78,4 @@ class ExtensionProtocol:
             )
         # An empty text is the same in every language.
         unknown = target if source == AUTO else source
-        return [Answered(one.text, one.detected_language or unknown) for one in found]
+        return [Answer(answer.text, answer.detected_language or unknown) for answer in answers]

@@ -40,7 +40,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Answered:
+class Answer:
     """A translation, and the language of its text."""
 
     text: str
@@ -61,14 +61,14 @@ class Shape:
     path: str
     methods: Sequence[str]
     read: Callable[[GatewayRequest], Awaitable[Work]]
-    write: Callable[[Work, Sequence[Answered]], Any]
+    write: Callable[[Work, Sequence[Answer]], Any]
 
 
 def _work(fields: Fields, texts: str, source: str, target: str) -> Work:
     """Reads a request from fields with these names."""
-    if (found := fields.texts(texts)) is None:
+    if (given := fields.texts(texts)) is None:
         raise InvalidInput(f"{texts} is missing: give the texts to translate")
-    return Work(found, fields.text(source) or AUTO, fields.text(target) or "", fields=fields)
+    return Work(given, fields.text(source) or AUTO, fields.text(target) or "", fields=fields)
 
 
 async def _immersive(request: GatewayRequest) -> Work:
@@ -99,48 +99,44 @@ async def _wt_lib(request: GatewayRequest) -> Work:
     )
 
 
-def _written_kiss(work: Work, found: Sequence[Answered]) -> Any:
-    if work.fields.get("texts") is None:
-        return {"text": found[0].text, "from": found[0].source, "to": work.target}
-    return [{"text": one.text, "src": one.source} for one in found]
+def _written_kiss(work: Work, answers: Sequence[Answer]) -> Any:
+    if isinstance(work.fields.get("text"), str) and work.fields.get("texts") is None:
+        (answer,) = answers
+        return {"text": answer.text, "from": answer.source, "to": work.target}
+    return [{"text": answer.text, "src": answer.source} for answer in answers]
 
 
-def _written_single(work: Work, found: Sequence[Answered]) -> Any:
+def _written_immersive(_work: Work, answers: Sequence[Answer]) -> Any:
+    rows = [{"detected_source_lang": answer.source, "text": answer.text} for answer in answers]
+    return {"translations": rows}
+
+
+def _written_single(work: Work, answers: Sequence[Answer]) -> Any:
     """One sentence for the whole text: some clients join sentences with spaces."""
-    if work.fields.get("dj") == "1":
-        sentences = [
-            {"trans": one.text, "orig": text} for text, one in zip(work.texts, found, strict=True)
-        ]
-        return {"sentences": sentences, "src": found[0].source if found else AUTO}
-    parts = [[one.text, text] for text, one in zip(work.texts, found, strict=True)]
-    return [parts, None, found[0].source if found else AUTO]
+    source = answers[0].source if answers else AUTO
+    pairs = [(answer.text, text) for answer, text in zip(answers, work.texts, strict=True)]
+    if str(work.fields.get("dj")) == "1":
+        sentences = [{"trans": translation, "orig": text} for translation, text in pairs]
+        return {"sentences": sentences, "src": source}
+    return [pairs, None, source]
 
 
-def _written_t(work: Work, found: Sequence[Answered]) -> Any:
+def _written_t(work: Work, answers: Sequence[Answer]) -> Any:
     if work.source == AUTO:
-        return [[one.text, one.source] for one in found]
-    return [one.text for one in found]
+        return [(answer.text, answer.source) for answer in answers]
+    return [answer.text for answer in answers]
 
 
+def _written_wt_lib(_work: Work, answers: Sequence[Answer]) -> Any:
+    return [[answer.text for answer in answers], [answer.source for answer in answers]]
+
+
+_BOTH = ("GET", "POST")
 SHAPES = (
-    Shape(
-        "/immersive-translate",
-        ("POST",),
-        _immersive,
-        lambda _, found: {
-            "translations": [
-                {"detected_source_lang": one.source, "text": one.text} for one in found
-            ]
-        },
-    ),
+    Shape("/immersive-translate", ("POST",), _immersive, _written_immersive),
     Shape("/kiss-translator", ("POST",), _kiss, _written_kiss),
-    Shape("/translate_a/single", ("GET", "POST"), _google, _written_single),
-    Shape("/translate_a/t", ("GET", "POST"), _google, _written_t),
-    Shape(
-        "/v1/translateHtml",
-        ("POST",),
-        _wt_lib,
-        lambda _, found: [[one.text for one in found], [one.source for one in found]],
-    ),
+    Shape("/translate_a/single", _BOTH, _google, _written_single),
+    Shape("/translate_a/t", _BOTH, _google, _written_t),
+    Shape("/v1/translateHtml", ("POST",), _wt_lib, _written_wt_lib),
 )
 """The table of the protocols."""

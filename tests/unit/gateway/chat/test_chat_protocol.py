@@ -147,7 +147,7 @@ def test_the_prompts_of_programs_are_recognised(text: str) -> None:
         ),
     ):
         system = messages[0]["content"] if len(messages) > 1 else ""
-        found = read_prompt(system, messages[-1]["content"], languages.names_one)
+        found = read_prompt(system, messages[-1]["content"], languages.begins_with_language)
         assert found is not None
         assert (list(found.texts), found.source) == ([text], source)
         assert languages.find_named(found.target or "", ["de"], "target") == "de"

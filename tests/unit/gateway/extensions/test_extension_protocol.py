@@ -42,6 +42,8 @@ def test_kiss_translator(app: Application) -> None:
     assert found == [{"text": UPPER, "src": "en"}, {"text": "<A>", "src": "en"}]
     one = app.post("/kiss-translator", {"text": ENGLISH, "from": "auto", "to": "de"})
     assert one.json == {"text": UPPER, "from": "en", "to": "de"}
+    for name in ("text", "texts"):
+        assert app.post("/kiss-translator", {name: [], "from": "en", "to": "de"}).json == []
 
 
 @pytest.mark.parametrize("by", ["GET", "POST"])
