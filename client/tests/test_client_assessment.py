@@ -17,10 +17,10 @@ from dragoman_client import (
     Translator,
     WordAlignment,
 )
-from dragoman_client.assessment import Attention
 from dragoman_client.line_formats import PlainLinesToJson
 from dragoman_client.request import read_outputs
 from dragoman_client.testing import FakeTransport
+from dragoman_options.assessment import Attention
 from dragoman_options.table import STREAM, check
 
 ALL = {"return_token_scores": True, "return_alignments": "hard", "return_confidence": True}

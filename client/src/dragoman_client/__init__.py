@@ -3,7 +3,8 @@
 Start with `Translator`, or with `AsyncTranslator` under asyncio; README.md has examples.
 """
 
-from dragoman_client.assessment import Attention, SoftAlignment, TokenScores, WordAlignment
+from dragoman_options.assessment import Attention, SoftAlignment, TokenScores, WordAlignment
+
 from dragoman_client.async_translator import AsyncTranslator
 from dragoman_client.documents import Document
 from dragoman_client.errors import (

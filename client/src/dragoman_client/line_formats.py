@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dragoman_client.assessment import alignments_as_json
+from dragoman_options.assessment import alignments_as_json
+
 from dragoman_client.pair_scoring import PairScore
 from dragoman_client.request import Translation
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman_options.arguments import ScoringArguments
+from dragoman_options.assessment import Alignments, Attention, TokenScores
 from dragoman_options.table import SCORE, check
 
-from dragoman_client.assessment import Alignments, Attention, TokenScores
 from dragoman_client.request import build_inputs, read_assessments
 from dragoman_client.tensors import Array, text_tensor
 

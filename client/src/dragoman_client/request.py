@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from dragoman_options.assessment import Alignments, Attention, TokenScores, parse_alignments
 from dragoman_options.markup import PlacedCodes
 from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 
-from dragoman_client.assessment import Alignments, Attention, TokenScores, parse_alignments
 from dragoman_client.errors import IncompleteAnswer, ServerError
 from dragoman_client.tensors import Array, option_tensors, text_tensor
 

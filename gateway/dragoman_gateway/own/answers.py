@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from dragoman_client import Attention, PairScore, SoftAlignment, TokenScores, Translation
-from dragoman_client.assessment import Alignments
+from dragoman_options.assessment import Alignments
 from dragoman_options.markup import PlacedCodes
 from dragoman_options.refusal import Refusal
 from msgspec import UNSET, UnsetType

@@ -1,4 +1,7 @@
-"""Scores, alignments and attention of a translation: parsed from the server's JSON."""
+"""Scores, alignments and attention of a translation, and their JSON.
+
+NumPy is imported only for attention, so that the rest of the package does not need it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-Weights = npt.NDArray[np.float32]
+    Weights = npt.NDArray[np.float32]
 
 _DIGITS = 6
 """Decimal places of a weight, as in the server's output."""
@@ -140,6 +144,8 @@ class Attention:
         """Whether all tokens and all weights are equal."""
         if not isinstance(other, Attention):
             return NotImplemented
+        import numpy as np
+
         fields = dataclasses.fields(self)
         return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields)
 
@@ -168,7 +174,7 @@ class Attention:
         weights = {name: getattr(self, name) for name in ("encoder", "decoder", "cross")}
         texts = {name: getattr(self, name) for name in ("source", "read", "said")}
         numbers = {
-            name: one.astype(np.float64).round(_DIGITS).tolist() for name, one in weights.items()
+            name: one.astype("float64").round(_DIGITS).tolist() for name, one in weights.items()
         }
         heads = [list(one) for one in self.alignment_heads]
         alignment = {"alignment_heads": heads, "aligns_when_read": self.aligns_when_read}
@@ -222,6 +228,8 @@ def _heads(found: dict[str, Any], layers: int, heads: int) -> tuple[tuple[int, i
 
 def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weights:
     """Weights [L, H, queries, keys]."""
+    import numpy as np
+
     try:
         weights = np.array(found.get(name), np.float32)
     except (TypeError, ValueError) as error:
