@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from dragoman_client.document_translation import open_reader, parts_of, translate_parts
-from dragoman_client.request import Translation
 from dragoman_options.markup import Markup, PlacedCodes
+from dragoman_options.table import Translation
 
 _PARTS = {
     "html": (

@@ -261,15 +261,7 @@ def _through_server(arguments: argparse.Namespace) -> tuple[Attention, str]:
         raise UsageError(one_line(error)) from error
     seen = found.attention
     assert seen is not None  # it was requested, and the client has checked the answer
-    weights = seen.encoder, seen.decoder, seen.cross
-    tokens = seen.source, seen.read, seen.said
-    attention = Attention(
-        *tokens,
-        *weights,
-        alignment_heads=seen.alignment_heads,
-        aligns_when_read=seen.aligns_when_read,
-    )
-    return attention, translation
+    return Attention(**vars(seen)), translation
 
 
 def _draw(arguments: argparse.Namespace, attention: Attention, translation: str) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import codecs
-import dataclasses
-import functools
 import json
 import logging
-import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +16,7 @@ from dragoman.commands.options import configure_options, flag, given_options
 from dragoman.kernel.errors import InvalidRequest, UsageError
 
 if TYPE_CHECKING:
+    from dragoman_client import PairScore
     from dragoman_options.arguments import ScoringArguments
     from dragoman_serving.scoring.assessment import Assessment
 
@@ -31,24 +29,7 @@ _SCORES = 3
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Scored:
-    """A pair's line of output."""
-
-    score: float
-    confidence: float
-    requested: dict[str, Any]
-    """More outputs by name, for JSON."""
-
-    @property
-    def perplexity(self) -> float:
-        try:
-            return math.exp(-self.confidence)
-        except OverflowError:
-            return math.inf
-
-
-_Score = Callable[[Sequence[str], Sequence[str]], list[_Scored]]
+_Score = Callable[[Sequence[str], Sequence[str]], "list[PairScore]"]
 """Scores sources and targets as one batch."""
 
 
@@ -129,8 +110,10 @@ def _by_line(error: InvalidRequest, rows: Sequence[int]) -> str:
 
 
 def _line(
-    arguments: argparse.Namespace, number: int, source: str, target: str, found: _Scored | None
+    arguments: argparse.Namespace, number: int, source: str, target: str, found: PairScore | None
 ) -> str:
+    from dragoman_client.line_formats import answer_as_json
+
     if found is None:
         reason = f"the {_empty_side(source, target)} is empty"
         _log.warning("line %d: %s, so it has no score", number, reason)
@@ -141,9 +124,9 @@ def _line(
     if arguments.json:
         row: dict[str, Any] = {"source": source, "target": target, "score": found.score}
         row |= {"confidence": found.confidence, "perplexity": found.perplexity}
-        return json.dumps(row | found.requested, ensure_ascii=False)
+        return json.dumps(row | answer_as_json(found), ensure_ascii=False)
     columns = [f"{found.score:.4f}", f"{found.confidence:.4f}", f"{found.perplexity:.4f}"]
-    return "\t".join([*columns, *found.requested.values()])
+    return "\t".join([*columns, *[str(found.alignments)] * (found.alignments is not None)])
 
 
 def _options(arguments: argparse.Namespace) -> ScoringArguments:
@@ -171,18 +154,12 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
 
     options = _options(arguments)
     translator = Translator(arguments.bundle)
-    requested = functools.partial(_requested, options, bundle=translator.manifest.identity)
+    bundle = translator.manifest.identity
 
-    def score(sources: Sequence[str], targets: Sequence[str]) -> list[_Scored]:
+    def score(sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
         begun = translator.score(sources, targets, options)
-        return [
-            _Scored(
-                one.score(begun.plan.alpha),
-                one.confidence,
-                requested(one),
-            )
-            for one in begun.future.result()
-        ]
+        alpha = begun.plan.alpha
+        return [_pair_score(one, alpha, options, bundle) for one in begun.future.result()]
 
     try:
         use(score)
@@ -190,44 +167,37 @@ def _by_bundle(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> 
         translator.close()
 
 
-def _requested(options: ScoringArguments, found: Assessment, bundle: str) -> dict[str, Any]:
-    """The requested outputs, in the same JSON form as from the client."""
-    requested: dict[str, Any] = {}
-    if "return_token_scores" in options:
-        requested["token_scores"] = json.loads(found.token_scores)
-    if found.alignment is not None:
-        soft = options.get("return_alignments") == "soft"
-        written = str(found.alignment)
-        requested["alignments"] = json.loads(written) if soft else written
-    if found.attention is not None:
-        requested["attention"] = json.loads(found.attention.to_json())
+def _pair_score(
+    found: Assessment, alpha: float, options: ScoringArguments, bundle: str
+) -> PairScore:
+    """The scores of a pair with the requested outputs, as from the client."""
+    from dragoman_client import PairScore
+    from dragoman_options.table import OUTPUTS, requested_outputs
+    from dragoman_serving.service.answers import OF_ASSESSMENTS
+
+    fields: dict[str, Any] = {}
+    for name in requested_outputs(options):
+        if (value_of := OF_ASSESSMENTS.get(name)) is not None:
+            codec = OUTPUTS[name].codec
+            fields[OUTPUTS[name].field] = codec.parse(codec.element(value_of(found)), options)
     if "return_bundle" in options:
-        requested["bundle"] = bundle
-    return requested
+        fields["bundle"] = bundle
+    return PairScore(score=found.score(alpha), confidence=found.confidence, **fields)
 
 
 def _through_server(arguments: argparse.Namespace, use: Callable[[_Score], None]) -> None:
     from dragoman_client import TranslationError
-    from dragoman_client.line_formats import requested_as_json
 
     options = _options(arguments)
     translator = open_translator(arguments)
 
-    def score(sources: Sequence[str], targets: Sequence[str]) -> list[_Scored]:
+    def score(sources: Sequence[str], targets: Sequence[str]) -> list[PairScore]:
         try:
-            found = translator.score(sources, targets, **options)
+            return translator.score(sources, targets, **options)
         except TranslationError as error:
             raise server_error(arguments.url, error) from error
         except ValueError as error:
             raise UsageError(one_line(error)) from error
-        return [
-            _Scored(
-                one.score,
-                one.confidence,
-                requested_as_json(one),
-            )
-            for one in found
-        ]
 
     with translator:
         use(score)

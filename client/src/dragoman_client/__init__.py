@@ -4,6 +4,7 @@ Start with `Translator`, or with `AsyncTranslator` under asyncio; README.md has 
 """
 
 from dragoman_options.assessment import Attention, SoftAlignment, TokenScores, WordAlignment
+from dragoman_options.table import Translation
 
 from dragoman_client.async_translator import AsyncTranslator
 from dragoman_client.documents import Document
@@ -20,7 +21,6 @@ from dragoman_client.glossary_files import format_glossary, parse_glossary, read
 from dragoman_client.health import Health
 from dragoman_client.line_formats import JsonLines, PlainLines, PlainLinesToJson, TabColumns
 from dragoman_client.pair_scoring import PairScore
-from dragoman_client.request import Translation
 from dragoman_client.server_info import LanguagePair, ServerInfo
 from dragoman_client.translator import Translator
 from dragoman_client.version import __version__

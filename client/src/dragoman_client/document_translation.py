@@ -15,6 +15,7 @@ from reprlib import repr as brief
 from typing import Any, BinaryIO, Final, Literal, Protocol, Self, get_args
 
 from dragoman_options.markup import Markup, PlacedCodes
+from dragoman_options.table import Translation
 
 from dragoman_client.binary_files import check_not_binary
 from dragoman_client.blocking import run_each
@@ -24,7 +25,6 @@ from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import Raw, Segment
 from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_client.pools import ThreadPool, in_order
-from dragoman_client.request import Translation
 
 MarkupFormat = Literal["html", "xml", "xliff"]
 """`xml` stands for all XML, such as XHTML, DocBook, SVG, RESX, Android strings, Qt ts and TMX."""

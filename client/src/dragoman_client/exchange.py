@@ -19,12 +19,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import replace
 from typing import Any, ClassVar, TypeVar, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.refusal import Refusal
-from dragoman_options.table import INFO, SCORE, STREAM, check
+from dragoman_options.table import INFO, SCORE, STREAM, Translation, check
 
 from dragoman_client.errors import (
     IncompleteAnswer,
@@ -38,7 +37,6 @@ from dragoman_client.pools import Pool, batches_of, in_order
 from dragoman_client.request import (
     ENDED_EARLY,
     Part,
-    Translation,
     build_inputs,
     has_text,
     is_last,
@@ -301,5 +299,4 @@ def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Transl
     """Parse a part of an answer; only the last part has the optional outputs."""
     asked = options if is_last(part) else {}
     (found,) = read_outputs(part, 1, time.monotonic() - begin_s, asked)
-    delta = part.get("delta")
-    return found if delta is None else replace(found, delta=delta[0, 0].decode("utf-8"))
+    return found

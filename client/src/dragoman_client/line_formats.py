@@ -5,16 +5,12 @@ The output for a line is always one line, so that lines can be counted.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dragoman_options.assessment import alignments_as_json
-
-from dragoman_client.pair_scoring import PairScore
-from dragoman_client.request import Translation
+from dragoman_options.table import OUTPUTS, Assessed, Translation
 
 
 class LineFormat(Protocol):
@@ -137,44 +133,17 @@ def _in_one_line(translation: Translation) -> str:
     return translation.text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
-def answer_as_json(translation: Translation) -> dict[str, Any]:
-    """Returns the results of a translation as members of a JSON object."""
-    found: dict[str, Any] = {
-        "translation": translation.text,
-        "output_tokens": translation.output_tokens,
-        "finish_reason": translation.finish_reason,
-    }
-    if translation.score is not None:
-        found["score"] = translation.score
-    if translation.confidence is not None:
-        found["confidence"] = translation.confidence
-    if translation.warnings:
-        found["warnings"] = list(translation.warnings)
-    if translation.language_fallbacks:
-        found["language_fallbacks"] = list(translation.language_fallbacks)
-    if translation.via is not None:
-        found["via"] = translation.via
-    found |= requested_as_json(translation)
-    if translation.alternatives:
-        found["alternatives"] = list(map(answer_as_json, translation.alternatives))
-    return found
-
-
-def requested_as_json(found: Translation | PairScore) -> dict[str, Any]:
-    """Returns the requested outputs other than scores as members of a JSON object."""
-    requested: dict[str, Any] = {}
-    if found.token_scores is not None:
-        requested["token_scores"] = dataclasses.asdict(found.token_scores)
-    if found.alignments is not None:
-        requested["alignments"] = alignments_as_json(found.alignments)
-    if found.attention is not None:
-        requested["attention"] = found.attention.as_json()
-    if found.bundle is not None:
-        requested["bundle"] = found.bundle
-    if isinstance(found, Translation) and found.detected_language is not None:
-        requested["detected_language"] = found.detected_language
-        requested["detected_probability"] = found.detected_probability
-    return requested
+def answer_as_json(found: Assessed) -> dict[str, Any]:
+    """Returns the outputs that a translation or a score has as members of a JSON object."""
+    members: dict[str, Any] = {}
+    for output in OUTPUTS.values():
+        value = getattr(found, output.field, None)
+        other = OUTPUTS.get(output.only_with)
+        if value not in (None, ()) and (other is None or other.line in members):
+            members[output.line] = output.codec.as_json(value)
+    if isinstance(found, Translation) and found.alternatives:
+        members["alternatives"] = list(map(answer_as_json, found.alternatives))
+    return members
 
 
 def _json(values: dict[str, Any]) -> str:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol, Unpack
 
 from dragoman_options.arguments import OptionArguments
+from dragoman_options.table import Translation
 
 from dragoman_client.blocking import run_each
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.isolation import isolate
 from dragoman_client.pools import ThreadPool, batches_of, in_order
-from dragoman_client.request import Translation
 from dragoman_client.settings import check_batch_options, check_batching
 
 REFUSED = Translation("", 0, "refused")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from dragoman_options.refusal import Refusal
-from dragoman_options.table import INFO, OPTIONS
+from dragoman_options.table import INFO, OPTIONS, OUTPUTS
 
 from dragoman_client.errors import (
     AccessDenied,
@@ -242,44 +242,18 @@ def _outputs(answers: Iterable[dict[str, Any]], each: int = 1) -> dict[str, Arra
         repeated = {**own[-1], "finish_reason": REPEATED}
         rows += (*own, *[repeated] * (each - len(own)))
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return {name: _column([row.get(name, _ABSENT.get(name)) for row in rows]) for name in names}
-
-
-_ABSENT = {
-    "detected_language": "",
-    "detected_probability": 0.0,
-    "warnings": "",
-    "language_fallbacks": "",
-    "delta": "",
-    "via": "",
-}
-"""Defaults of the outputs that only some translations have."""
-_WRITTEN = {
-    "text": "text_output",
-    "output_tokens": "output_tokens",
-    "finish_reason": "finish_reason",
-    "score": "scores",
-    "confidence": "confidences",
-    "detected_language": "detected_language",
-    "detected_probability": "detected_probability",
-    "bundle": "bundle",
-    "via": "via",
-    "delta": "delta",
-}
-"""Names of the outputs by field of an answer."""
+    empty = {name: OUTPUTS[name].codec.empty for name in names}
+    return {name: _column([row.get(name, empty[name]) for row in rows]) for name in names}
 
 
 def _row(answer: dict[str, Any]) -> dict[str, Any]:
-    row = {output: answer[field] for field, output in _WRITTEN.items() if field in answer}
-    if "detected_probability" in row:
-        row.setdefault("detected_language", "")  # none was detected
-    for name in ("warnings", "language_fallbacks"):
-        if answer.get(name):
-            row[name] = ",".join(answer[name])
-    for name in ("token_scores", "attention", "alignments", "codes"):
-        if name in answer:
-            value = answer[name]
-            row[name] = value if isinstance(value, str) else json.dumps(value)
+    """Returns the elements of an answer's outputs by name."""
+    row: dict[str, Any] = {}
+    for name, output in OUTPUTS.items():
+        if output.field in answer:
+            row[name] = output.codec.element(answer[output.field])
+            if output.only_with:
+                row.setdefault(output.only_with, OUTPUTS[output.only_with].codec.empty)
     return row
 
 

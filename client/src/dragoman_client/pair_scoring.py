@@ -8,34 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman_options.arguments import ScoringArguments
-from dragoman_options.assessment import Alignments, Attention, TokenScores
-from dragoman_options.table import SCORE, check
+from dragoman_options.table import SCORE, Assessed, check
 
-from dragoman_client.request import build_inputs, read_assessments
+from dragoman_client.request import build_inputs, read_fields
 from dragoman_client.tensors import Array, text_tensor
 
 
-@dataclasses.dataclass(frozen=True)
-class PairScore:
-    """The model's scores for a given translation.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairScore(Assessed):
+    """The model's scores for a given translation; see `Translation` for the other fields.
 
     Attributes:
-        score: the sum of the tokens' log-probabilities, divided by the length penalty.
-        confidence: mean log-probability of the tokens, including the end-of-sequence token.
-        token_scores: the tokens and their log-probabilities.
-        alignments: links between words, or the weights behind them.
         elapsed_s: duration of the request, with retries.
-        attention: the weights of every head.
-        bundle: identity of the bundle that scored.
     """
 
     score: float
     confidence: float
-    token_scores: TokenScores | None = None
-    alignments: Alignments | None = None
     elapsed_s: float = dataclasses.field(default=0.0, compare=False)
-    attention: Attention | None = None
-    bundle: str | None = None
 
     @property
     def perplexity(self) -> float:
@@ -87,7 +76,5 @@ def read_scores(
     Raises:
         ServerError: a tensor is missing, or has the wrong length or content.
     """
-    # The answer always has scores and confidences.
-    told = {**options, "return_scores": True, "return_confidence": True}
-    found = read_assessments(outputs, count, told, SCORE)
+    found = read_fields(outputs, count, options, SCORE)
     return [PairScore(elapsed_s=elapsed_s, **one) for one in found]

@@ -9,6 +9,7 @@ from typing import Self, Unpack, overload
 
 from dragoman_options.arguments import OptionArguments, ScoringArguments
 from dragoman_options.markup import Markup
+from dragoman_options.table import Translation
 
 from dragoman_client.access import FilePath
 from dragoman_client.blocking import AwaitableTransport, awaitable, run, run_each
@@ -28,7 +29,6 @@ from dragoman_client.http_transport import HttpTransport
 from dragoman_client.line_formats import LineFormat, PlainLines
 from dragoman_client.pair_scoring import PairScore
 from dragoman_client.pools import ThreadPool
-from dragoman_client.request import Translation
 from dragoman_client.retrying import DEFAULT_RETRIES
 from dragoman_client.server_info import ServerInfo
 from dragoman_client.settings import ClientSettings, Compression, check_batch_options

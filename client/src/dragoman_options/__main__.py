@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dragoman_options.option import Option
+from dragoman_options.output import Output
 from dragoman_options.table import OPTIONS, OUTPUTS, SAMPLING, SCORE
 
 _BOUNDS = {
@@ -22,8 +23,8 @@ _HEAD = """\
 |---|---|---|---|---|---|
 """
 _OUTPUTS_HEAD = """\
-| output | type | models | contents |
-|---|---|---|---|
+| output | field | type | models | when | contents |
+|---|---|---|---|---|---|
 """
 
 
@@ -35,9 +36,20 @@ def option_table() -> str:
 def output_table() -> str:
     """Returns the table of outputs, with a final newline."""
     return _OUTPUTS_HEAD + "".join(
-        f"| `{one.name}` | {one.datatype} | {', '.join(one.models)} | {one.help} |\n"
+        f"| `{one.name}` | `{one.field}` | {one.codec.datatype}{', ' * bool(one.codec.form)}"
+        f"{one.codec.form} | {', '.join(one.models)} | {_when(one)} | {one.help} |\n"
         for one in OUTPUTS.values()
     )
+
+
+def _when(output: Output) -> str:
+    """The option that requests an output, and the models that send it without."""
+    options = [f"with `{one.name}`" for one in OPTIONS.values() if one.output == output.name]
+    options += ["with `source_language` auto"] * output.detected
+    options += ["if there is one"] * output.if_any
+    if options and output.always:
+        options.append(f"always from {', '.join(output.always)}")
+    return "; ".join(options) or "always"
 
 
 def _cells(option: Option) -> Iterator[str]:

@@ -51,6 +51,14 @@ class TokenScores:
             raise ValueError(f"{len(tokens)} tokens with {len(log_probs)} log-probabilities")
         return cls(tokens, log_probs)
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns a value for JSON."""
+        return {"tokens": self.tokens, "log_probs": self.log_probs}
+
+    def __str__(self) -> str:
+        """The form of the server's answers."""
+        return json.dumps(self.as_json(), ensure_ascii=False)
+
 
 @dataclasses.dataclass(frozen=True)
 class WordAlignment:
@@ -78,6 +86,10 @@ class WordAlignment:
             raise ValueError(f"alignments {answer[:50]!r} are no pairs of words")
         pairs = (link.split("-") for link in answer.split())
         return cls(tuple((int(source), int(target)) for source, target in pairs))
+
+    def as_json(self) -> str:
+        """Returns a value for JSON."""
+        return str(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +123,14 @@ class SoftAlignment:
         if len(weights) != len(target) or any(len(row) != len(source) for row in weights):
             raise ValueError(f"weights that are not {len(target)} times {len(source)}")
         return cls(source, target, weights)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns a value for JSON."""
+        return {"source": self.source, "target": self.target, "weights": self.weights}
+
+    def __str__(self) -> str:
+        """The form of the server's answers."""
+        return json.dumps(self.as_json(), ensure_ascii=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,13 +211,6 @@ def parse_alignments(answer: str, form: str) -> Alignments:
         ValueError: the answer does not have this form.
     """
     return SoftAlignment.parse(answer) if form == "soft" else WordAlignment.parse(answer)
-
-
-def alignments_as_json(alignments: Alignments) -> Any:
-    """Returns a value for JSON: a string in Moses' format, or an object."""
-    if isinstance(alignments, WordAlignment):
-        return str(alignments)
-    return dataclasses.asdict(alignments)
 
 
 def _object(answer: str, what: str) -> dict[str, Any]:

@@ -163,9 +163,13 @@ class PlacedCodes:
         spans = tuple((int(begin), int(end)) for begin, end in value["codes"])
         return cls(spans, int(value["uncertain"]))
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns a value for JSON: `{"codes": [[begin, end], ...], "uncertain": number}`."""
+        return {"codes": self.codes, "uncertain": self.uncertain}
+
     def __str__(self) -> str:
-        """JSON: `{"codes": [[begin, end], ...], "uncertain": number}`."""
-        return json.dumps({"codes": self.codes, "uncertain": self.uncertain})
+        """Returns the JSON."""
+        return json.dumps(self.as_json())
 
 
 def _code(index: int, value: Any) -> Code:

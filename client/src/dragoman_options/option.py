@@ -150,7 +150,7 @@ class Option:
     def read(self, value: Any, limits: Limits) -> Any:
         """Convert a value to the option's type: str, tuple of str, mapping, number or bool.
 
-        Markup becomes a tuple of its JSON for each text, empty where a text has none.
+        Markup becomes a tuple with that of each text, None where a text has none.
 
         Args:
             value: value in a request. Terms and markup may be JSON.
@@ -203,6 +203,8 @@ class Option:
         """Returns the elements of its tensor [1, N] for a value from `read`."""
         if self.kind == "terms":
             return [json.dumps(dict(value), ensure_ascii=False)]
+        if self.kind == "markup":
+            return ["" if markup is None else str(markup) for markup in value]
         return list(value) if self.is_list else [value]
 
     def _typed(self, value: Any) -> Any:
@@ -235,7 +237,7 @@ class Option:
             raise TypeError(f"{self.name} is {brief(value)}: give {expected}")
         return value
 
-    def _markups(self, value: Any) -> tuple[str, ...]:
+    def _markups(self, value: Any) -> tuple[Markup | None, ...]:
         is_one = isinstance(value, str | Mapping | Markup)
         if not is_one and not (isinstance(value, Sequence) and not isinstance(value, bytes)):
             raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
@@ -243,14 +245,14 @@ class Option:
             self._markup(index, one) for index, one in enumerate([value] if is_one else value)
         )
 
-    def _markup(self, index: int, value: Any) -> str:
-        """Returns the markup of a text as JSON; empty if it has none."""
+    def _markup(self, index: int, value: Any) -> Markup | None:
+        """Returns the markup of a text; None if it has none."""
+        if isinstance(value, Markup):
+            return value
         if not value:
-            return ""
+            return None
         try:
-            if isinstance(value, str):
-                value = Markup.parse(value)
-            return str(value if isinstance(value, Markup) else Markup.of(value))
+            return Markup.parse(value) if isinstance(value, str) else Markup.of(value)
         except ValueError as error:
             raise WrongValue(
                 f"{self.name} of text {index}: {error}", option=self.name, text_index=index
@@ -297,25 +299,6 @@ class Option:
                 raise ValueError(
                     f"{self.name}: {brief(text)} has more than {self.items.characters} characters"
                 )
-
-
-@dataclass(frozen=True)
-class Output:
-    """An output of the models.
-
-    Attributes:
-        name: name of its tensor.
-        datatype: Triton's data type.
-        help: its content, in one line.
-        models: models that have it.
-        always: models that always send it; the others send it if an option requests it.
-    """
-
-    name: str
-    datatype: Datatype
-    help: str
-    models: tuple[str, ...]
-    always: tuple[str, ...] = ()
 
 
 def encode(text: str, what: str) -> bytes:

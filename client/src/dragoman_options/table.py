@@ -7,24 +7,41 @@ the command line and the table in docs/options.md are derived from it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from reprlib import repr as brief
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from dragoman_options.option import Items, Limits, Option, Output, Range
+from dragoman_options.assessment import (
+    Alignments,
+    Attention,
+    SoftAlignment,
+    TokenScores,
+    parse_alignments,
+)
+from dragoman_options.markup import PlacedCodes
+from dragoman_options.option import Items, Limits, Option, Range
+from dragoman_options.output import (
+    COUNT,
+    NAME,
+    NAMES,
+    NUMBER,
+    TEXT,
+    TRANSLATING,
+    Codec,
+    Output,
+    declared_outputs,
+)
+from dragoman_options.output import SCORE as SCORE
+from dragoman_options.output import STREAM as STREAM
+from dragoman_options.output import TRANSLATE as TRANSLATE
 from dragoman_options.refusal import Refused, WrongType, WrongValue
 
-TRANSLATE: Final = "translate"
-STREAM: Final = "translate_stream"
-SCORE: Final = "score"
-"""Names of Triton's models that take options."""
-_ALL: Final = (TRANSLATE, STREAM, SCORE)
+_ALL: Final = (*TRANSLATING, SCORE)
 INFO: Final = "info"
 """Name of the model that describes the server, and of its output."""
 AUTO: Final = "auto"
 """The source language that requests language detection."""
-DETECTED_OUTPUTS: Final = ("detected_language", "detected_probability")
-"""Outputs of a request with language detection."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
 
@@ -349,85 +366,170 @@ OPTIONS: Final[Mapping[str, Option]] = {
 }
 """Options by name."""
 
-OUTPUTS: Final[Mapping[str, Output]] = {
-    output.name: output
-    for output in (
-        Output("text_output", "BYTES", "the translation", (TRANSLATE, STREAM), (TRANSLATE, STREAM)),
+ALIGNMENTS: Final = Codec(
+    "JSON",
+    "BYTES",
+    str | SoftAlignment,
+    lambda text, options: parse_alignments(text, options.get("return_alignments", "")),
+    lambda value: value.as_json(),
+)
+
+
+@dataclass(frozen=True)
+class _Generated:
+    """The outputs of every translation."""
+
+    text: Annotated[
+        str,
         Output(
-            "output_tokens",
-            "INT32",
-            "number of tokens in the translation",
-            (TRANSLATE, STREAM),
-            (TRANSLATE, STREAM),
+            TEXT,
+            "the translation",
+            always=TRANSLATING,
+            name="text_output",
+            line="translation",
         ),
+    ]
+    output_tokens: Annotated[
+        int, Output(COUNT, "number of tokens in the translation", always=TRANSLATING)
+    ]
+    finish_reason: Annotated[
+        str,
         Output(
-            "finish_reason",
-            "BYTES",
+            TEXT,
             "`stop`, `length` if the token limit cut the translation, or empty if the stream "
             "continues",
-            (TRANSLATE, STREAM),
-            (TRANSLATE, STREAM),
+            always=TRANSLATING,
         ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessed:
+    """The outputs that the model `score` has too."""
+
+    score: Annotated[
+        float | None,
         Output(
-            "delta",
-            "BYTES",
-            "text that an event adds to the previous one",
-            (STREAM,),
-            (STREAM,),
+            NUMBER,
+            "score of the translation: the sum of its tokens' log-probabilities, divided by the "
+            "length penalty",
+            models=_ALL,
+            always=(SCORE,),
+            name="scores",
         ),
+    ] = None
+    token_scores: Annotated[
+        TokenScores | None,
+        Output(Codec.of(TokenScores), "its tokens and their log-probabilities", models=_ALL),
+    ] = None
+    alignments: Annotated[
+        Alignments | None,
         Output(
-            "warnings",
-            "BYTES",
-            "`numbers`, `placeholders`, `signs`, `terms`, `repetition`, `short`, `long`, "
-            "`untranslated`, separated by commas; absent if empty",
-            (TRANSLATE, STREAM),
+            ALIGNMENTS,
+            "links between words such as `0-0 1-2` (hard), or weights between tokens (soft)",
+            models=_ALL,
         ),
+    ] = None
+    confidence: Annotated[
+        float | None,
         Output(
-            "language_fallbacks",
-            "BYTES",
-            "requested language codes that stand for others of the model, such as "
-            "`zh-CN=cmn_Hans`, separated by commas; absent if empty",
-            (TRANSLATE, STREAM),
+            NUMBER,
+            "mean log-probability of its tokens, with the end-of-sequence token",
+            models=_ALL,
+            always=(SCORE,),
+            name="confidences",
         ),
-        Output("scores", "FP32", "score of the translation", _ALL, (SCORE,)),
+    ] = None
+    attention: Annotated[
+        Attention | None,
+        Output(Codec.of(Attention), "attention weights of every head", models=(TRANSLATE, SCORE)),
+    ] = None
+    bundle: Annotated[
+        str | None,
         Output(
-            "confidences",
-            "FP32",
-            "mean log-probability of a token",
-            _ALL,
-            (SCORE,),
-        ),
-        Output("token_scores", "BYTES", "tokens and log-probabilities, JSON", _ALL),
-        Output("alignments", "BYTES", "links between words, or weights in JSON", _ALL),
-        Output("attention", "BYTES", "attention of every head, JSON", (TRANSLATE, SCORE)),
-        Output(
-            "codes",
-            "BYTES",
-            "positions of the text's elements in the translation, JSON",
-            (TRANSLATE, STREAM),
-        ),
-        Output(
-            "detected_language",
-            "BYTES",
-            "language of the text, if `source_language` is auto",
-            (TRANSLATE, STREAM),
-        ),
-        Output("detected_probability", "FP32", "probability of that language", (TRANSLATE, STREAM)),
-        Output(
-            "bundle",
-            "BYTES",
+            NAME,
             "identity of the bundle; with a pivot language both, separated by a comma",
-            _ALL,
+            models=_ALL,
+            join="first",
         ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation(Assessed, _Generated):
+    """One translated text, or a part of it in a stream.
+
+    docs/options.md describes the fields. A field is None, or empty, if it was not requested or
+    there is none. `alternatives` are more translations of the text, best first, if
+    `num_return_sequences` requested them; all different, so there may be fewer. `elapsed_s` is the
+    time from sending the request to reading this answer, or this part of it, with retries; ignored
+    when translations are compared.
+    """
+
+    alternatives: tuple[Translation, ...] = ()
+    elapsed_s: float = field(default=0.0, compare=False)
+    detected_language: Annotated[
+        str | None,
         Output(
-            "via",
-            "BYTES",
-            "the pivot language; absent for a direct translation",
-            (TRANSLATE, STREAM),
+            NAME,
+            "language of the text, if `source_language` is auto; empty if it has none",
+            detected=True,
+            join="first",
         ),
-    )
-}
-"""Outputs by name; each has one element per translation."""
+    ] = None
+    detected_probability: Annotated[
+        float | None,
+        Output(
+            NUMBER,
+            "probability of that language, from 0 to 1",
+            detected=True,
+            only_with="detected_language",
+            join="first",
+        ),
+    ] = None
+    warnings: Annotated[
+        tuple[str, ...],
+        Output(
+            NAMES,
+            "any of `numbers`, `placeholders`, `signs`, `terms`, `repetition`, `short`, `long`, "
+            "`untranslated`",
+            if_any=True,
+            in_api=True,
+            join="union",
+        ),
+    ] = ()
+    language_fallbacks: Annotated[
+        tuple[str, ...],
+        Output(
+            NAMES,
+            "requested language codes that stand for others of the model, such as `zh-CN=cmn_Hans`",
+            if_any=True,
+            join="first",
+        ),
+    ] = ()
+    codes: Annotated[
+        PlacedCodes | None,
+        Output(Codec.of(PlacedCodes), "positions of the text's elements in the translation"),
+    ] = None
+    via: Annotated[
+        str | None,
+        Output(NAME, "the pivot language, if there is one", if_any=True, join="first"),
+    ] = None
+    delta: Annotated[
+        str | None,
+        Output(
+            TEXT,
+            "text that an event adds to the previous one",
+            models=(STREAM,),
+            always=(STREAM,),
+        ),
+    ] = field(default=None, compare=False)
+
+
+OUTPUTS: Final[Mapping[str, Output]] = declared_outputs(Translation)
+"""Outputs by the name of their tensors, which have one element per translation."""
+DETECTED_OUTPUTS: Final = tuple(one.name for one in OUTPUTS.values() if one.detected)
+"""Outputs of a request with language detection."""
 
 
 _WHOLE: Final = frozenset(

@@ -18,7 +18,7 @@ from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import InvalidInput
 from dragoman_gateway.core.limits import check_number
 from dragoman_gateway.core.readers import Readers
-from dragoman_gateway.core.segmentation import joined
+from dragoman_gateway.core.segmentation import JOINED_OUTPUTS, joined
 from dragoman_gateway.core.translations import Translations, finished
 from dragoman_gateway.reader import marked
 from dragoman_gateway.reader.marked import ReadText, TextForm, excerpt_of, segments_of
@@ -29,8 +29,6 @@ for the most expensive ones. Others are read in another process: a thread that r
 interpreter's lock, so that every other request takes several times as long."""
 _CHARACTERS_OF_TEXT = 100
 """What opening a reader costs, as a number of characters."""
-_WHOLE_OUTPUTS = frozenset((None, "bundle"))
-"""Outputs of options that are possible for a text joined from several translations."""
 
 Answer = TypeVar("Answer")
 Ask = Callable[[Sequence[str], Sequence[Markup] | None], Awaitable[list[Answer]]]
@@ -126,7 +124,7 @@ def check_marked_options(options: Mapping[str, Any], what: str) -> None:
     """
     refused = {"markup", *OPTIONS["markup"].not_with}
     for name, option in OPTIONS.items():
-        if name in options and (name in refused or option.output not in _WHOLE_OUTPUTS):
+        if name in options and (name in refused or option.output not in {None, *JOINED_OUTPUTS}):
             raise InvalidInput(f"{name}: not with {what}; leave it out", option=name)
 
 

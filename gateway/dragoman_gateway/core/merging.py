@@ -17,6 +17,7 @@ from dragoman_client.trace_context import REQUEST_ID
 from dragoman_options.table import requested_outputs, sampled
 
 from dragoman_gateway.core.errors import InvalidInput
+from dragoman_gateway.core.segmentation import JOINED_OUTPUTS
 
 _CALLS = 4
 """Number of running calls with the same options from which texts wait."""
@@ -26,8 +27,6 @@ _MOST_CHARACTERS = 400
 """Maximum length of a text; a longer one would delay the others in the request."""
 _ALONE = frozenset(("glossary", "prefix"))
 """Options that differ by text."""
-TEXT_OUTPUTS = frozenset(("bundle", "detected_language", "detected_probability"))
-"""Outputs with which a text can still be merged with others, or split."""
 
 Send = Callable[[Sequence[str], Mapping[str, Any]], Awaitable[list[Translation]]]
 _Key = tuple[tuple[str, Any], ...]
@@ -39,7 +38,7 @@ def can_be_merged(text: str, options: Mapping[str, Any]) -> bool:
         len(text) <= _MOST_CHARACTERS
         and _ALONE.isdisjoint(options)
         and not sampled(options)
-        and TEXT_OUTPUTS.issuperset(requested_outputs(options))
+        and JOINED_OUTPUTS.issuperset(requested_outputs(options))
     )
 
 

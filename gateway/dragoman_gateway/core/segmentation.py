@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dragoman_client import Translation
+from dragoman_options.table import OUTPUTS, Translation
 
 from dragoman.kernel.sentences import split_sentences
 
+JOINED_OUTPUTS = frozenset(one.name for one in OUTPUTS.values() if one.join)
+"""Outputs of options with which a text can be split, or sent together with others."""
 _MAY_SPAN_SENTENCES = re.compile(r"[{<]|%\(")
 """The beginning of placeholders that may contain white space."""
 _LINE_BREAK = re.compile(r"[\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
@@ -57,10 +59,11 @@ def joined(text: str, found: Sequence[Translation]) -> Translation:
         sum(one.output_tokens for one in found),
         "length" if is_cut else "stop",
         elapsed_s=max((one.elapsed_s for one in found), default=0.0),
-        bundle=found[0].bundle if found else None,
-        via=found[0].via if found else None,
-        language_fallbacks=found[0].language_fallbacks if found else (),
-        warnings=tuple(sorted({name for one in found for name in one.warnings})),
+        **{
+            output.field: output.joined([getattr(one, output.field) for one in found])
+            for output in OUTPUTS.values()
+            if output.join and found
+        },
     )
 
 

@@ -13,12 +13,14 @@ from dragoman.kernel.tags import has_tags
 from dragoman_gateway.core.cache import CacheKeys
 from dragoman_gateway.core.directions import Direction
 from dragoman_gateway.core.errors import InvalidInput
-from dragoman_gateway.core.merging import TEXT_OUTPUTS
-from dragoman_gateway.core.segmentation import SegmentedText, split, whole
+from dragoman_gateway.core.segmentation import JOINED_OUTPUTS, SegmentedText, split, whole
 from dragoman_gateway.core.term_index import Terms
 
-_APART = frozenset(("source_language", "target_language", "glossary", "prefix", "return_bundle"))
-"""Options that are part of the unit's key, or only affect which fields an answer has."""
+_APART = frozenset(
+    ("source_language", "target_language", "glossary", "prefix", "return_bundle", "markup")
+)
+"""Options that are part of the unit's key, only affect which fields an answer has, or belong to a
+whole text, which is not cached."""
 _UNCUT_TOKENS = 36
 """Less than the server's default of `max_sentence_tokens`."""
 _MOST_TERMS = 1000
@@ -74,7 +76,7 @@ class Segmenter:
             keeps
             and splits(options)
             and not sampled(options)
-            and TEXT_OUTPUTS.issuperset(requested_outputs(options))
+            and JOINED_OUTPUTS.issuperset(requested_outputs(options))
         )
         # The server may split a run without white space of this length, if it has many tokens.
         self._uncut_bytes = max(1, options.get("max_sentence_tokens", _UNCUT_TOKENS) // 3)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeVar
 
-from dragoman_client import Attention, PairScore, SoftAlignment, TokenScores, Translation
-from dragoman_options.assessment import Alignments
-from dragoman_options.markup import PlacedCodes
+import msgspec
+from dragoman_client import PairScore, Translation
+from dragoman_options.output import Output
 from dragoman_options.refusal import Refusal
+from dragoman_options.table import OUTPUTS, Assessed
 from msgspec import UNSET, UnsetType
 
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
@@ -15,16 +17,12 @@ from dragoman_gateway.core.glossaries import Glossary
 from dragoman_gateway.core.job import Job
 from dragoman_gateway.core.usage import Usage
 from dragoman_gateway.own.shapes import (
-    AttentionAnswer,
-    CodesAnswer,
     DictionaryAnswer,
     ErrorAnswer,
     GlossaryAnswer,
     JobAnswer,
     ScoredAnswer,
-    SoftAlignmentAnswer,
     StreamEvent,
-    TokenScoresAnswer,
     TranslationAnswer,
     UsageAnswer,
 )
@@ -34,36 +32,39 @@ _Value = TypeVar("_Value")
 
 def translation_answer(found: Translation) -> TranslationAnswer:
     """Converts a translation."""
-    return TranslationAnswer(**_translation_fields(found))
+    alternatives = [translation_answer(one) for one in found.alternatives]
+    return TranslationAnswer(
+        **_fields(found, TranslationAnswer), alternatives=alternatives or UNSET
+    )
 
 
 def stream_event(found: Translation, request_id: str) -> StreamEvent:
     """Converts a part of a stream."""
-    last: dict[str, Any] = {"request_id": request_id} if found.finish_reason else {}
-    return StreamEvent(delta=found.delta or "", **_translation_fields(found), **last)
+    return StreamEvent(
+        **_fields(found, StreamEvent), request_id=request_id if found.finish_reason else UNSET
+    )
 
 
 def scored_answer(found: PairScore) -> ScoredAnswer:
     """Converts the scores of a given translation."""
-    return ScoredAnswer(
-        score=found.score,
-        confidence=found.confidence,
-        token_scores=_token_scores(found.token_scores),
-        alignments=alignment_answer(found.alignments),
-        attention=_attention(found.attention),
-        bundle=_set(found.bundle),
-    )
+    return ScoredAnswer(**_fields(found, ScoredAnswer))
 
 
-def alignment_answer(found: Alignments | None) -> str | SoftAlignmentAnswer | UnsetType:
-    """Converts links between words, or weights between tokens."""
-    if found is None:
-        return UNSET
-    if isinstance(found, SoftAlignment):
-        return SoftAlignmentAnswer(
-            list(found.source), list(found.target), [list(row) for row in found.weights]
-        )
-    return str(found)
+def _fields(found: Assessed, shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """Returns the fields of a struct for the outputs that a translation or a score has."""
+    fields = {}
+    for output, is_required in _outputs_of(shape):
+        value = getattr(found, output.field)
+        if value not in (None, ()) or is_required:
+            fields[output.field] = output.codec.as_json(value)
+    return fields
+
+
+@functools.cache
+def _outputs_of(shape: type[msgspec.Struct]) -> list[tuple[Output, bool]]:
+    """Returns the outputs in a struct, and whether it requires them."""
+    required = {field.name: field.required for field in msgspec.structs.fields(shape)}
+    return [(one, required[one.field]) for one in OUTPUTS.values() if one.field in required]
 
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
@@ -114,44 +115,6 @@ def usage_answer(found: Usage, request_id: str) -> UsageAnswer:
         end=found.end,
         request_id=request_id,
     )
-
-
-def _translation_fields(found: Translation) -> dict[str, Any]:
-    alternatives = [translation_answer(one) for one in found.alternatives]
-    return {
-        "text": found.text,
-        "finish_reason": found.finish_reason,
-        "output_tokens": found.output_tokens,
-        "warnings": list(found.warnings),
-        "language_fallbacks": list(found.language_fallbacks) or UNSET,
-        "detected_language": _set(found.detected_language),
-        "detected_probability": _set(found.detected_probability),
-        "score": _set(found.score),
-        "confidence": _set(found.confidence),
-        "alternatives": alternatives or UNSET,
-        "token_scores": _token_scores(found.token_scores),
-        "alignments": alignment_answer(found.alignments),
-        "attention": _attention(found.attention),
-        "bundle": _set(found.bundle),
-        "via": _set(found.via),
-        "codes": _codes(found.codes),
-    }
-
-
-def _codes(found: PlacedCodes | None) -> CodesAnswer | UnsetType:
-    if found is None:
-        return UNSET
-    return CodesAnswer([list(span) for span in found.codes], found.uncertain)
-
-
-def _token_scores(found: TokenScores | None) -> TokenScoresAnswer | UnsetType:
-    if found is None:
-        return UNSET
-    return TokenScoresAnswer(list(found.tokens), list(found.log_probs))
-
-
-def _attention(found: Attention | None) -> AttentionAnswer | UnsetType:
-    return UNSET if found is None else AttentionAnswer(**found.as_json())
 
 
 def _set(value: _Value | None) -> _Value | UnsetType:

@@ -210,13 +210,15 @@ def _options(model: str, limits: Limits) -> dict[str, Schema]:
 
 
 def _cleaned(schema: Any) -> Any:
-    """Removes titles from a schema, since they only repeat the names."""
+    """Removes titles, which only repeat names, and all but the first paragraph of docstrings."""
     if isinstance(schema, dict):
         return {
             name: _cleaned(value)
             for name, value in schema.items()
             if not (name == "title" and isinstance(value, str))
         }
+    if isinstance(schema, str):
+        return schema.partition("\n\n")[0]
     return [_cleaned(one) for one in schema] if isinstance(schema, list) else schema
 
 

@@ -115,7 +115,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return " or ".join(f"<code>{_e(str(one))}</code>" for one in schema["enum"])
     kind = _e(str(schema.get("type", "any value")))
     if kind == "array":
-        return f"list of {_kind(schema.get('items', {}))}"
+        return f"list of {_kind(schema.get('items') or schema.get('prefixItems', [{}])[0])}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
         return f"object of {_kind(schema['additionalProperties'])}"
     least = schema.get("minimum", schema.get("exclusiveMinimum"))

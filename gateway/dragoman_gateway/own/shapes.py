@@ -6,10 +6,14 @@ structs: they come from the table of options.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from dragoman_options.assessment import Attention, SoftAlignment
+from dragoman_options.output import Output
+from dragoman_options.table import OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from dragoman_gateway.reader.marked import TEXT_FORMATS
 
@@ -99,29 +103,6 @@ class AttentionRequest(Struct, kw_only=True):
     ) = UNSET
 
 
-class TokenScoresAnswer(Struct):
-    """Log-probabilities of a translation's tokens."""
-
-    tokens: list[str]
-    log_probs: list[float]
-
-
-class SoftAlignmentAnswer(Struct):
-    """Weights between tokens: a row for each token of the translation."""
-
-    source: list[str]
-    target: list[str]
-    weights: list[list[float]]
-
-
-AlignmentAnswer = Annotated[
-    str | SoftAlignmentAnswer,
-    Meta(
-        description="links between words such as `0-0 1-2` (hard), or weights between tokens (soft)"
-    ),
-]
-
-
 class AttentionAnswer(Struct):
     """Attention weights of every head, [layer][head][query][key]."""
 
@@ -140,78 +121,40 @@ class AttentionAnswer(Struct):
     ]
 
 
-class CodesAnswer(Struct):
-    """Positions of the codes of a text's markup in its translation."""
+def _fields_of(model: str, outputs: Iterable[Output]) -> list[tuple[Any, ...]]:
+    """Returns the fields of a struct for some outputs of a model."""
+    options = {one.output: one.name for one in OPTIONS.values()}
+    fields: list[tuple[Any, ...]] = []
+    for output in outputs:
+        kind = output.codec.json_type
+        option = options.get(output.name)
+        is_certain = model in output.always or output.in_api
+        help_text = output.help if is_certain or not option else f"{output.help}; with `{option}`"
+        described: Any = Annotated[
+            AttentionAnswer if kind is Attention else kind, Meta(description=help_text)
+        ]
+        if is_certain:
+            fields.append((output.field, described))
+        else:
+            fields.append((output.field, described | UnsetType, UNSET))
+    return fields
 
-    codes: Annotated[
-        list[list[int]], Meta(description="begin and end of each code, in the order of the text's")
-    ]
-    uncertain: Annotated[int, Meta(description="number of codes whose position is a guess")]
+
+_TranslationOutputs: Any = defstruct(
+    "_TranslationOutputs",
+    _fields_of(TRANSLATE, [one for one in OUTPUTS.values() if TRANSLATE in one.models]),
+    kw_only=True,
+)
 
 
-class TranslationAnswer(Struct, kw_only=True):
+class TranslationAnswer(_TranslationOutputs, kw_only=True):  # type: ignore[misc, call-arg]  # dynamic
     """A translation. Optional fields are present if an option requested them."""
 
-    text: Annotated[str, Meta(description="the translation")]
-    finish_reason: Annotated[
-        str, Meta(description="`stop`, or `length` if the token limit cut the translation")
-    ]
-    output_tokens: Annotated[int, Meta(description="number of tokens of the translation")]
-    warnings: Annotated[
-        list[str],
-        Meta(
-            description="any of `numbers`, `placeholders`, `signs`, `terms`, `repetition`, "
-            "`short`, `long`, `untranslated`"
-        ),
-    ]
-    language_fallbacks: (
-        Annotated[
-            list[str],
-            Meta(
-                description="requested language codes that stand for others of the model, such as "
-                "`zh-CN=cmn_Hans`; absent if there are none"
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    detected_language: (
-        Annotated[str, Meta(description="language of the text, with the source language `auto`")]
-        | UnsetType
-    ) = UNSET
-    detected_probability: (
-        Annotated[float, Meta(description="probability of that language, from 0 to 1")] | UnsetType
-    ) = UNSET
-    score: Annotated[float, Meta(description="with `return_scores`")] | UnsetType = UNSET
-    confidence: (
-        Annotated[
-            float,
-            Meta(description="mean log-probability of a token, with `return_confidence`"),
-        ]
-        | UnsetType
-    ) = UNSET
     alternatives: (
         Annotated[
             list[TranslationAnswer],
             Meta(description="more translations, with `num_return_sequences`"),
         ]
-        | UnsetType
-    ) = UNSET
-    token_scores: TokenScoresAnswer | UnsetType = UNSET
-    alignments: AlignmentAnswer | UnsetType = UNSET
-    attention: AttentionAnswer | UnsetType = UNSET
-    codes: CodesAnswer | UnsetType = UNSET
-    bundle: (
-        Annotated[
-            str,
-            Meta(
-                description="identity of the model, with `return_bundle`; with a pivot language "
-                "both, separated by a comma"
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    via: (
-        Annotated[str, Meta(description="the pivot language; absent for a direct translation")]
         | UnsetType
     ) = UNSET
 
@@ -223,10 +166,17 @@ class TranslateAnswer(Struct):
     request_id: _RequestId
 
 
-class StreamEvent(TranslationAnswer, kw_only=True):
+_StreamOutputs: Any = defstruct(
+    "_StreamOutputs",
+    _fields_of(STREAM, [one for one in OUTPUTS.values() if one.models == (STREAM,)]),
+    bases=(TranslationAnswer,),
+    kw_only=True,
+)
+
+
+class StreamEvent(_StreamOutputs, kw_only=True):  # type: ignore[misc, call-arg]  # dynamic
     """The stable prefix of a translation; the last event has a `finish_reason`."""
 
-    delta: Annotated[str, Meta(description="text that this event adds to the previous one")]
     request_id: _RequestId | UnsetType = UNSET
 
 
@@ -320,18 +270,15 @@ class AlternativesAnswer(Struct):
     request_id: _RequestId
 
 
-class ScoredAnswer(Struct, kw_only=True):
-    """The model's scores for a given translation."""
+_ScoreOutputs: Any = defstruct(
+    "_ScoreOutputs",
+    _fields_of(SCORE, [one for one in OUTPUTS.values() if SCORE in one.models]),
+    kw_only=True,
+)
 
-    score: Annotated[
-        float,
-        Meta(description="sum of the tokens' log-probabilities, divided by the length penalty"),
-    ]
-    confidence: Annotated[float, Meta(description="mean log-probability of a token")]
-    token_scores: TokenScoresAnswer | UnsetType = UNSET
-    alignments: AlignmentAnswer | UnsetType = UNSET
-    attention: AttentionAnswer | UnsetType = UNSET
-    bundle: str | UnsetType = UNSET
+
+class ScoredAnswer(_ScoreOutputs, kw_only=True):  # type: ignore[misc, call-arg]  # dynamic
+    """The model's scores for a given translation."""
 
 
 class ScoreAnswer(Struct):
@@ -344,7 +291,7 @@ class ScoreAnswer(Struct):
 class AlignmentsAnswer(Struct):
     """Alignments in the order of the texts."""
 
-    alignments: list[AlignmentAnswer]
+    alignments: list[str | SoftAlignment]
     request_id: _RequestId
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman_client import PairScore, Translation
 from dragoman_options.table import SCORE, STREAM, TRANSLATE
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from starlette.responses import Response
 
 from dragoman_gateway.core.caller import Caller
@@ -21,7 +21,6 @@ from dragoman_gateway.core.marked_texts import (
     translate_texts_with_markup,
 )
 from dragoman_gateway.own.answers import (
-    alignment_answer,
     scored_answer,
     stream_event,
     translation_answer,
@@ -39,7 +38,6 @@ from dragoman_gateway.own.shapes import (
     DetectRequest,
     ScoreAnswer,
     ScoreRequest,
-    SoftAlignmentAnswer,
     StreamEvent,
     StreamRequest,
     Texts,
@@ -147,7 +145,7 @@ class Translating:
     async def alignments(self, request: GatewayRequest) -> Response:
         """Align given translations with their texts."""
         found = await self._scores(request, {"return_alignments": "hard"})
-        aligned = [_aligned(one) for one in found]
+        aligned: list[Any] = [one.alignments.as_json() if one.alignments else "" for one in found]
         return reply(AlignmentsAnswer(aligned, request.request_id))
 
     async def _translate_marked(
@@ -206,11 +204,6 @@ def _with_glossaries(body: Body[TranslateRequest] | Body[StreamRequest]) -> dict
     """Returns the options, including the ids of stored glossaries."""
     ids = body.fields.glossary_ids
     return body.options | ({"glossary_ids": ids} if ids else {})
-
-
-def _aligned(found: PairScore) -> str | SoftAlignmentAnswer:
-    answer = alignment_answer(found.alignments)
-    return "" if isinstance(answer, UnsetType) else answer
 
 
 def _listed(texts: Texts) -> list[str]:

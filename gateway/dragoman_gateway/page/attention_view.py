@@ -48,14 +48,7 @@ class AttentionPage:
             (scored,) = await translations.score(caller, [text], [target], options)
             seen = scored.attention
         assert seen is not None  # it was requested, and the client has checked the answer
-        weights = seen.encoder, seen.decoder, seen.cross
-        tokens = seen.source, seen.read, seen.said
-        attention = Attention(
-            *tokens,
-            *weights,
-            alignment_heads=seen.alignment_heads,
-            aligns_when_read=seen.aligns_when_read,
-        )
+        attention = Attention(**vars(seen))
         if not attention.source:
             raise InvalidInput("text: give a sentence with words to look at")
         # In a thread, since the page may have a million weights.

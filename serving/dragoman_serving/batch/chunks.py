@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import BinaryIO, Protocol
 
-from dragoman_client.request import Translation
+from dragoman_options.table import Translation
 
 from dragoman_serving.batch.storage import FileState, Source, Storage
 

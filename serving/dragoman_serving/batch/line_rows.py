@@ -10,7 +10,7 @@ from typing import BinaryIO, Protocol
 from dragoman_client.binary_files import check_not_binary
 from dragoman_client.file_translation import line_of
 from dragoman_client.line_formats import JsonLines, LineFormat, PlainLines, TabColumns
-from dragoman_client.request import Translation
+from dragoman_options.table import Translation
 
 from dragoman_serving.batch.chunks import Chunk, Outcome, RowError
 from dragoman_serving.batch.storage import Source

@@ -10,22 +10,14 @@ from typing import Any, BinaryIO
 
 import pyarrow
 from dragoman_client.line_formats import answer_as_json
-from dragoman_options.table import requested_outputs
+from dragoman_options.table import OUTPUTS, TRANSLATE, requested_outputs
 from pyarrow import parquet
 
 from dragoman_serving.batch.chunks import Chunk, Outcome, RowError
 from dragoman_serving.batch.storage import Source
 
-_ALWAYS = ("translation", "output_tokens", "finish_reason", "warnings", "error")
-_NAMES = {"scores": "score", "confidences": "confidence"}
-"""Column names of outputs that have another name in requests."""
-_TYPES = {
-    "output_tokens": pyarrow.int32(),
-    "score": pyarrow.float64(),
-    "confidence": pyarrow.float64(),
-    "detected_probability": pyarrow.float64(),
-}
-"""Types of columns other than text; lists and objects are written as JSON text."""
+_TYPES = {"INT32": pyarrow.int32(), "FP32": pyarrow.float64(), "BYTES": pyarrow.string()}
+"""Types of columns by Triton's types; lists and objects are written as JSON text."""
 _GROUP_ROWS = 100_000
 """Rows per row group in a joined file."""
 
@@ -43,11 +35,15 @@ class ParquetRowFormat:
             options: checked options of the requests, which determine the added columns.
         """
         self._column = column
-        asked = [_NAMES.get(name, name) for name in requested_outputs(options)]
-        several = ["alternatives"] if options.get("num_return_sequences", 1) > 1 else []
-        self._added = tuple(
-            dict.fromkeys((*_ALWAYS, "language_fallbacks", "via", *asked, *several))
-        )
+        requested = requested_outputs(options)
+        self._added = {
+            output.line: _TYPES[output.codec.datatype]
+            for output in OUTPUTS.values()
+            if output.name in requested or output.if_any or TRANSLATE in output.always
+        }
+        self._added["error"] = pyarrow.string()
+        if options.get("num_return_sequences", 1) > 1:
+            self._added["alternatives"] = pyarrow.string()
 
     def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
         """See `RowFormat`."""
@@ -106,8 +102,8 @@ class ParquetRowFormat:
 class ParquetRows:
     """The rows of a chunk; see `Rows`."""
 
-    def __init__(self, table: Any, column: str, added: Sequence[str]) -> None:
-        """Store a table, the column of its texts and the columns to add."""
+    def __init__(self, table: Any, column: str, added: Mapping[str, Any]) -> None:
+        """Store a table, the column of its texts, and the columns to add with their types."""
         self._table, self._added = _decoded(table), added
         found = self._table.column(column).to_pylist()
         self.texts: Sequence[str | RowError] = ["" if text is None else text for text in found]
@@ -125,9 +121,8 @@ class ParquetRows:
             for one in outcomes
         ]
         table = self._table
-        for name in self._added:
+        for name, kind in self._added.items():
             values = [_plain(row.get(name)) for row in found]
-            kind = _TYPES.get(name, pyarrow.string())
             table = table.append_column(name, pyarrow.array(values, kind))
         return table
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman_client.blocking import run
 from dragoman_client.errors import AccessDenied, InvalidRequest, TranslationError
 from dragoman_client.isolation import isolate
-from dragoman_client.request import Translation
+from dragoman_options.table import Translation
 
 from dragoman_serving.batch.chunks import Outcome, RowError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dragoman_client.request import Translation
+from dragoman_options.table import Translation
 
 from dragoman_serving.batch.chunks import Outcome, RowError
 

@@ -73,11 +73,11 @@ class Route:
     languages: tuple[str, ...] = ()
     detected: tuple[Detected | None, ...] = ()
 
-    def language_fallbacks(self, options: Mapping[str, Any]) -> str:
-        """The codes of a request that stand for others of the bundles, separated by commas."""
+    def language_fallbacks(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The codes of a request that stand for others of the bundles."""
         known = [code for bundle in self.bundles for code in bundle.manifest.languages]
         given = (options.get(name) for name in ("source_language", "target_language"))
-        return ",".join(language_fallbacks((one for one in given if isinstance(one, str)), known))
+        return language_fallbacks((one for one in given if isinstance(one, str)), known)
 
     @property
     def via(self) -> str | None:

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from dragoman_options.markup import Markup
 
 from dragoman.kernel.errors import InvalidRequest
 
 
-def read_markups(written: Sequence[str], texts: int) -> tuple[Markup | None, ...]:
+def markups_of(options: Mapping[str, Any], texts: int) -> tuple[Markup | None, ...]:
     """Returns the markup of each text; empty if no text has markup.
 
     Args:
-        written: values of the option, as JSON; empty for a text without markup.
+        options: checked options by name.
         texts: number of texts in the request.
 
     Raises:
         InvalidRequest: the numbers of values and texts differ.
     """
-    if written and len(written) != texts:
+    markups: tuple[Markup | None, ...] = options.get("markup", ())
+    if markups and len(markups) != texts:
         raise InvalidRequest(
-            f"markup has {len(written)} values for {texts} texts: give one for each",
+            f"markup has {len(markups)} values for {texts} texts: give one for each",
             option="markup",
         )
-    return tuple(Markup.parse(one) if one else None for one in written)
+    return markups
 
 
 def check_markup(index: int, text: str, markup: Markup) -> None:

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from reprlib import repr as brief
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from dragoman_serving.request.checks import check_options
 from dragoman_serving.request.emphasis import in_usual_case
 from dragoman_serving.request.glossary import Glossary, Term
 from dragoman_serving.request.lengths import Lengths
-from dragoman_serving.request.markups import read_markups
+from dragoman_serving.request.markups import markups_of
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.suppression import suppressed_words
 from dragoman_serving.request.unfinished_words import unfinished_word
@@ -266,7 +266,7 @@ def plan_request(
         coverage_penalty=options.get("coverage_penalty") or 0.0,
         lengths=Lengths.of(options, limits, tokenizer.tags + 1),
         prefixes=prefixes,
-        markups=read_markups(cast("Sequence[str]", options.get("markup") or ()), texts),
+        markups=markups_of(options, texts),
         glossary=_glossary(options),
         keeps_placeholders=options.get("keep_placeholders") is not False,
         keeps_tags=is_single and "coverage_penalty" not in options,

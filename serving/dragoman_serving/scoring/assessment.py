@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 from dragoman_options.arguments import AlignmentForm
+from dragoman_options.assessment import TokenScores
 
 from dragoman.kernel.attention_maps import MOST_WEIGHTS, Attention, count_weights, shifted
 from dragoman.kernel.errors import InvalidRequest
@@ -98,11 +98,9 @@ class Assessment:
         return sum(self.log_probs) / max(len(self.log_probs), 1)
 
     @property
-    def token_scores(self) -> str:
-        """Tokens and log-probabilities in JSON."""
-        rounded = [round(one, _DIGITS) for one in self.log_probs]
-        found = {"tokens": self.tokens, "log_probs": rounded}
-        return json.dumps(found, ensure_ascii=False)
+    def token_scores(self) -> TokenScores:
+        """Tokens and rounded log-probabilities."""
+        return TokenScores(self.tokens, tuple(round(one, _DIGITS) for one in self.log_probs))
 
     def score(self, alpha: float) -> float:
         """Returns the score of beam search: sum of log-probabilities over length penalty."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman_options.frames import Answer, DataType, ErrorCode, Failure, Tensor
+from dragoman_options.output import Codec
 from dragoman_options.refusal import Refusal, Refused
-from dragoman_options.table import OUTPUTS
+from dragoman_options.table import OUTPUTS, TRANSLATE
 
 from dragoman.kernel.errors import InvalidRequest, as_dragoman_error
 from dragoman_serving.engine.request_trace import RequestTrace
@@ -22,24 +23,41 @@ log = logging.getLogger(__name__)
 Columns = dict[str, Sequence[Any]]
 """Outputs by name, with one element for each translation."""
 
-_DATATYPES = {one.name: DataType[one.datatype] for one in OUTPUTS.values()}
-
 FINISHED, CUT, REPEATED, GOING_ON = "stop", "length", "repeated", ""
 """Finish reasons of a translation; empty if it is not finished."""
-_VALUES: dict[str, Callable[[Translation], Any]] = {
-    "scores": lambda one: one.score,
-    "confidences": lambda one: one.confidence,
-    "codes": lambda one: one.codes and str(one.codes).encode(),
-    "detected_language": lambda one: one.detected and one.detected.language.encode(),
-    "detected_probability": lambda one: one.detected and one.detected.probability,
-}
-"""Optional outputs of translations, by name; None if a translation lacks one."""
-_OF_ASSESSMENTS: dict[str, Callable[[Assessment], str]] = {
+
+
+def _reason(one: Translation) -> str:
+    return REPEATED if one.is_repeated else FINISHED if one.complete else CUT
+
+
+OF_ASSESSMENTS: dict[str, Callable[[Assessment], Any]] = {
     "token_scores": lambda one: one.token_scores,
-    "alignments": lambda one: str(one.alignment),
+    "alignments": lambda one: one.alignment,
     "attention": lambda one: one.attention.to_json() if one.attention else "",
 }
-"""Optional outputs of assessments, by name."""
+"""Outputs of assessments, by name."""
+
+
+def _assessed(value_of: Callable[[Assessment], Any]) -> Callable[[Translation], Any]:
+    return lambda one: None if one.assessment is None else value_of(one.assessment)
+
+
+VALUES: dict[str, Callable[[Translation], Any]] = {
+    "text_output": lambda one: one.text,
+    "output_tokens": lambda one: one.output_tokens,
+    "finish_reason": _reason,
+    "scores": lambda one: one.score,
+    "confidences": lambda one: one.confidence,
+    "codes": lambda one: one.codes,
+    "detected_language": lambda one: one.detected and one.detected.language,
+    "detected_probability": lambda one: one.detected and one.detected.probability,
+    "warnings": lambda one: one.warnings,
+    "via": lambda one: one.via,
+    **{name: _assessed(value_of) for name, value_of in OF_ASSESSMENTS.items()},
+}
+"""Outputs of translations, by name; None if a translation lacks one."""
+_UNASKED = frozenset(one.name for one in OUTPUTS.values() if TRANSLATE in one.always or one.if_any)
 _LONGEST_MESSAGE = 500
 """Characters of an error message, which may quote a long value of the request."""
 _LONGEST_ID = 2000
@@ -54,7 +72,7 @@ class Form:
     """Number of the request."""
     outputs: Collection[str]
     shape: tuple[int, ...]
-    language_fallbacks: Sequence[str] = ()
+    language_fallbacks: Sequence[tuple[str, ...]] = ()
     """Of each text; see `dragoman_options.languages.language_fallbacks`."""
 
 
@@ -77,29 +95,19 @@ def of_translations(
     all_of_them = [one for best in translations for one in (best, *best.others)]
     each = len(all_of_them) // len(translations)
     form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
-    reasons = [
-        REPEATED if one.is_repeated else FINISHED if one.complete else CUT for one in all_of_them
-    ]
-    tokens = [translation.output_tokens for translation in all_of_them]
-    texts = [translation.text for translation in all_of_them]
-    more: Columns = {}
+    columns: Columns = {
+        name: [value_of(one) for one in all_of_them]
+        for name, value_of in VALUES.items()
+        if name in _UNASKED or name in wanted
+    }
     if sent is not None:
-        more["delta"] = [text.removeprefix(sent).encode("utf-8") for text in texts]
-    for name, value_of in _VALUES.items():
-        values = [value_of(one) for one in all_of_them] if name in wanted else [None]
-        if None not in values:
-            more[name] = values
-    if any(one.warnings for one in all_of_them):
-        more["warnings"] = [",".join(one.warnings).encode() for one in all_of_them]
-    if any(form.language_fallbacks):
-        fallbacks = [one.encode() for one in form.language_fallbacks for _ in range(each)]
-        more["language_fallbacks"] = fallbacks
-    if all_of_them[0].via is not None:
-        more["via"] = [(one.via or "").encode() for one in all_of_them]
-    if wanted:
-        assessments = [t.assessment for t in all_of_them if t.assessment is not None]
-        more |= _assessed(assessments, wanted) | _named(len(all_of_them), wanted, bundle)
-    return Answer(form.number, _outputs(texts, tokens, reasons, form, more))
+        columns["delta"] = [one.text.removeprefix(sent) for one in all_of_them]
+    columns["language_fallbacks"] = [
+        fallbacks for fallbacks in form.language_fallbacks for _ in range(each)
+    ]
+    if "bundle" in wanted:
+        columns["bundle"] = [bundle] * len(all_of_them)
+    return Answer(form.number, _tensors(columns, form))
 
 
 def of_assessments(
@@ -110,23 +118,12 @@ def of_assessments(
         "scores": [one.score(plan.alpha) for one in assessments],
         "confidences": [one.confidence for one in assessments],
     }
-    columns |= _assessed(assessments, plan.outputs)
-    columns |= _named(len(assessments), plan.outputs, bundle)
+    for name, value_of in OF_ASSESSMENTS.items():
+        if name in plan.outputs:
+            columns[name] = [value_of(one) for one in assessments]
+    if "bundle" in plan.outputs:
+        columns["bundle"] = [bundle] * len(assessments)
     return Answer(form.number, _tensors(columns, form))
-
-
-def _assessed(assessments: Sequence[Assessment], wanted: Collection[str]) -> Columns:
-    """The requested outputs of assessments."""
-    return {
-        name: [text_of(one).encode("utf-8") for one in assessments]
-        for name, text_of in _OF_ASSESSMENTS.items()
-        if name in wanted
-    }
-
-
-def _named(count: int, wanted: Collection[str], bundle: str) -> Columns:
-    """The bundle's identity for each translation, if it was requested."""
-    return {"bundle": [bundle.encode()] * count} if "bundle" in wanted else {}
 
 
 def of_beginning(text: str, delta: str, tokens: int, form: Form) -> Answer:
@@ -138,8 +135,13 @@ def of_beginning(text: str, delta: str, tokens: int, form: Form) -> Answer:
         tokens: number of tokens of the text.
         form: form of the answer.
     """
-    outputs = _outputs([text], [tokens], [GOING_ON], form, {"delta": [delta.encode("utf-8")]})
-    return Answer(form.number, outputs, last=False)
+    columns: Columns = {
+        "text_output": [text],
+        "output_tokens": [tokens],
+        "finish_reason": [GOING_ON],
+        "delta": [delta],
+    }
+    return Answer(form.number, _tensors(columns, form), last=False)
 
 
 def of_error(
@@ -190,25 +192,17 @@ def of_stream_error(
     return replace(failure, message=f"INVALID_ARGUMENT: {failure.message}")
 
 
-def _outputs(
-    texts: Sequence[str],
-    tokens: Sequence[int],
-    reasons: Sequence[str],
-    form: Form,
-    more: Columns | None = None,
-) -> tuple[Tensor, ...]:
-    columns: Columns = {
-        "text_output": [text.encode("utf-8") for text in texts],
-        "output_tokens": tokens,
-        "finish_reason": [reason.encode() for reason in reasons],
-        **(more or {}),
-    }
-    return _tensors(columns, form)
-
-
 def _tensors(columns: Columns, form: Form) -> tuple[Tensor, ...]:
+    """Returns the outputs of the form that every translation has, or of which some has a value."""
     return tuple(
-        Tensor.of(name, _DATATYPES[name], form.shape, values)
+        _tensor(name, OUTPUTS[name].codec, values, form.shape)
         for name, values in columns.items()
-        if name in form.outputs
+        if name in form.outputs and (any(values) if OUTPUTS[name].if_any else None not in values)
     )
+
+
+def _tensor(name: str, codec: Codec, values: Sequence[Any], shape: tuple[int, ...]) -> Tensor:
+    elements = codec.elements(values)
+    if codec.datatype == "BYTES":
+        elements = [text.encode("utf-8") for text in elements]
+    return Tensor.of(name, DataType[codec.datatype], shape, elements)

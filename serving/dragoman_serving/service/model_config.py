@@ -65,7 +65,7 @@ def model_config(model: str) -> str:
             for one in OPTIONS.values()
         ]
         outputs = [
-            _tensor(one.name, one.datatype, is_list=True)
+            _tensor(one.name, one.codec.datatype, is_list=True)
             for one in OUTPUTS.values()
             if model in one.models
         ]

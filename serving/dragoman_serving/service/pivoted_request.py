@@ -15,7 +15,7 @@ from dragoman_serving.engine.futures import when_all_done
 from dragoman_serving.markup.carried_markup import CarriedMarkup
 from dragoman_serving.models.routes import Route
 from dragoman_serving.request.legs import legs_of
-from dragoman_serving.request.markups import check_markup, read_markups
+from dragoman_serving.request.markups import check_markup, markups_of
 from dragoman_serving.service.bundles import Bundles
 from dragoman_serving.service.requests import Asked
 from dragoman_serving.translation.pivot import joined
@@ -50,7 +50,7 @@ class PivotedRequest:
         self._via: str = route.via
         self._bundles, self._route, self._asked = bundles, route, asked
         self._legs = legs_of(asked.wanted.options, route.languages, model)
-        self._markups = _carried(asked.texts, self._legs.first.get("markup") or ())
+        self._markups = _carried(asked.texts, self._legs.first)
         self._first: Sequence[Translation] = ()
 
     def start(self, begin_last: BeginLast) -> Future[list[Translation]]:
@@ -120,14 +120,14 @@ class PivotedRequest:
         self._bundles.keeper.count_pivoted(name, sum(one.sentences for one in found))
 
 
-def _carried(texts: Sequence[str], written: Sequence[str]) -> list[CarriedMarkup | None]:
+def _carried(texts: Sequence[str], options: Mapping[str, Any]) -> list[CarriedMarkup | None]:
     """The markup of each text.
 
     Raises:
         InvalidRequest: the markup is not valid.
     """
     found: list[CarriedMarkup | None] = [None] * len(texts)
-    for index, markup in enumerate(read_markups(written, len(texts))):
+    for index, markup in enumerate(markups_of(options, len(texts))):
         if markup is not None:
             check_markup(index, texts[index], markup)
             found[index] = CarriedMarkup(texts[index], markup)

@@ -209,7 +209,9 @@ class OneAnswerModel(Model, Generic[_Found]):
         self._send(answers.of_error(error, number, trace, under_way.request_id).pack())
 
 
-def _fallbacks(parts: Sequence[tuple[Sequence[int], Asked]], routes: Sequence[Route]) -> list[str]:
+def _fallbacks(
+    parts: Sequence[tuple[Sequence[int], Asked]], routes: Sequence[Route]
+) -> list[tuple[str, ...]]:
     """The fallbacks of each text's languages."""
     by_text = {
         index: route.language_fallbacks(part.wanted.options)

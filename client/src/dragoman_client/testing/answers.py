@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dragoman_options.assessment import TokenScores, WordAlignment
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import (
@@ -15,13 +16,13 @@ from dragoman_options.table import (
     OPTIONS,
     OUTPUTS,
     SCORE,
+    Translation,
     check,
     describe,
     requested_outputs,
 )
 
 from dragoman_client.errors import DeadlineExceeded, InvalidRequest
-from dragoman_client.request import Translation
 from dragoman_client.version import __version__
 
 Translate = Callable[[str], str | Translation]
@@ -29,7 +30,7 @@ Translate = Callable[[str], str | Translation]
 Outputs = dict[str, list[Any]]
 """Values by output: strings, integers or floats."""
 
-DATATYPES = {INFO: "BYTES", **{one.name: one.datatype for one in OUTPUTS.values()}}
+DATATYPES = {INFO: "BYTES", **{one.name: one.codec.datatype for one in OUTPUTS.values()}}
 """Triton's data types by output."""
 
 _LIMITS = {
@@ -116,21 +117,15 @@ class Answers:
                 raise InvalidRequest(
                     f"the fake does not support {name}={value!r}", "unsupported", name
                 )
-        outputs: Outputs = {}
         begin_s = time.monotonic()
         if request.model == SCORE:
             found = _given(texts, inputs["target_input"])
         else:
             each = options.get("num_return_sequences", 1)
             found = [one for text in texts for one in [self._one(text)] * each]
-            outputs["text_output"] = [one.text for one in found]
-            outputs["output_tokens"] = [one.output_tokens for one in found]
-            outputs["finish_reason"] = [one.finish_reason for one in found]
-            if any(one.via for one in found):
-                outputs["via"] = [one.via or "" for one in found]
         if request.timeout_s is not None and time.monotonic() - begin_s > request.timeout_s:
             raise DeadlineExceeded("the deadline passed while it was being translated")
-        return outputs | _requested(request.model, options, found)
+        return _outputs(request.model, options, found)
 
     def parts(self, request: Request) -> Iterator[Outputs]:
         """Yields the outputs of a streamed request, character by character.
@@ -197,40 +192,39 @@ def _options(request: Request) -> dict[str, Any]:
         raise InvalidRequest(*Refusal.of(error)) from error
 
 
-def _codes(markups: Sequence[str], found: list[Translation]) -> list[str]:
-    """Places codes at their positions in the texts, clipped to the translations."""
-    codes = []
-    for written, one in zip(markups, found, strict=False):
-        markup, last = Markup.parse(written or "{}"), len(one.text)
-        spans = tuple((min(begin, last), min(end, last)) for begin, end, _ in markup.codes)
-        codes.append(str(PlacedCodes(spans)))
-    return codes
+def _placed(markup: Markup, text: str) -> PlacedCodes:
+    """Returns codes at their positions in the source text, clipped to the translation."""
+    last = len(text)
+    return PlacedCodes(tuple((min(begin, last), min(end, last)) for begin, end, _ in markup.codes))
 
 
-def _requested(model: str, options: Mapping[str, Any], found: list[Translation]) -> Outputs:
-    """Returns the optional outputs that the request asked for, or that the model always sends."""
-    scores = [-float(len(one.text)) if one.score is None else one.score for one in found]
-    outputs: Outputs = {
-        "scores": list(scores),
-        "confidences": [
-            score / 10 if one.confidence is None else one.confidence
-            for one, score in zip(found, scores, strict=True)
-        ],
-        "token_scores": [
-            json.dumps({"tokens": [one.text, "</s>"], "log_probs": [score, 0.0]})
-            if one.text
-            else json.dumps({"tokens": [], "log_probs": []})
-            for one, score in zip(found, scores, strict=True)
-        ],
-        "alignments": ["0-0" if one.text else "" for one in found],
-        "codes": _codes(options.get("markup", ()), found),
-        "detected_language": ["en"] * len(found),
-        "detected_probability": [1.0] * len(found),
-        "bundle": [_BUNDLE] * len(found),
+def _outputs(model: str, options: Mapping[str, Any], found: list[Translation]) -> Outputs:
+    """Returns the outputs that the request asked for, and those that are sent without."""
+    requested = requested_outputs(options)
+    markups = options.get("markup") or [None] * len(found)
+    found = [_filled(one, markup) for one, markup in zip(found, markups, strict=False)]
+    outputs: Outputs = {}
+    for name, output in OUTPUTS.items():
+        values = [getattr(one, output.field) for one in found]
+        is_unasked = model in output.always or (output.if_any and any(values))
+        if model in output.models and (name in requested or is_unasked):
+            outputs[name] = output.codec.elements(values)
+    return outputs
+
+
+def _filled(found: Translation, markup: Markup | None) -> Translation:
+    """Returns a translation with a value of every output that it lacks and a fake has."""
+    score = -float(len(found.text)) if found.score is None else found.score
+    has_text = bool(found.text)
+    defaults: dict[str, Any] = {
+        "score": score,
+        "confidence": score / 10,
+        "token_scores": TokenScores((found.text, "</s>") * has_text, (score, 0.0) * has_text),
+        "alignments": WordAlignment(((0, 0),) * has_text),
+        "codes": _placed(markup or Markup(), found.text),
+        "detected_language": "en",
+        "detected_probability": 1.0,
+        "bundle": _BUNDLE,
     }
-    wanted = {name for name in requested_outputs(options) if model in OUTPUTS[name].models}
-    return {
-        name: values
-        for name, values in outputs.items()
-        if name in wanted or model in OUTPUTS[name].always
-    }
+    lacking = {name: value for name, value in defaults.items() if getattr(found, name) is None}
+    return replace(found, **lacking)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dragoman_options.refusal import Refusal
-from dragoman_options.table import INFO, SCORE, STREAM, TRANSLATE
+from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
 
 from dragoman_client import own_wire
 from dragoman_client.errors import (
@@ -25,12 +25,6 @@ _MODELS = {
     own_wire.SCORE_PATH: SCORE,
 }
 _TEXTS = {"text": "text_input", "target": "target_input"}
-_FIELDS = {
-    "text_output": "text",
-    "scores": "score",
-    "confidences": "confidence",
-}
-"""Names in this API of outputs that are named differently."""
 _KINDS: dict[type[Exception], tuple[int, str]] = {
     InvalidRequest: (400, "invalid_input"),
     AccessDenied: (401, "key_missing"),
@@ -122,12 +116,10 @@ def _objects(outputs: Outputs, request: Request) -> list[dict[str, Any]]:
 
 
 def _object(row: Mapping[str, Any]) -> dict[str, Any]:
-    found = {_FIELDS.get(name, name): value for name, value in row.items()}
-    for name in ("token_scores", "attention", "alignments"):
-        if str(found.get(name, "")).startswith("{"):
-            found[name] = json.loads(found[name])
-    if found.get("detected_language") == "":
-        del found["detected_language"]
-    if "warnings" in found:
-        found["warnings"] = [one for one in found["warnings"].split(",") if one]
-    return found
+    members: dict[str, Any] = {}
+    for name, element in row.items():
+        codec = OUTPUTS[name].codec
+        value = codec.parse(element, {})
+        if value not in (None, ()):
+            members[OUTPUTS[name].field] = codec.as_json(value)
+    return members

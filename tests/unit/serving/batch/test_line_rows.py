@@ -9,7 +9,7 @@ import lzma
 from pathlib import Path
 
 import pytest
-from dragoman_client.request import Translation
+from dragoman_options.table import Translation
 from dragoman_serving.batch.chunks import Chunk, FileIndex, RowError
 from dragoman_serving.batch.line_rows import JsonRows, LineRowFormat, Lines, TabRows, TextLines
 from dragoman_serving.batch.storage import Source

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from dragoman_client.request import Translation
+from dragoman_options.table import Translation
 from dragoman_serving.batch.chunks import FileIndex, RowError
 from dragoman_serving.batch.parquet_rows import ParquetRowFormat
 from dragoman_serving.batch.storage import Source

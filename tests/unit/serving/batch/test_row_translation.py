@@ -15,10 +15,9 @@ from dragoman_client.errors import (
     ServerError,
     TranslationError,
 )
-from dragoman_client.request import Translation
 from dragoman_client.tensors import Array
 from dragoman_client.testing import FakeTransport
-from dragoman_options.table import TRANSLATE
+from dragoman_options.table import TRANSLATE, Translation
 from dragoman_serving.batch import row_translation
 from dragoman_serving.batch.chunks import Outcome, RowError
 from dragoman_serving.batch.row_translation import CONTROL, RowTranslation

@@ -81,7 +81,7 @@ def test_token_scores_add_up_to_the_score_of_beam_search(shipped: Translator) ->
     assert len(every) == 12
     assert {one.complete for one in every} == {True, False}
     for one in every:
-        told = json.loads(assessed(one).token_scores)
+        told = json.loads(str(assessed(one).token_scores))
         assert len(told["tokens"]) == len(told["log_probs"]) == one.output_tokens + one.complete
         assert (told["tokens"][-1] == "</s>") == one.complete
         alpha = shipped.manifest.limits.length_penalty

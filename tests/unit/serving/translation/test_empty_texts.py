@@ -51,7 +51,7 @@ def test_an_empty_text_is_an_empty_translation(
             assert (one.score, one.confidence) == (0.0, 0.0)
         assert len(alone.others) == options.get("num_return_sequences", 1) - 1
         if (assessment := alone.assessment) is not None:
-            assert json.loads(assessment.token_scores) == {"tokens": [], "log_probs": []}
+            assert json.loads(str(assessment.token_scores)) == {"tokens": [], "log_probs": []}
             assert assessment.attention is None or assessment.attention.source == ()
     assert shipped.counts == before
     found = shipped.translate([empty[0], text, empty[1]], options)

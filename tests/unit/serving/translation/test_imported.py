@@ -143,7 +143,7 @@ def test_assessments_belong_to_the_right_tokens(served: Served) -> None:
     for text, one in zip(served.texts, found, strict=True):
         sentence = one.assessment
         assert sentence is not None
-        tokens = json.loads(sentence.token_scores)["tokens"]
+        tokens = json.loads(str(sentence.token_scores))["tokens"]
         right = served.oracle.translate([text], "de")[0]
         ids = [*right.ids, *([END_ID] if right.complete else [])]
         assert tokens == [tokenizer.target.piece(token) for token in ids]

@@ -1,0 +1,293 @@
+"""Outputs and an option that are only lines of the table and functions of the engine are known.
+
+The lines are inserted into the table when a process imports it, so that also the classes that the
+table makes have them. Clients and commands therefore run in processes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from dragoman_options.table import SCORE, STREAM, TRANSLATE
+from pyarrow import Table, float64, parquet, string
+from tritonclient.grpc import service_pb2
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
+
+from tests.conftest import REPOSITORY
+from tests.gateways import RunningGateway, run_gateway
+from tests.servers import WAIT_S, Served, serving
+
+TEXTS = ["Good morning.", "I see a dog. The dog sees me!", "Good night, and good luck!"]
+OPTION, NUMBER, NAMES = "return_loudness", "loudness", "moods"
+DECLARATION = f"""
+import importlib.abc, importlib.machinery, sys
+
+OPTION = '''        Option(
+            "{OPTION}", "switch", "return how loud it is", default=False, scores=True,
+            output="{NUMBER}s",
+        ),
+'''
+OUTPUTS = '''    {NUMBER}: Annotated[
+        float | None, Output(NUMBER, "how loud it is", models=_ALL, name="{NUMBER}s")
+    ] = None
+    {NAMES}: Annotated[
+        tuple[str, ...], Output(NAMES, "how it sounds", if_any=True, join="union")
+    ] = ()
+'''
+
+def declare(module, spec, load):
+    source = spec.loader.get_source(spec.name)
+    for lines, before in (
+        (OPTION, '        Option(\\n            "return_bundle",'),
+        (OUTPUTS, "    bundle: Annotated["),
+    ):
+        assert source.count(before) == 1
+        source = source.replace(before, lines + before)
+    exec(compile(source, spec.origin, "exec"), module.__dict__)
+
+def implement(module, spec, load):
+    load(module)
+    module.VALUES["{NUMBER}s"] = lambda one: len(one.text) / 8
+    module.VALUES["{NAMES}"] = lambda one: tuple(
+        name for name, mark in (("calm", "."), ("loud", "!")) if mark in one.text
+    )
+    module.OF_ASSESSMENTS["{NUMBER}s"] = lambda one: len(one.tokens) / 8
+
+CHANGES = {{
+    "dragoman_options.table": declare,
+    "dragoman_serving.service.answers": implement,
+}}
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name not in CHANGES:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        load = spec.loader.exec_module
+        spec.loader.exec_module = lambda module: CHANGES[name](module, spec, load)
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def loudness(text: str) -> float:
+    return len(text) / 8
+
+
+def moods(text: str) -> list[str]:
+    return [name for name, mark in (("calm", "."), ("loud", "!")) if mark in text]
+
+
+@pytest.fixture(scope="module")
+def _declared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The outputs in new processes."""
+    folder = tmp_path_factory.mktemp("declared")
+    (folder / "sitecustomize.py").write_text(DECLARATION, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)  # before this code's path
+        yield
+
+
+@pytest.fixture(scope="module")
+def served(_declared: None) -> Iterator[Served]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["engine_url", "grpc_url"])
+def gateway(served: Served, request: pytest.FixtureRequest) -> Iterator[RunningGateway]:
+    server = served.server
+    triton = getattr(server, request.param)
+    with run_gateway(triton, server.http_url, timeout_s=WAIT_S) as running:
+        yield running
+
+
+def run(*words: str) -> str:
+    """What a process prints."""
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=WAIT_S)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check(found: dict[str, Any], text: str = "text") -> None:
+    assert (found[NUMBER], found[NAMES]) == (loudness(found[text]), moods(found[text]))
+    assert found[NAMES]
+
+
+def test_triton_has_it_over_http(served: Served) -> None:
+    for text in TEXTS:
+        body = {"text_input": text, OPTION: True, "target_language": "de"}
+        for found in (served.generate(body)[1], served.events(**body)[-1]):
+            translation = found["text_output"]
+            assert found[f"{NUMBER}s"] == loudness(translation)
+            assert found[NAMES] == ",".join(moods(translation))
+    status, found = served.generate({"text_input": TEXTS[0], "target_language": "de"})
+    assert (status, NAMES in found, f"{NUMBER}s" in found) == (200, True, False)
+    pair = {"text_input": TEXTS[0], "target_input": "Guten Morgen.", OPTION: True}
+    assert served.generate(pair, SCORE)[1][f"{NUMBER}s"] > 0
+
+
+def test_triton_describes_it(served: Served) -> None:
+    with grpc.insecure_channel(served.server.grpc_url.removeprefix("grpc://")) as channel:
+        service = GRPCInferenceServiceStub(channel)
+        for model in (TRANSLATE, STREAM, SCORE):
+            metadata = service.ModelMetadata(service_pb2.ModelMetadataRequest(name=model))
+            outputs = [(one.name, one.datatype) for one in metadata.outputs]
+            assert (f"{NUMBER}s", "FP32") in outputs
+            assert ((NAMES, "BYTES") in outputs) == (model != SCORE)
+            assert (OPTION, "BOOL") in [(one.name, one.datatype) for one in metadata.inputs]
+
+
+CLIENT = f"""
+import asyncio, json, sys
+from dragoman_client import AsyncTranslator, Translator
+url, *texts = sys.argv[1:]
+options = {{"source_language": "en", "target_language": "de", "{OPTION}": True}}
+
+async def in_tasks():
+    async with AsyncTranslator(url) as translator:
+        return await translator.translate(texts, **options)
+
+with Translator(url) as translator:
+    whole = translator.translate(texts, **options)
+    several = translator.translate(texts, **options, num_return_sequences=2)
+    alternatives = [other for one in several for other in (one, *one.alternatives)]
+    *_, last = translator.translate_stream(texts[0], **options)
+    pair = translator.score(texts[0], whole[0].text, **options)
+    plain = translator.translate(texts[0], target_language="de")
+assert asyncio.run(in_tasks()) == whole
+assert pair.{NUMBER} > 0 and plain.{NUMBER} is None and plain.{NAMES}
+found = [*whole, *alternatives, last]
+print(json.dumps([vars(one) | {{"alternatives": None}} for one in found]))
+"""
+
+
+def check_client(url: str) -> None:
+    found = json.loads(run("-c", CLIENT, url, *TEXTS))
+    assert len(found) > 2 * len(TEXTS)
+    for one in found:
+        check(one)
+
+
+@pytest.mark.parametrize("door", ["http_url", "grpc_url", "engine_url"])
+def test_the_client_has_it(served: Served, door: str) -> None:
+    check_client(getattr(served.server, door))
+
+
+def test_the_client_of_a_gateway_has_it(gateway: RunningGateway) -> None:
+    check_client(gateway.url)
+
+
+FAKE = f"""
+import sys
+from dragoman_client import Translation, Translator
+from dragoman_client.testing import FakeServer, FakeTransport
+
+def translate(text):
+    return Translation(text, 1, "stop", {NUMBER}=len(text) / 8, {NAMES}=("calm",))
+
+with FakeServer(translate) as server:
+    urls = server.grpc_url, server.http_url, server.gateway_url
+    for target in (*({{"url": url}} for url in urls), {{"transport": FakeTransport(translate)}}):
+        with Translator(**target) as translator:
+            for text in sys.argv[1:]:
+                found = translator.translate(text, {OPTION}=True)
+                assert (found.{NUMBER}, found.{NAMES}) == (len(text) / 8, ("calm",)), target
+"""
+
+
+@pytest.mark.usefixtures("_declared")
+def test_the_stand_ins_have_it() -> None:
+    run("-c", FAKE, *TEXTS)
+
+
+def test_the_own_api_has_it(gateway: RunningGateway) -> None:
+    body: dict[str, Any] = {"text": TEXTS, "target_language": "de", "source_language": "en"}
+    for store in (True, True, False):  # the second one is answered from the cache
+        answer = gateway.post("/api/v1/translate", {**body, OPTION: True, "store": store}).json
+        for found in answer["translations"]:
+            check(found)
+        answer = gateway.post("/api/v1/translate", {**body, "store": store}).json
+        for found in answer["translations"]:
+            assert found[NAMES] == moods(found["text"])
+            assert NUMBER not in found
+    events = gateway.post("/api/v1/translate/stream", {**body, "text": TEXTS[1], OPTION: True})
+    *_, last = (line for line in events.body.decode().splitlines() if line.startswith("data:"))
+    check(json.loads(last.removeprefix("data:")))
+    pairs = gateway.post("/api/v1/score", {**body, "target": TEXTS, OPTION: True}).json
+    assert all(one[NUMBER] > 0 for one in pairs["scores"])
+
+
+def test_openapi_describes_it(gateway: RunningGateway) -> None:
+    shapes = gateway.get("/api/v1/openapi.json").json["components"]["schemas"]
+    described = {name for name, shape in shapes.items() if NUMBER in shape.get("properties", {})}
+    assert {"TranslationAnswer", "StreamEvent", "ScoredAnswer"} <= described
+    shape = shapes["TranslationAnswer"]["properties"]
+    assert shape[NUMBER] == {"type": "number", "description": f"how loud it is; with `{OPTION}`"}
+    assert (shape[NAMES]["type"], shape[NAMES]["items"]) == ("array", {"type": "string"})
+    assert all(
+        OPTION in shapes[name]["properties"] for name in ("TranslateRequest", "ScoreRequest")
+    )
+    page = urllib.request.urlopen(f"{gateway.url}/api/v1/docs", timeout=WAIT_S).read().decode()
+    assert f"<dt><code>{NUMBER}</code> number" in page
+
+
+@pytest.mark.parametrize("url", [lambda s: s.grpc_url, lambda s: s.http_url], ids=["grpc", "http"])
+def test_lines_of_json_have_it(served: Served, url: Callable[[Any], str], tmp_path: Path) -> None:
+    source, pairs = tmp_path / "source.txt", tmp_path / "pairs.tsv"
+    source.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    pairs.write_text("Good morning.\tGuten Morgen.\n", encoding="utf-8")
+    command = ("-m", "dragoman", "--quiet")
+    options = ("--url", url(served.server), "--target-language", "de", "--return-loudness")
+    lines = run(*command, "translate", *options, "--json", "--input", str(source)).splitlines()
+    assert len(lines) == len(TEXTS)
+    for line in lines:
+        check(json.loads(line), "translation")
+    line = json.loads(run(*command, "score", *options, "--json", "--tsv", str(pairs)))
+    assert line[NUMBER] > 0
+    assert line["score"] < 0
+
+
+def test_a_bundle_scores_it(served: Served, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("Good morning.\tGuten Morgen.\n", encoding="utf-8")
+    command = ("-m", "dragoman", "--quiet", "score", "--json", "--return-loudness")
+    by_server = run(*command, "--url", served.server.grpc_url, "--tsv", str(pairs))
+    bundle = str(REPOSITORY / "model_repository" / "translate" / "1" / "bundle")
+    by_bundle = run(*command, bundle, "--tsv", str(pairs))
+    assert json.loads(by_bundle)[NUMBER] == json.loads(by_server)[NUMBER] > 0
+
+
+def test_columns_of_parquet_have_it(served: Served, tmp_path: Path) -> None:
+    parquet.write_table(Table.from_pydict({"text": TEXTS}), tmp_path / "in.parquet")
+    run(
+        *("-m", "dragoman", "--quiet", "batch", "--url", served.server.grpc_url),
+        *("--input", str(tmp_path / "in.parquet"), "--output", str(tmp_path / "out")),
+        *("--field", "text", "--target-language", "de", "--return-loudness"),
+    )
+    (written,) = (tmp_path / "out").glob("*.parquet")
+    table = parquet.read_table(written)
+    assert table.schema.field(NUMBER).type == float64()
+    assert table.schema.field(NAMES).type == string()
+    for row in table.to_pylist():
+        check(row | {NAMES: json.loads(row[NAMES])}, "translation")
+
+
+@pytest.mark.usefixtures("_declared")
+def test_the_documentation_has_it() -> None:
+    rows = [line for line in run("-m", "dragoman_options").splitlines() if "loudness" in line]
+    assert rows == [
+        f"| `{OPTION}` | switch | false |  | all | return how loud it is |",
+        f"| `{NUMBER}s` | `{NUMBER}` | FP32 | translate, translate_stream, score | "
+        f"with `{OPTION}` | how loud it is |",
+    ]
