@@ -37,10 +37,10 @@ OPTION = '''        Option(
         ),
 '''
 OUTPUTS = '''    {NUMBER}: Annotated[
-        float | None, Output(NUMBER, "how loud it is", models=_ALL, name="{NUMBER}s")
+        float | None, Output("how loud it is", models=_ALL, name="{NUMBER}s")
     ] = None
     {NAMES}: Annotated[
-        tuple[str, ...], Output(NAMES, "how it sounds", if_any=True, join="union")
+        tuple[str, ...], Output("how it sounds", if_any=True, join="union")
     ] = ()
 '''
 

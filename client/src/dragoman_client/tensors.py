@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from dragoman_options.option import Datatype, encode
+from dragoman_options.option import encode
+from dragoman_options.output import Datatype
 from dragoman_options.table import OPTIONS
 
 Array = npt.NDArray[Any]

@@ -9,8 +9,10 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from dragoman_options.output import Codec, JsonValue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +28,7 @@ _LINKS = re.compile(r"(\d+-\d+( \d+-\d+)*)?", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenScores:
+class TokenScores(JsonValue):
     """Log-probabilities of a translation's tokens.
 
     Attributes:
@@ -50,14 +52,6 @@ class TokenScores:
         if len(tokens) != len(log_probs):
             raise ValueError(f"{len(tokens)} tokens with {len(log_probs)} log-probabilities")
         return cls(tokens, log_probs)
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns a value for JSON."""
-        return {"tokens": self.tokens, "log_probs": self.log_probs}
-
-    def __str__(self) -> str:
-        """The form of the server's answers."""
-        return json.dumps(self.as_json(), ensure_ascii=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +87,7 @@ class WordAlignment:
 
 
 @dataclasses.dataclass(frozen=True)
-class SoftAlignment:
+class SoftAlignment(JsonValue):
     """Attention weights between the subword tokens of a translation and of its text.
 
     Attributes:
@@ -123,14 +117,6 @@ class SoftAlignment:
         if len(weights) != len(target) or any(len(row) != len(source) for row in weights):
             raise ValueError(f"weights that are not {len(target)} times {len(source)}")
         return cls(source, target, weights)
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns a value for JSON."""
-        return {"source": self.source, "target": self.target, "weights": self.weights}
-
-    def __str__(self) -> str:
-        """The form of the server's answers."""
-        return json.dumps(self.as_json(), ensure_ascii=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,13 +190,23 @@ class Attention:
 Alignments = WordAlignment | SoftAlignment
 
 
-def parse_alignments(answer: str, form: str) -> Alignments:
+def _parse_alignments(answer: str, options: Mapping[str, Any]) -> Alignments:
     """Parse alignments in the requested form.
 
     Raises:
         ValueError: the answer does not have this form.
     """
-    return SoftAlignment.parse(answer) if form == "soft" else WordAlignment.parse(answer)
+    form = SoftAlignment if options.get("return_alignments") == "soft" else WordAlignment
+    return form.parse(answer)
+
+
+ALIGNMENTS = Codec(
+    datatype="BYTES",
+    json_type=str | SoftAlignment,
+    parse=_parse_alignments,
+    as_json=lambda alignments: alignments.as_json(),
+    form="JSON or text",
+)
 
 
 def _object(answer: str, what: str) -> dict[str, Any]:

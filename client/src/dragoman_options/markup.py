@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from reprlib import repr as brief
 from typing import Any, NamedTuple, Self
 
+from dragoman_options.output import JsonValue
+
 MOST_CODES = 10_000
 """Maximum number of codes of a text."""
 SHAPE = '{"codes": [[begin, end, parent or null], ...], "keep": [[begin, end], ...]}'
@@ -145,7 +147,7 @@ class Markup:
 
 
 @dataclass(frozen=True)
-class PlacedCodes:
+class PlacedCodes(JsonValue):
     """The positions of a text's codes in its translation.
 
     Attributes:
@@ -158,18 +160,10 @@ class PlacedCodes:
 
     @classmethod
     def parse(cls, written: str) -> Self:
-        """Read placed codes from JSON, as `str` writes them."""
+        """Read placed codes from JSON: `{"codes": [[begin, end], ...], "uncertain": number}`."""
         value = json.loads(written)
         spans = tuple((int(begin), int(end)) for begin, end in value["codes"])
         return cls(spans, int(value["uncertain"]))
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns a value for JSON: `{"codes": [[begin, end], ...], "uncertain": number}`."""
-        return {"codes": self.codes, "uncertain": self.uncertain}
-
-    def __str__(self) -> str:
-        """Returns the JSON."""
-        return json.dumps(self.as_json())
 
 
 def _code(index: int, value: Any) -> Code:

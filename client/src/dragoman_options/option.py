@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 from dragoman_options import markup
 from dragoman_options.markup import Markup
+from dragoman_options.output import Datatype
 from dragoman_options.refusal import WrongValue
 
 Kind = Literal["text", "texts", "terms", "markup", "whole number", "number", "switch"]
 """`texts`: one or several; `terms`: target terms by source term; `markup`: one for each text."""
-Datatype = Literal["BOOL", "BYTES", "FP32", "INT32", "INT64"]
-"""Triton's data types."""
 Legs = Literal["both", "last", "none"]
 """To which legs of a pivot translation an option applies; `none`: it is refused there."""
 Limits = Mapping[str, float]

@@ -6,10 +6,11 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final, Literal, Protocol, Self, get_type_hints
+from types import UnionType
+from typing import Any, Final, Literal, get_args, get_type_hints
 
-from dragoman_options.option import Datatype
-
+Datatype = Literal["BOOL", "BYTES", "FP32", "INT32", "INT64"]
+"""Triton's data types."""
 TRANSLATE: Final = "translate"
 STREAM: Final = "translate_stream"
 SCORE: Final = "score"
@@ -19,19 +20,16 @@ Join = Literal["first", "union"]
 """How a text's value follows from those of its sentences: `union` is of names."""
 
 
-class Value(Protocol):
-    """A value with a shape of its own; `str` is its element in a tensor."""
+class JsonValue:
+    """Base of values that are dataclasses and, in tensors, JSON of their fields."""
 
-    @classmethod
-    def parse(cls, answer: str, /) -> Self:
-        """Returns the value of an element.
-
-        Raises:
-            ValueError: the element does not have its form.
-        """
-
-    def as_json(self) -> Any:
+    def as_json(self) -> dict[str, Any]:
         """Returns a value for JSON."""
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        """Returns the JSON."""
+        return json.dumps(self.as_json(), ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -39,30 +37,21 @@ class Codec:
     """Converts an output between its value, its element in a tensor, and JSON.
 
     Attributes:
-        form: form of the element, in words; empty: plain.
         datatype: Triton's data type of the tensor.
         json_type: type of the value for JSON.
         parse: returns the value of an element: a text of `BYTES`, or a number. The second argument
             has the options of the request. Raises `ValueError` if the element is malformed.
         as_json: returns a value for JSON.
         empty: element of a translation that lacks the output.
+        form: form of the element, in words; empty: plain.
     """
 
-    form: str
     datatype: Datatype
     json_type: Any
     parse: Callable[[Any, Mapping[str, Any]], Any] = lambda element, _: element
     as_json: Callable[[Any], Any] = lambda value: value
     empty: Any = ""
-
-    @classmethod
-    def of(cls, kind: type[Value]) -> Self:
-        """Returns the codec of a class of values."""
-
-        def parse(text: str, _options: Mapping[str, Any]) -> Value:
-            return kind.parse(text)
-
-        return cls("JSON", "BYTES", kind, parse, kind.as_json)
+    form: str = ""
 
     def element(self, value: Any) -> Any:
         """Returns the element of a value or of its JSON: a text, or a number."""
@@ -77,18 +66,21 @@ class Codec:
         return [self.empty if value is None else self.element(value) for value in values]
 
 
-TEXT = Codec("", "BYTES", str)
-NAME = Codec("", "BYTES", str, lambda text, _: text or None)
+_TEXT = Codec("BYTES", str)
+_NAME = Codec("BYTES", str, lambda text, _: text or None)
 """A text that is never empty."""
-NAMES = Codec(
-    "comma-separated",
-    "BYTES",
-    list[str],
-    lambda text, _: tuple(filter(None, text.split(","))),
-    list,
-)
-COUNT = Codec("", "INT32", int, lambda number, _: int(number), empty=0)
-NUMBER = Codec("", "FP32", float, lambda number, _: float(number), empty=0.0)
+_PLAIN = {
+    int: Codec("INT32", int, lambda number, _: int(number), empty=0),
+    float: Codec("FP32", float, lambda number, _: float(number), empty=0.0),
+    tuple[str, ...]: Codec(
+        datatype="BYTES",
+        json_type=list[str],
+        parse=lambda text, _: tuple(filter(None, text.split(","))),
+        as_json=list,
+        form="comma-separated",
+    ),
+}
+"""Codecs by types of values other than texts."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +88,6 @@ class Output:
     """An output of the models, in the annotation of its field of `Translation`.
 
     Attributes:
-        codec: converts its values.
         help: its content, in one line.
         models: models that have it.
         always: models that always send it.
@@ -109,10 +100,10 @@ class Output:
             is not split.
         name: name of its tensor; empty: that of its field.
         line: name in files; empty: that of its field.
+        codec: converts its values; a class with `parse` and `as_json` needs none here.
         field: name of its field in `Translation` and in JSON.
     """
 
-    codec: Codec
     help: str
     _: KW_ONLY
     models: tuple[str, ...] = TRANSLATING
@@ -124,6 +115,7 @@ class Output:
     join: Join | None = None
     name: str = ""
     line: str = ""
+    codec: Codec = _TEXT
     field: str = ""
 
     def joined(self, values: Sequence[Any]) -> Any:
@@ -137,8 +129,25 @@ def declared_outputs(kind: type) -> dict[str, Output]:
     """Returns the outputs that the fields of a dataclass declare, by the names of their tensors."""
     hints = get_type_hints(kind, include_extras=True)
     found = {}
-    for field in dataclasses.fields(kind):
-        for output in getattr(hints[field.name], "__metadata__", ()):
-            name, line = output.name or field.name, output.line or field.name
-            found[name] = dataclasses.replace(output, name=name, line=line, field=field.name)
+    for name, hint in hints.items():
+        for output in getattr(hint, "__metadata__", ()):
+            own = dataclasses.replace(
+                output,
+                name=output.name or name,
+                line=output.line or name,
+                field=name,
+                codec=_codec(output, hint.__origin__),
+            )
+            found[own.name] = own
     return found
+
+
+def _codec(output: Output, hint: Any) -> Codec:
+    if output.codec is not _TEXT:
+        return output.codec
+    kind, *_ = get_args(hint) if isinstance(hint, UnionType) else [hint]
+    if kind is str:
+        return _TEXT if output.always else _NAME
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    return Codec("BYTES", kind, lambda text, _: kind.parse(text), kind.as_json, form="JSON")

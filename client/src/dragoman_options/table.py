@@ -12,29 +12,13 @@ from difflib import get_close_matches
 from reprlib import repr as brief
 from typing import Annotated, Any, Final
 
-from dragoman_options.assessment import (
-    Alignments,
-    Attention,
-    SoftAlignment,
-    TokenScores,
-    parse_alignments,
-)
+from dragoman_options.assessment import ALIGNMENTS, Alignments, Attention, TokenScores
 from dragoman_options.markup import PlacedCodes
 from dragoman_options.option import Items, Limits, Option, Range
-from dragoman_options.output import (
-    COUNT,
-    NAME,
-    NAMES,
-    NUMBER,
-    TEXT,
-    TRANSLATING,
-    Codec,
-    Output,
-    declared_outputs,
-)
 from dragoman_options.output import SCORE as SCORE
 from dragoman_options.output import STREAM as STREAM
 from dragoman_options.output import TRANSLATE as TRANSLATE
+from dragoman_options.output import TRANSLATING, Output, declared_outputs
 from dragoman_options.refusal import Refused, WrongType, WrongValue
 
 _ALL: Final = (*TRANSLATING, SCORE)
@@ -366,36 +350,18 @@ OPTIONS: Final[Mapping[str, Option]] = {
 }
 """Options by name."""
 
-ALIGNMENTS: Final = Codec(
-    "JSON",
-    "BYTES",
-    str | SoftAlignment,
-    lambda text, options: parse_alignments(text, options.get("return_alignments", "")),
-    lambda value: value.as_json(),
-)
-
 
 @dataclass(frozen=True)
 class _Generated:
     """The outputs of every translation."""
 
     text: Annotated[
-        str,
-        Output(
-            TEXT,
-            "the translation",
-            always=TRANSLATING,
-            name="text_output",
-            line="translation",
-        ),
+        str, Output("the translation", always=TRANSLATING, name="text_output", line="translation")
     ]
-    output_tokens: Annotated[
-        int, Output(COUNT, "number of tokens in the translation", always=TRANSLATING)
-    ]
+    output_tokens: Annotated[int, Output("number of tokens in the translation", always=TRANSLATING)]
     finish_reason: Annotated[
         str,
         Output(
-            TEXT,
             "`stop`, `length` if the token limit cut the translation, or empty if the stream "
             "continues",
             always=TRANSLATING,
@@ -410,7 +376,6 @@ class Assessed:
     score: Annotated[
         float | None,
         Output(
-            NUMBER,
             "score of the translation: the sum of its tokens' log-probabilities, divided by the "
             "length penalty",
             models=_ALL,
@@ -419,21 +384,19 @@ class Assessed:
         ),
     ] = None
     token_scores: Annotated[
-        TokenScores | None,
-        Output(Codec.of(TokenScores), "its tokens and their log-probabilities", models=_ALL),
+        TokenScores | None, Output("its tokens and their log-probabilities", models=_ALL)
     ] = None
     alignments: Annotated[
         Alignments | None,
         Output(
-            ALIGNMENTS,
             "links between words such as `0-0 1-2` (hard), or weights between tokens (soft)",
             models=_ALL,
+            codec=ALIGNMENTS,
         ),
     ] = None
     confidence: Annotated[
         float | None,
         Output(
-            NUMBER,
             "mean log-probability of its tokens, with the end-of-sequence token",
             models=_ALL,
             always=(SCORE,),
@@ -441,13 +404,11 @@ class Assessed:
         ),
     ] = None
     attention: Annotated[
-        Attention | None,
-        Output(Codec.of(Attention), "attention weights of every head", models=(TRANSLATE, SCORE)),
+        Attention | None, Output("attention weights of every head", models=(TRANSLATE, SCORE))
     ] = None
     bundle: Annotated[
         str | None,
         Output(
-            NAME,
             "identity of the bundle; with a pivot language both, separated by a comma",
             models=_ALL,
             join="first",
@@ -470,17 +431,11 @@ class Translation(Assessed, _Generated):
     elapsed_s: float = field(default=0.0, compare=False)
     detected_language: Annotated[
         str | None,
-        Output(
-            NAME,
-            "language of the text, if `source_language` is auto; empty if it has none",
-            detected=True,
-            join="first",
-        ),
+        Output("language of the text; absent if it has none", detected=True, join="first"),
     ] = None
     detected_probability: Annotated[
         float | None,
         Output(
-            NUMBER,
             "probability of that language, from 0 to 1",
             detected=True,
             only_with="detected_language",
@@ -490,7 +445,6 @@ class Translation(Assessed, _Generated):
     warnings: Annotated[
         tuple[str, ...],
         Output(
-            NAMES,
             "any of `numbers`, `placeholders`, `signs`, `terms`, `repetition`, `short`, `long`, "
             "`untranslated`",
             if_any=True,
@@ -501,28 +455,18 @@ class Translation(Assessed, _Generated):
     language_fallbacks: Annotated[
         tuple[str, ...],
         Output(
-            NAMES,
             "requested language codes that stand for others of the model, such as `zh-CN=cmn_Hans`",
             if_any=True,
             join="first",
         ),
     ] = ()
     codes: Annotated[
-        PlacedCodes | None,
-        Output(Codec.of(PlacedCodes), "positions of the text's elements in the translation"),
+        PlacedCodes | None, Output("positions of the text's elements in the translation")
     ] = None
-    via: Annotated[
-        str | None,
-        Output(NAME, "the pivot language, if there is one", if_any=True, join="first"),
-    ] = None
+    via: Annotated[str | None, Output("the pivot language", if_any=True, join="first")] = None
     delta: Annotated[
         str | None,
-        Output(
-            TEXT,
-            "text that an event adds to the previous one",
-            models=(STREAM,),
-            always=(STREAM,),
-        ),
+        Output("text that an event adds to the previous one", models=(STREAM,), always=(STREAM,)),
     ] = field(default=None, compare=False)
 
 

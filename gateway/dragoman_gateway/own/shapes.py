@@ -6,12 +6,10 @@ structs: they come from the table of options.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from dragoman_options.assessment import Attention, SoftAlignment
-from dragoman_options.output import Output
 from dragoman_options.table import OPTIONS, OUTPUTS, SCORE, STREAM, TRANSLATE
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
@@ -121,33 +119,29 @@ class AttentionAnswer(Struct):
     ]
 
 
-def _fields_of(model: str, outputs: Iterable[Output]) -> list[tuple[Any, ...]]:
-    """Returns the fields of a struct for some outputs of a model."""
+def _outputs(model: str, base: type[Struct] = Struct) -> Any:
+    """Returns a struct with the outputs of a model that its base lacks."""
     options = {one.output: one.name for one in OPTIONS.values()}
     fields: list[tuple[Any, ...]] = []
-    for output in outputs:
+    for output in OUTPUTS.values():
+        if model not in output.models or output.field in base.__struct_fields__:
+            continue
         kind = output.codec.json_type
-        option = options.get(output.name)
         is_certain = model in output.always or output.in_api
-        help_text = output.help if is_certain or not option else f"{output.help}; with `{option}`"
+        option = "" if is_certain else options.get(output.name, "")
         described: Any = Annotated[
-            AttentionAnswer if kind is Attention else kind, Meta(description=help_text)
+            AttentionAnswer if kind is Attention else kind,
+            Meta(description=output.help + f"; with `{option}`" * bool(option)),
         ]
-        if is_certain:
-            fields.append((output.field, described))
-        else:
-            fields.append((output.field, described | UnsetType, UNSET))
-    return fields
+        fields.append(
+            (output.field, described)
+            if is_certain
+            else (output.field, described | UnsetType, UNSET)
+        )
+    return defstruct("Outputs", fields, bases=(base,), kw_only=True)
 
 
-_TranslationOutputs: Any = defstruct(
-    "_TranslationOutputs",
-    _fields_of(TRANSLATE, [one for one in OUTPUTS.values() if TRANSLATE in one.models]),
-    kw_only=True,
-)
-
-
-class TranslationAnswer(_TranslationOutputs, kw_only=True):  # type: ignore[misc, call-arg]  # dynamic
+class TranslationAnswer(_outputs(TRANSLATE), kw_only=True):  # type: ignore[misc, call-arg]
     """A translation. Optional fields are present if an option requested them."""
 
     alternatives: (
@@ -166,15 +160,10 @@ class TranslateAnswer(Struct):
     request_id: _RequestId
 
 
-_StreamOutputs: Any = defstruct(
-    "_StreamOutputs",
-    _fields_of(STREAM, [one for one in OUTPUTS.values() if one.models == (STREAM,)]),
-    bases=(TranslationAnswer,),
+class StreamEvent(  # type: ignore[call-arg]
+    _outputs(STREAM, TranslationAnswer),  # type: ignore[misc]
     kw_only=True,
-)
-
-
-class StreamEvent(_StreamOutputs, kw_only=True):  # type: ignore[misc, call-arg]  # dynamic
+):
     """The stable prefix of a translation; the last event has a `finish_reason`."""
 
     request_id: _RequestId | UnsetType = UNSET
@@ -270,14 +259,7 @@ class AlternativesAnswer(Struct):
     request_id: _RequestId
 
 
-_ScoreOutputs: Any = defstruct(
-    "_ScoreOutputs",
-    _fields_of(SCORE, [one for one in OUTPUTS.values() if SCORE in one.models]),
-    kw_only=True,
-)
-
-
-class ScoredAnswer(_ScoreOutputs, kw_only=True):  # type: ignore[misc, call-arg]  # dynamic
+class ScoredAnswer(_outputs(SCORE), kw_only=True):  # type: ignore[misc, call-arg]
     """The model's scores for a given translation."""
 
 
