@@ -37,7 +37,7 @@ OPTION = '''        Option(
         ),
 '''
 OUTPUTS = '''    {NUMBER}: Annotated[
-        float | None, Output("how loud it is", models=_ALL, name="{NUMBER}s")
+        float | None, Output("how loud it is", name="{NUMBER}s")
     ] = None
     {NAMES}: Annotated[
         tuple[str, ...], Output("how it sounds", if_any=True, join="union")

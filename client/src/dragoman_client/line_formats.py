@@ -41,12 +41,8 @@ class PlainLines:
 
 
 @dataclass(frozen=True)
-class PlainLinesToJson:
+class PlainLinesToJson(PlainLines):
     """The input has a text on each line, the output a JSON object with all results."""
-
-    def read(self, line: str) -> str:
-        """See `LineFormat`."""
-        return line
 
     def write(self, line: str, translation: Translation) -> str:
         """See `LineFormat`."""

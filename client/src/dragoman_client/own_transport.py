@@ -31,14 +31,13 @@ class OwnTransport:
         if model == INFO:
             answer = await ask("GET", own_wire.INFO_PATH, timeout_s)
             return own_wire.read_info(authority, *answer)
-        body = own_wire.request_body(inputs)
-        if model == SCORE:
-            answer = await ask("POST", own_wire.SCORE_PATH, timeout_s, body)
-            return own_wire.read_scores(authority, *answer)
-        answer = await ask("POST", own_wire.TRANSLATE_PATH, timeout_s, body)
+        is_score = model == SCORE
+        path = own_wire.SCORE_PATH if is_score else own_wire.TRANSLATE_PATH
+        answer = await ask("POST", path, timeout_s, own_wire.request_body(inputs))
         counts = inputs.get("num_return_sequences")
         each = 1 if counts is None else int(counts.item())
-        return own_wire.read_translations(authority, each, *answer)
+        name = "scores" if is_score else "translations"
+        return own_wire.read_answers(authority, name, each, *answer)
 
     def stream(self, inputs: Mapping[str, Array], timeout_s: float) -> AsyncGenerator[Part, None]:
         """See `AsyncTransport`."""

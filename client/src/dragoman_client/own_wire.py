@@ -145,23 +145,18 @@ def of_error(error: Mapping[str, Any], retry_after: str | None = None) -> Transl
     return ServerUnavailable(error["message"], None if seconds is None else float(seconds))
 
 
-def read_translations(
-    authority: str, each: int, status: int, retry_after: str | None, body: bytes
+def read_answers(
+    authority: str, name: str, each: int, status: int, retry_after: str | None, body: bytes
 ) -> dict[str, Array | None]:
-    """Parse the outputs in an answer with `each` translations of a text.
+    """Parse the outputs in the member `name` of an answer, with `each` translations of a text.
 
     Where an answer has fewer, the last one is repeated, as by Triton; see `http_wire.read_answer`.
     """
     check_status(status, retry_after, body)
-    return _outputs_of(authority, body, "translations", each)
-
-
-def read_scores(
-    authority: str, status: int, retry_after: str | None, body: bytes
-) -> dict[str, Array | None]:
-    """Parse the outputs in an answer; see `http_wire.read_answer`."""
-    check_status(status, retry_after, body)
-    return _outputs_of(authority, body, "scores")
+    try:
+        return _outputs(json.loads(body)[name], each)
+    except _FAULTS as error:
+        raise _no_answer(authority, error) from error
 
 
 def read_info(
@@ -221,13 +216,6 @@ class EventReader:
             return _outputs([found])
         except _FAULTS as error:
             raise _no_answer(self._authority, error) from error
-
-
-def _outputs_of(authority: str, body: bytes, name: str, each: int = 1) -> dict[str, Array | None]:
-    try:
-        return _outputs(json.loads(body)[name], each)
-    except _FAULTS as error:
-        raise _no_answer(authority, error) from error
 
 
 def _no_answer(authority: str, error: Exception) -> ServerError:

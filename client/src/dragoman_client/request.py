@@ -20,6 +20,8 @@ Part = Mapping[str, Array | None]
 
 ENDED_EARLY: Final = "the answer ended before its last part"
 _NO_OPTIONS: Mapping[str, Any] = {}
+_MALFORMED = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+"""Exceptions from values of another form."""
 _LAST = (b"stop", b"length")
 """The values of `finish_reason` in the last part of a stream."""
 REPEATED = "repeated"
@@ -139,7 +141,7 @@ def _faults() -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise ServerError(f"the answer is not UTF-8: {error}") from error
-    except (AttributeError, TypeError, ValueError) as error:
+    except _MALFORMED as error:
         raise ServerError(f"the answer has tensors of the wrong type: {error}") from error
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dragoman_options.option import Option
 from dragoman_options.output import Output
-from dragoman_options.table import OPTIONS, OUTPUTS, SAMPLING, SCORE
+from dragoman_options.table import OPTIONS, OUTPUTS, SCORE, restrictions
 
 _BOUNDS = {
     "max_target_tokens": "the model's `max_target_tokens`",
@@ -76,16 +76,7 @@ def _range(option: Option) -> str:
 
 def _meaning(option: Option) -> Iterator[str]:
     yield option.help + (f" ({option.source})" if option.source else "")
-    if option.only_with:
-        yield f"only with `{option.only_with}`"
-    without_sampling = set(SAMPLING) <= set(option.not_with)
-    hidden = SAMPLING if without_sampling else ()
-    excluded = [f"`{name}`" for name in option.not_with if name not in hidden]
-    excluded += ["sampling"] * without_sampling + ["a `beam_width` of 1"] * option.needs_beam
-    if excluded:
-        yield f"not with {', '.join(excluded)}"
-    if option.at_most:
-        yield f"at most `{option.at_most}`"
+    yield from restrictions(option)
     if option.legs in _LEGS:
         yield _LEGS[option.legs]
     if option.output and SCORE in OUTPUTS[option.output].always:

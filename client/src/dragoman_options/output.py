@@ -89,7 +89,7 @@ class Output:
 
     Attributes:
         help: its content, in one line.
-        models: models that have it.
+        models: models that have it; empty: those of its class.
         always: models that always send it.
         if_any: whether an answer has it if any of its translations has a value. An output that is
             neither this nor in `always` is sent if an option requests it.
@@ -106,7 +106,7 @@ class Output:
 
     help: str
     _: KW_ONLY
-    models: tuple[str, ...] = TRANSLATING
+    models: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     if_any: bool = False
     detected: bool = False
@@ -125,9 +125,15 @@ class Output:
         return values[0]
 
 
-def declared_outputs(kind: type) -> dict[str, Output]:
-    """Returns the outputs that the fields of a dataclass declare, by the names of their tensors."""
+def declared_outputs(kind: type, scored: type) -> dict[str, Output]:
+    """Returns the outputs that the fields of a class declare, by the names of their tensors.
+
+    Args:
+        kind: class of translations.
+        scored: base class of it, with the outputs that the model `score` has too.
+    """
     hints = get_type_hints(kind, include_extras=True)
+    of_score = {field.name for field in dataclasses.fields(scored)}
     found = {}
     for name, hint in hints.items():
         for output in getattr(hint, "__metadata__", ()):
@@ -136,6 +142,7 @@ def declared_outputs(kind: type) -> dict[str, Output]:
                 name=output.name or name,
                 line=output.line or name,
                 field=name,
+                models=output.models or TRANSLATING + (SCORE,) * (name in of_score),
                 codec=_codec(output, hint.__origin__),
             )
             found[own.name] = own

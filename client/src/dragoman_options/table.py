@@ -6,7 +6,7 @@ the command line and the table in docs/options.md are derived from it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from reprlib import repr as brief
@@ -376,21 +376,18 @@ class Assessed:
     score: Annotated[
         float | None,
         Output(
-            "score of the translation: the sum of its tokens' log-probabilities, divided by the "
-            "length penalty",
-            models=_ALL,
+            "sum of its tokens' log-probabilities, divided by the length penalty",
             always=(SCORE,),
             name="scores",
         ),
     ] = None
     token_scores: Annotated[
-        TokenScores | None, Output("its tokens and their log-probabilities", models=_ALL)
+        TokenScores | None, Output("its tokens and their log-probabilities")
     ] = None
     alignments: Annotated[
         Alignments | None,
         Output(
             "links between words such as `0-0 1-2` (hard), or weights between tokens (soft)",
-            models=_ALL,
             codec=ALIGNMENTS,
         ),
     ] = None
@@ -398,7 +395,6 @@ class Assessed:
         float | None,
         Output(
             "mean log-probability of its tokens, with the end-of-sequence token",
-            models=_ALL,
             always=(SCORE,),
             name="confidences",
         ),
@@ -409,9 +405,7 @@ class Assessed:
     bundle: Annotated[
         str | None,
         Output(
-            "identity of the bundle; with a pivot language both, separated by a comma",
-            models=_ALL,
-            join="first",
+            "identity of the bundle; with a pivot language both, separated by a comma", join="first"
         ),
     ] = None
 
@@ -470,7 +464,7 @@ class Translation(Assessed, _Generated):
     ] = field(default=None, compare=False)
 
 
-OUTPUTS: Final[Mapping[str, Output]] = declared_outputs(Translation)
+OUTPUTS: Final[Mapping[str, Output]] = declared_outputs(Translation, Assessed)
 """Outputs by the name of their tensors, which have one element per translation."""
 DETECTED_OUTPUTS: Final = tuple(one.name for one in OUTPUTS.values() if one.detected)
 """Outputs of a request with language detection."""
@@ -503,6 +497,20 @@ def sampled(options: Collection[str]) -> bool:
 def takes(model: str, option: Option) -> bool:
     """Whether a model accepts an option."""
     return {TRANSLATE: True, STREAM: option.streams, SCORE: option.scores}[model]
+
+
+def restrictions(option: Option) -> Iterator[str]:
+    """Yields what an option cannot be combined with, in Markdown."""
+    if option.only_with:
+        yield f"only with `{option.only_with}`"
+    without_sampling = set(SAMPLING) <= set(option.not_with)
+    hidden = SAMPLING if without_sampling else ()
+    excluded = [f"`{name}`" for name in option.not_with if name not in hidden]
+    excluded += ["sampling"] * without_sampling + ["a `beam_width` of 1"] * option.needs_beam
+    if excluded:
+        yield f"not with {', '.join(excluded)}"
+    if option.at_most:
+        yield f"at most `{option.at_most}`"
 
 
 def describe(limits: Limits) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from dragoman_client import PairScore, Translation
 from dragoman_options.output import Output
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import OUTPUTS, Assessed
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
 from dragoman_gateway.core.glossaries import Glossary
@@ -27,7 +27,7 @@ from dragoman_gateway.own.shapes import (
     UsageAnswer,
 )
 
-_Value = TypeVar("_Value")
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
 
 
 def translation_answer(found: Translation) -> TranslationAnswer:
@@ -69,54 +69,33 @@ def _outputs_of(shape: type[msgspec.Struct]) -> list[tuple[Output, bool]]:
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
     """Converts an error."""
-    fields = Refusal.of(error).fields() if isinstance(error, InvalidInput) else {}
-    return ErrorAnswer(
-        code=error.code, message=str(error), retry_after_s=_set(error.retry_whole_s), **fields
+    return _answer(
+        ErrorAnswer,
+        Refusal.of(error) if isinstance(error, InvalidInput) else None,
+        code=error.code,
+        message=str(error),
+        retry_after_s=error.retry_whole_s,
     )
 
 
-def glossary_answer(found: Glossary, request_id: str | UnsetType = UNSET) -> GlossaryAnswer:
+def glossary_answer(found: Glossary, request_id: str | None = None) -> GlossaryAnswer:
     """Converts a glossary, without its entries."""
-    return GlossaryAnswer(
-        id=found.id,
-        name=found.name,
-        created=found.created,
-        dictionaries=[
-            DictionaryAnswer(one.source_language, one.target_language, one.entry_count)
-            for one in found.dictionaries
-        ],
-        request_id=request_id,
-    )
+    dictionaries = [_answer(DictionaryAnswer, one) for one in found.dictionaries]
+    return _answer(GlossaryAnswer, found, dictionaries=dictionaries, request_id=request_id)
 
 
-def job_answer(found: Job, request_id: str | UnsetType = UNSET) -> JobAnswer:
+def job_answer(found: Job, request_id: str | None = None) -> JobAnswer:
     """Converts a document's job."""
-    return JobAnswer(
-        id=found.id,
-        file_name=found.file_name,
-        state=found.state,
-        done=found.done,
-        created=found.created,
-        expires=found.expires,
-        characters=_set(found.characters),
-        seconds_remaining=_set(found.seconds_remaining),
-        error=UNSET if found.error is None else error_answer(found.error),
-        request_id=request_id,
-    )
+    error = None if found.error is None else error_answer(found.error)
+    return _answer(JobAnswer, found, error=error, request_id=request_id)
 
 
 def usage_answer(found: Usage, request_id: str) -> UsageAnswer:
     """Converts the usage of a caller."""
-    return UsageAnswer(
-        characters=found.characters,
-        requests=found.requests,
-        characters_limit=_set(found.characters_limit),
-        begin=found.begin,
-        end=found.end,
-        request_id=request_id,
-    )
+    return _answer(UsageAnswer, found, request_id=request_id)
 
 
-def _set(value: _Value | None) -> _Value | UnsetType:
-    """Returns a value, or UNSET instead of None, which leaves the field out of the answer."""
-    return UNSET if value is None else value
+def _answer(shape: type[_Shape], found: object, **more: Any) -> _Shape:
+    """Returns a struct with an object's attributes and more; those of None are left out."""
+    values = {name: getattr(found, name, None) for name in shape.__struct_fields__} | more
+    return shape(**{name: value for name, value in values.items() if value is not None})

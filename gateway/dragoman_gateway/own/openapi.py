@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from dragoman_options.option import Limits, Option
-from dragoman_options.table import OPTIONS, takes
+from dragoman_options.table import OPTIONS, restrictions, takes
 
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.own.operation import PREFIX, Operation
@@ -170,16 +170,8 @@ def _bounds(option: Option, limits: Limits) -> Schema:
 
 def _help(option: Option) -> str:
     """Returns an option's help and restrictions, in Markdown."""
-    parts = [option.help]
-    if option.default in (None, (), {}):
-        parts.append(f"default: {option.default_text}")
-    if option.only_with:
-        parts.append(f"only with `{option.only_with}`")
-    if option.not_with:
-        parts.append("not with " + ", ".join(f"`{name}`" for name in option.not_with))
-    if option.needs_beam:
-        parts.append("not with a `beam_width` of 1")
-    return "; ".join(parts)
+    defaults = [f"default: {option.default_text}"] * (option.default in (None, (), {}))
+    return "; ".join([option.help, *defaults, *restrictions(option)])
 
 
 def _schemas(operations: Sequence[Operation], limits: Limits) -> dict[str, Schema]:
