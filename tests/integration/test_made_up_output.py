@@ -36,10 +36,11 @@ OPTION = '''        Option(
             output="{NUMBER}s",
         ),
 '''
-OUTPUTS = '''    {NUMBER}: Annotated[
+OF_SCORES = '''    {NUMBER}: Annotated[
         float | None, Output("how loud it is", name="{NUMBER}s")
     ] = None
-    {NAMES}: Annotated[
+'''
+OF_TRANSLATIONS = '''    {NAMES}: Annotated[
         tuple[str, ...], Output("how it sounds", if_any=True, join="union")
     ] = ()
 '''
@@ -48,7 +49,8 @@ def declare(module, spec, load):
     source = spec.loader.get_source(spec.name)
     for lines, before in (
         (OPTION, '        Option(\\n            "return_bundle",'),
-        (OUTPUTS, "    bundle: Annotated["),
+        (OF_SCORES, "    bundle: Annotated["),
+        (OF_TRANSLATIONS, "    codes: Annotated["),
     ):
         assert source.count(before) == 1
         source = source.replace(before, lines + before)

@@ -90,7 +90,7 @@ class ModelServer:
         found = [self._one(index, text, checked) for index, text in enumerate(texts)]
         markups = checked.get("markup", ())
         return [
-            replace(one, codes=_clipped(Markup.parse(markups[index] or "{}"), len(one.text)))
+            replace(one, codes=_clipped(markups[index] or Markup(), len(one.text)))
             if markups
             else one
             for index, one in enumerate(found)
