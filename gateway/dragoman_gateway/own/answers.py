@@ -55,6 +55,8 @@ def _fields(found: Assessed, shape: type[msgspec.Struct]) -> dict[str, Any]:
     fields = {}
     for output, is_required in _outputs_of(shape):
         value = getattr(found, output.field)
+        if value is None and is_required:
+            value = output.codec.empty  # servers of version 0.1 send no `delta`
         if value not in (None, ()) or is_required:
             fields[output.field] = output.codec.as_json(value)
     return fields
