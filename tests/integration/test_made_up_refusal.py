@@ -11,8 +11,10 @@ import grpc
 import pytest
 from dragoman_client import InvalidRequest, Translator
 from dragoman_options.refusal import Refusal
+from pyarrow import Table, parquet
 from riva.client import Auth, NeuralMachineTranslationClient
 
+from dragoman.cli import main
 from tests.gateways import RunningGateway, run_gateway
 from tests.servers import WAIT_S, Served, serving
 
@@ -112,6 +114,39 @@ def test_a_file_is_translated_without_it(served: Served, protocol: str, tmp_path
     assert first
     assert third
     assert not second
+
+
+@pytest.mark.parametrize("ask", [translate, score], ids=lambda ask: ask.__name__)
+def test_the_client_of_the_engines_socket_has_its_fields(
+    served: Served, ask: Callable[[Translator], object]
+) -> None:
+    with Translator(str(served.server.engine_url)) as translator:
+        with pytest.raises(InvalidRequest) as caught:
+            ask(translator)
+        with pytest.raises(InvalidRequest) as caught_in_stream:
+            list(translator.translate_stream("loud", target_language="de"))
+    assert Refusal.of(caught.value) == LOUD
+    assert Refusal.of(caught_in_stream.value) == LOUD.moved(0)
+
+
+def test_commands_name_the_row(
+    served: Served,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, rows, folder = (tmp_path / name for name in ("source.txt", "in.parquet", "out"))
+    source.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    options = ("--url", served.server.grpc_url, "--target-language", "de")
+    main(["translate", *options, "--json", "--input", str(source)])
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["finish_reason"] for line in lines] == ["stop", "refused", "stop"]
+    assert "line 2 was refused: text 0 is loud: whisper" in caplog.text
+    parquet.write_table(Table.from_pydict({"text": TEXTS}), rows)
+    main(["batch", *options, "--input", str(rows), "--output", str(folder)])
+    (written,) = folder.glob("*.parquet")
+    errors = parquet.read_table(written).column("error").to_pylist()
+    assert errors == [None, "the text is loud: whisper", None]
 
 
 @pytest.fixture(scope="module", params=["engine_url", "grpc_url"])

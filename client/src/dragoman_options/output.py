@@ -43,7 +43,7 @@ class Codec:
             has the options of the request. Raises `ValueError` if the element is malformed.
         as_json: returns a value for JSON.
         empty: element of a translation that lacks the output.
-        form: form of the element, in words; empty: plain.
+        form: form of the element, in words; empty: that of the value.
     """
 
     datatype: Datatype
@@ -55,7 +55,7 @@ class Codec:
 
     def element(self, value: Any) -> Any:
         """Returns the element of a value or of its JSON: a text, or a number."""
-        if value is None or isinstance(value, str | int | float):
+        if value is None or isinstance(value, (str, int, float)):
             return value
         if isinstance(value, tuple | list):
             return ",".join(value)
@@ -63,7 +63,10 @@ class Codec:
 
     def elements(self, values: Sequence[Any]) -> list[Any]:
         """Returns the elements of a tensor; None stands for no value."""
-        return [self.empty if value is None else self.element(value) for value in values]
+        if not self.form and None not in values:
+            return list(values)
+        elements = map(self.element, values) if self.form else values
+        return [self.empty if element is None else element for element in elements]
 
 
 _TEXT = Codec("BYTES", str)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from dragoman_options.frames import Answer, DataType, ErrorCode, Failure, Tensor
-from dragoman_options.output import Codec
 from dragoman_options.refusal import Refusal, Refused
 from dragoman_options.table import OUTPUTS, TRANSLATE
 
@@ -44,20 +45,21 @@ def _assessed(value_of: Callable[[Assessment], Any]) -> Callable[[Translation], 
 
 
 VALUES: dict[str, Callable[[Translation], Any]] = {
-    "text_output": lambda one: one.text,
-    "output_tokens": lambda one: one.output_tokens,
+    "text_output": attrgetter("text"),
+    "output_tokens": attrgetter("output_tokens"),
     "finish_reason": _reason,
-    "scores": lambda one: one.score,
-    "confidences": lambda one: one.confidence,
-    "codes": lambda one: one.codes,
+    "scores": attrgetter("score"),
+    "confidences": attrgetter("confidence"),
+    "codes": attrgetter("codes"),
     "detected_language": lambda one: one.detected and one.detected.language,
     "detected_probability": lambda one: one.detected and one.detected.probability,
-    "warnings": lambda one: one.warnings,
-    "via": lambda one: one.via,
+    "warnings": attrgetter("warnings"),
+    "via": attrgetter("via"),
     **{name: _assessed(value_of) for name, value_of in OF_ASSESSMENTS.items()},
 }
 """Outputs of translations, by name; None if a translation lacks one."""
 _UNASKED = frozenset(one.name for one in OUTPUTS.values() if TRANSLATE in one.always or one.if_any)
+_DATATYPES = {one.name: DataType[one.codec.datatype] for one in OUTPUTS.values()}
 _LONGEST_MESSAGE = 500
 """Characters of an error message, which may quote a long value of the request."""
 _LONGEST_ID = 2000
@@ -96,9 +98,7 @@ def of_translations(
     each = len(all_of_them) // len(translations)
     form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
     columns: Columns = {
-        name: [value_of(one) for one in all_of_them]
-        for name, value_of in VALUES.items()
-        if name in _UNASKED or name in wanted
+        name: list(map(VALUES[name], all_of_them)) for name in _sent(frozenset(wanted))
     }
     if sent is not None:
         columns["delta"] = [one.text.removeprefix(sent) for one in all_of_them]
@@ -192,17 +192,20 @@ def of_stream_error(
     return replace(failure, message=f"INVALID_ARGUMENT: {failure.message}")
 
 
+@functools.lru_cache(maxsize=256)
+def _sent(wanted: frozenset[str]) -> tuple[str, ...]:
+    """Returns the names of the outputs that may be sent if some are requested."""
+    return tuple(name for name in VALUES if name in _UNASKED or name in wanted)
+
+
 def _tensors(columns: Columns, form: Form) -> tuple[Tensor, ...]:
     """Returns the outputs of the form that every translation has, or of which some has a value."""
-    return tuple(
-        _tensor(name, OUTPUTS[name].codec, values, form.shape)
-        for name, values in columns.items()
-        if name in form.outputs and (any(values) if OUTPUTS[name].if_any else None not in values)
-    )
-
-
-def _tensor(name: str, codec: Codec, values: Sequence[Any], shape: tuple[int, ...]) -> Tensor:
-    elements = codec.elements(values)
-    if codec.datatype == "BYTES":
-        elements = [text.encode("utf-8") for text in elements]
-    return Tensor.of(name, DataType[codec.datatype], shape, elements)
+    tensors = []
+    for name, values in columns.items():
+        output = OUTPUTS[name]
+        if name in form.outputs and (any(values) if output.if_any else None not in values):
+            datatype, elements = _DATATYPES[name], output.codec.elements(values)
+            if datatype is DataType.BYTES:
+                elements = [text.encode() for text in elements]
+            tensors.append(Tensor.of(name, datatype, form.shape, elements))
+    return tuple(tensors)
