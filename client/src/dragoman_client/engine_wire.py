@@ -25,15 +25,11 @@ from dragoman_options.table import INFO, OUTPUTS
 
 from dragoman_client.errors import InvalidRequest, ServerError, TranslationError, from_status
 from dragoman_client.request import microseconds
-from dragoman_client.tensors import Array
+from dragoman_client.tensors import TYPES, Array
 from dragoman_client.trace_context import REQUEST_ID, trace_headers
 
-_DATATYPES = {
-    np.dtype(np.bool_): DataType.BOOL,
-    np.dtype(np.int32): DataType.INT32,
-    np.dtype(np.int64): DataType.INT64,
-    np.dtype(np.float32): DataType.FP32,
-    np.dtype(np.object_): DataType.BYTES,
+_DATATYPES: dict[np.dtype[Any], DataType] = {
+    np.dtype(kind): DataType[name] for name, kind in TYPES.items()
 }
 _DTYPES: dict[int, np.dtype[Any]] = {theirs: ours for ours, theirs in _DATATYPES.items()}
 _OUTPUTS = tuple(OUTPUTS)

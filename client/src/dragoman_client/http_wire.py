@@ -92,7 +92,7 @@ def read_answer(
     check_status(status, retry_after, body)
     try:
         answer = json.loads(body)
-        return {name: _column(value) for name, value in answer.items() if name not in _OF_TRITON}
+        return {name: column_of(value) for name, value in answer.items() if name not in _OF_TRITON}
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
         raise ServerError(f"{authority}: not an answer of Triton: {error}") from error
 
@@ -116,7 +116,7 @@ def event_part(line: bytes) -> Part | None:
     values = read_event(line)
     if values is None:
         return None
-    return {name: _column(value) for name, value in values.items()}
+    return {name: column_of(value) for name, value in values.items()}
 
 
 def read_event(line: bytes) -> dict[str, Any] | None:
@@ -165,8 +165,8 @@ def _plain(values: list[Any]) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def _column(value: Any) -> Array:
-    """Makes a tensor [1, values] from a JSON value or a list of them."""
+def column_of(value: Any) -> Array:
+    """Returns a tensor [1, values] of a JSON value or a list of them."""
     values = value if isinstance(value, list) else [value]
     column = np.empty((1, len(values)), np.object_)
     column[0, :] = [v.encode("utf-8") if isinstance(v, str) else v for v in values]

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import INFO, OPTIONS, OUTPUTS
 
@@ -24,7 +23,7 @@ from dragoman_client.errors import (
     TranslationError,
     from_status,
 )
-from dragoman_client.http_wire import refusal_message
+from dragoman_client.http_wire import column_of, refusal_message
 from dragoman_client.request import REPEATED, Part
 from dragoman_client.tensors import Array
 
@@ -173,7 +172,7 @@ def read_info(
         found = {"metrics_port": None, **json.loads(body)}
     except _FAULTS as error:
         raise _no_answer(authority, error) from error
-    return {INFO: _column([json.dumps(found)])}
+    return {INFO: column_of([json.dumps(found)])}
 
 
 def read_ready(status: int, retry_after: str | None, body: bytes) -> bool:
@@ -231,7 +230,7 @@ def _outputs(answers: Iterable[dict[str, Any]], each: int = 1) -> dict[str, Arra
         rows += (*own, *[repeated] * (each - len(own)))
     names = list(dict.fromkeys(name for row in rows for name in row))
     empty = {name: OUTPUTS[name].codec.empty for name in names}
-    return {name: _column([row.get(name, empty[name]) for row in rows]) for name in names}
+    return {name: column_of([row.get(name, empty[name]) for row in rows]) for name in names}
 
 
 def _row(answer: dict[str, Any]) -> dict[str, Any]:
@@ -247,10 +246,3 @@ def _row(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value.decode("utf-8") if isinstance(value, bytes) else value
-
-
-def _column(values: list[Any]) -> Array:
-    """A tensor [1, values]."""
-    column = np.empty((1, len(values)), np.object_)
-    column[0, :] = [v.encode("utf-8") if isinstance(v, str) else v for v in values]
-    return column

@@ -13,13 +13,14 @@ from dragoman_options.table import OPTIONS
 
 Array = npt.NDArray[Any]
 
-_TYPES: Mapping[Datatype, type] = {
+TYPES: Mapping[Datatype, type] = {
     "BOOL": np.bool_,
     "BYTES": np.object_,
     "FP32": np.float32,
     "INT32": np.int32,
     "INT64": np.int64,
 }
+"""NumPy's types by Triton's."""
 
 
 def option_tensors(options: Mapping[str, Any]) -> dict[str, Array]:
@@ -52,7 +53,7 @@ def _tensor(name: str, value: Any) -> Array:
     elements = option.elements(value)
     if option.datatype == "BYTES":
         elements = [text.encode("utf-8") for text in elements]
-    return np.array([elements], _TYPES[option.datatype])
+    return np.array([elements], TYPES[option.datatype])
 
 
 def _encoded(text: str, what: str) -> bytes:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from dragoman_gateway.core.errors import Unavailable
 from dragoman_gateway.core.gateway import Gateway
 from dragoman_gateway.core.languages import Languages, name_of
-from dragoman_gateway.own.answers import usage_answer
+from dragoman_gateway.own.answers import answer_of
 from dragoman_gateway.own.callers import caller_of
 from dragoman_gateway.own.replies import reply
 from dragoman_gateway.own.shapes import (
@@ -21,6 +21,7 @@ from dragoman_gateway.own.shapes import (
     LanguageAnswer,
     LanguagesAnswer,
     PairAnswer,
+    UsageAnswer,
 )
 from dragoman_gateway.web.requests import GatewayRequest
 
@@ -47,16 +48,12 @@ class About:
             file_bytes=settings.file_bytes,
         )
         return reply(
-            InfoAnswer(
+            answer_of(
+                InfoAnswer,
+                found,
                 product=PRODUCT,
-                version=found.version,
-                models=list(found.models),
-                languages=list(found.languages),
-                directions=[list(pair) for pair in found.directions],
                 pairs=_pairs(found),
-                bundles=[dict(one) for one in found.bundles],
-                options=[dict(one) for one in found.options.values()],
-                limits=dict(found.limits),
+                options=list(found.options.values()),
                 features=features,
                 request_id=request.request_id,
             )
@@ -83,7 +80,7 @@ class About:
         """Return the caller's usage in this month."""
         caller = await caller_of(self._gateway, request)
         used = await self._gateway.access.usage(caller)
-        return reply(usage_answer(used, request.request_id))
+        return reply(answer_of(UsageAnswer, used, request_id=request.request_id))
 
     async def keys_required(self) -> bool:
         """Whether requests need an API key."""

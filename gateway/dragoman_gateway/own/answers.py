@@ -15,7 +15,6 @@ from msgspec import UNSET
 from dragoman_gateway.core.errors import GatewayError, InvalidInput
 from dragoman_gateway.core.glossaries import Glossary
 from dragoman_gateway.core.job import Job
-from dragoman_gateway.core.usage import Usage
 from dragoman_gateway.own.shapes import (
     DictionaryAnswer,
     ErrorAnswer,
@@ -24,7 +23,6 @@ from dragoman_gateway.own.shapes import (
     ScoredAnswer,
     StreamEvent,
     TranslationAnswer,
-    UsageAnswer,
 )
 
 _Shape = TypeVar("_Shape", bound=msgspec.Struct)
@@ -71,7 +69,7 @@ def _outputs_of(shape: type[msgspec.Struct]) -> list[tuple[Output, bool]]:
 
 def error_answer(error: GatewayError) -> ErrorAnswer:
     """Converts an error."""
-    return _answer(
+    return answer_of(
         ErrorAnswer,
         Refusal.of(error) if isinstance(error, InvalidInput) else None,
         code=error.code,
@@ -82,22 +80,17 @@ def error_answer(error: GatewayError) -> ErrorAnswer:
 
 def glossary_answer(found: Glossary, request_id: str | None = None) -> GlossaryAnswer:
     """Converts a glossary, without its entries."""
-    dictionaries = [_answer(DictionaryAnswer, one) for one in found.dictionaries]
-    return _answer(GlossaryAnswer, found, dictionaries=dictionaries, request_id=request_id)
+    dictionaries = [answer_of(DictionaryAnswer, one) for one in found.dictionaries]
+    return answer_of(GlossaryAnswer, found, dictionaries=dictionaries, request_id=request_id)
 
 
 def job_answer(found: Job, request_id: str | None = None) -> JobAnswer:
     """Converts a document's job."""
     error = None if found.error is None else error_answer(found.error)
-    return _answer(JobAnswer, found, error=error, request_id=request_id)
+    return answer_of(JobAnswer, found, error=error, request_id=request_id)
 
 
-def usage_answer(found: Usage, request_id: str) -> UsageAnswer:
-    """Converts the usage of a caller."""
-    return _answer(UsageAnswer, found, request_id=request_id)
-
-
-def _answer(shape: type[_Shape], found: object, **more: Any) -> _Shape:
+def answer_of(shape: type[_Shape], found: object, **more: Any) -> _Shape:
     """Returns a struct with an object's attributes and more; those of None are left out."""
     values = {name: getattr(found, name, None) for name in shape.__struct_fields__} | more
     return shape(**{name: value for name, value in values.items() if value is not None})

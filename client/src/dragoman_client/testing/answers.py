@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman_options.assessment import TokenScores, WordAlignment
 from dragoman_options.markup import Markup, PlacedCodes
+from dragoman_options.output import Datatype
 from dragoman_options.refusal import Refusal
 from dragoman_options.table import (
     INFO,
@@ -30,7 +31,10 @@ Translate = Callable[[str], str | Translation]
 Outputs = dict[str, list[Any]]
 """Values by output: strings, integers or floats."""
 
-DATATYPES = {INFO: "BYTES", **{one.name: one.codec.datatype for one in OUTPUTS.values()}}
+DATATYPES: dict[str, Datatype] = {
+    INFO: "BYTES",
+    **{one.name: one.codec.datatype for one in OUTPUTS.values()},
+}
 """Triton's data types by output."""
 
 _LIMITS = {

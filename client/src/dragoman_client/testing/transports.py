@@ -9,7 +9,7 @@ from dragoman_options.table import STREAM, TRANSLATE
 
 from dragoman_client.blocking import AwaitableTransport
 from dragoman_client.request import Part
-from dragoman_client.tensors import Array
+from dragoman_client.tensors import TYPES, Array
 from dragoman_client.testing.answers import (
     DATATYPES,
     Answers,
@@ -18,8 +18,6 @@ from dragoman_client.testing.answers import (
     Translate,
     translated,
 )
-
-_DTYPES = {"BYTES": np.object_, "INT32": np.int32, "FP32": np.float32}
 
 
 class FakeTransport:
@@ -90,7 +88,7 @@ def _tensors(outputs: Outputs) -> dict[str, Array | None]:
     """Tensors [1, values]; texts as UTF-8 bytes."""
     return {
         name: np.array(
-            [[v.encode() if isinstance(v, str) else v for v in values]], _DTYPES[DATATYPES[name]]
+            [[v.encode() if isinstance(v, str) else v for v in values]], TYPES[DATATYPES[name]]
         )
         for name, values in outputs.items()
     }
