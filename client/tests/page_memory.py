@@ -13,7 +13,8 @@ import resource
 import sys
 from collections.abc import Iterator, Sequence
 
-from dragoman_client.document_translation import open_reader, parts_of, translate_parts
+from dragoman_client.document_translation import parts_of, translate_parts
+from dragoman_client.file_formats import Reading, open_reader
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import Translation
 
@@ -60,7 +61,7 @@ def _translate(texts: Sequence[str], markup: Sequence[Markup]) -> Iterator[Trans
 def main(kind: str, size: int) -> None:
     """Translate a generated document, and print the measurements."""
     document = _Document(kind, size)
-    parts = parts_of(open_reader("html" if kind != "xml" else "xml", {}), document, "a page")
+    parts = parts_of(open_reader("html" if kind != "xml" else "xml", Reading()), document, "a page")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     read_before_first = written = 0
     for content in translate_parts(parts, lambda *given: list(_translate(*given))):

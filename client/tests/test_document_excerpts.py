@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
-from dragoman_client.document_translation import Excerpt, excerpts_of, open_reader, parts_of
+from dragoman_client.document_translation import Excerpt, excerpts_of, parts_of
+from dragoman_client.file_formats import Reading, open_reader
 
 _PAGE = b"<p>I like <b title='blue'>red</b> cars.</p>\n"
 _SCRIPT = b"<script>" + b"x = 1;\n" * 40_000 + b"</script>"
@@ -13,7 +14,7 @@ _SCRIPT = b"<script>" + b"x = 1;\n" * 40_000 + b"</script>"
 
 
 def excerpts(document: bytes) -> Iterator[Excerpt]:
-    return excerpts_of(parts_of(open_reader("html", {}), io.BytesIO(document), "a.html"))
+    return excerpts_of(parts_of(open_reader("html", Reading()), io.BytesIO(document), "a.html"))
 
 
 def untranslated(found: list[Excerpt]) -> bytes:

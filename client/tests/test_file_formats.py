@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
-from dragoman_client.file_formats import check_running_text, other_format
+from dragoman_client.file_formats import (
+    FORMATS,
+    READABLE,
+    FormatName,
+    Reading,
+    check_running_text,
+    format_of,
+    open_reader,
+)
 
 CONTENTS = {
     "SubRip subtitles": b"1\r\n00:00:01,000 --> 00:00:04,000\r\nHello, how are you?\r\n",
@@ -47,7 +57,9 @@ def test_a_format_is_recognized_by_its_beginning(
     [b'[{"text": "Hello"}]', b'["Hello", "you"]', b'{"a": {"b": 1}}', b'  [\n  {"id": 1}]'],
 )
 def test_json_has_several_beginnings(content: bytes) -> None:
-    assert other_format("a", content) == "JSON"
+    known = format_of("a", content)
+    assert known is not None
+    assert known.title == "JSON"
 
 
 @pytest.mark.parametrize("content", RUNNING_TEXTS)
@@ -80,3 +92,24 @@ def test_a_format_is_recognized_by_its_name(name: str, kind: str) -> None:
 def test_binary_files_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_running_text("a", content)
+
+
+def test_each_name_of_a_format_has_one_entry_that_reads_it() -> None:
+    assert list(READABLE) == list(get_args(FormatName))
+    for name in READABLE:
+        assert not open_reader(name, Reading("en", "de")).warnings
+    with pytest.raises(ValueError, match=r"^format 'pdf' is not known: give html, "):
+        open_reader("pdf", Reading())
+
+
+def test_each_extension_belongs_to_one_format() -> None:
+    endings = [ending for known in FORMATS for ending in known.endings]
+    assert len(endings) == len(set(endings))
+    assert all(ending == ending.lower() and ending.startswith(".") for ending in endings)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_first_bytes_are_read_in_the_encoding_that_their_mark_names(encoding: str) -> None:
+    known = format_of("a", "WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n".encode(encoding))
+    assert known is not None
+    assert known.title == "WebVTT subtitles"

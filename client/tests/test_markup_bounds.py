@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from dragoman_client.document_translation import format_of
+from dragoman_client.file_formats import format_of
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import MOST_TEXT_CHARACTERS, Segment
 from dragoman_client.markup.xml_reader import XmlReader

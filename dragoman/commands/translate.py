@@ -34,7 +34,6 @@ HELP = "translate sentences, files, or lines of standard input with a running se
 EXTRA = "serve"
 
 _LINE_FORMATS = ("text", "jsonl", "tsv", "document")
-_MARKUP_FORMATS = ("html", "xml", "xliff")
 _COMPRESSED = (".gz", ".xz", ".bz2")
 _HEAD_BYTES = 1 << 12
 
@@ -43,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    from dragoman_client.file_formats import READABLE
+
     parser.add_argument(
         "text", nargs="*", help="texts to translate, one output line each (default: standard input)"
     )
@@ -72,13 +73,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_force(existing)
     files.add_argument(
         "--format",
-        choices=(*_LINE_FORMATS, *_MARKUP_FORMATS, "auto"),
+        choices=(*_LINE_FORMATS, *READABLE, "auto"),
+        metavar="FORMAT",
         default="text",
         help="text: one text per line; jsonl: JSON objects, to which `translation`, "
         "`output_tokens` and `finish_reason` are added; tsv: columns, to which one is added; "
-        "document: running text of any length, with its paragraphs and layout kept. Formats with "
-        "markup, which stays as it is: html; xml, including DocBook, SVG, RESX, Android strings, "
-        "Qt ts and TMX; xliff. auto: detected from the --input (default: text)",
+        "document: running text of any length, with its paragraphs and layout kept; "
+        f"{', '.join(READABLE)}: documents of which only the texts change, see docs/documents.md; "
+        "auto: detected from the --input (default: text)",
     )
     files.add_argument("--field", default="text", help="jsonl member to translate (default: text)")
     files.add_argument(
@@ -137,8 +139,9 @@ class _Work:
     ) -> None:
         self._arguments, self._translator = arguments, translator
         self._form, self._options = form, options
-        of_markup = dict.fromkeys(_MARKUP_FORMATS, "text")
-        self.unit = {"document": "paragraph", **of_markup}.get(arguments.format, "line")
+        self._is_markup = arguments.format not in _LINE_FORMATS
+        units = {"document": "paragraph"}
+        self.unit = "text" if self._is_markup else units.get(arguments.format, "line")
         self.lines = self.cut = self.refused = 0
         self.fix = ""
         """How to continue an interrupted run, for messages."""
@@ -147,7 +150,7 @@ class _Work:
         """Translate what the arguments name."""
         if self._arguments.output is not None:
             self._to_file()
-        elif self._arguments.format in _MARKUP_FORMATS:
+        elif self._is_markup:
             self._markup_to_standard_output()
         else:
             self._to_standard_output()
@@ -173,13 +176,12 @@ class _Work:
         source, target = self._arguments.input, self._arguments.output
         if source is None or self._arguments.text:
             raise UsageError("--output: give an --input, since only a file can be read again")
-        is_markup = self._arguments.format in _MARKUP_FORMATS
-        form = self._arguments.format if is_markup else self._form
+        form = self._arguments.format if self._is_markup else self._form
         with line_progress(self._arguments.quiet, self.unit) as show:
 
             def tell(progress: FileProgress) -> None:
                 self.lines, self.cut = progress.lines, progress.cut
-                if progress.lines and not is_markup:
+                if progress.lines and not self._is_markup:
                     self.fix = "; --resume continues from there"
                 show(progress.lines, progress.resumed_at, progress.of)
 
@@ -205,11 +207,8 @@ class _Work:
 
     def _markup_to_standard_output(self) -> None:
         """Translate a file or standard input; its markup stays as it is."""
-        from dragoman_client.document_translation import (
-            open_reader,
-            parts_of,
-            translate_parts,
-        )
+        from dragoman_client.document_translation import parts_of, translate_parts
+        from dragoman_client.file_formats import Reading, open_reader
 
         arguments, options = self._arguments, self._options
         if arguments.text:
@@ -218,7 +217,7 @@ class _Work:
         def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
             return self._translator.translate(texts, **{**options, "markup": markup})  # type: ignore[call-overload,no-any-return]
 
-        reader = open_reader(arguments.format, options)
+        reader = open_reader(arguments.format, Reading.of(options))
         name = str(arguments.input or "standard input")
         try:
             with contextlib.ExitStack() as files:
@@ -226,13 +225,15 @@ class _Work:
                 if arguments.input is not None:
                     file = files.enter_context(arguments.input.open("rb"))
                 for content in translate_parts(
-                    parts_of(reader, file, name, _log.warning),
+                    parts_of(reader, file, name),
                     translate,
                     refuse=self._note_refusal,
                     tell=self._tell,
                 ):
                     sys.stdout.buffer.write(content)
                     sys.stdout.buffer.flush()
+            for message in reader.warnings:
+                _log.warning(message)
         except OSError as error:
             if isinstance(error, BrokenPipeError) or error.filename is None:
                 raise
@@ -300,21 +301,23 @@ def _format_of(path: Path | None) -> str:
     Raises:
         UsageError: no file was given, or it cannot be read, or its format is not supported.
     """
-    from dragoman_client.document_translation import format_of
-    from dragoman_client.file_formats import check_running_text
+    from dragoman_client.file_formats import ReadableFormat, check_running_text, format_of
 
     if path is None:
         raise UsageError("--format auto: give an --input to detect the format of")
     by_name = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv"}
     name, head = _begin(path)
-    found = format_of(name.name, head) or by_name.get(name.suffix.lower())
-    if found is None:
-        try:
-            check_running_text(str(name), head)
-        except ValueError as error:
-            fix = "to translate it as such nevertheless, give --format document or --format text"
-            raise UsageError(f"{error}; {fix}") from error
-    return found or "document"
+    known = format_of(name.name, head)
+    if isinstance(known, ReadableFormat):
+        return known.name
+    if name.suffix.lower() in by_name:
+        return by_name[name.suffix.lower()]
+    try:
+        check_running_text(str(name), head)
+    except ValueError as error:
+        fix = "to translate it as such nevertheless, give --format document or --format text"
+        raise UsageError(f"{error}; {fix}") from error
+    return "document"
 
 
 def _begin(path: Path) -> tuple[Path, bytes]:
@@ -367,15 +370,16 @@ def _form(arguments: argparse.Namespace, only_in_json: Sequence[str]) -> LineFor
 
 def _warn_of_markup(path: Path) -> None:
     """Warn if a text file seems to have another format, because its markup would be translated."""
-    from dragoman_client.document_translation import format_of
-    from dragoman_client.file_formats import other_format
+    from dragoman_client.file_formats import ReadableFormat, format_of
 
     with contextlib.suppress(UsageError):
         name, head = _begin(path)
-        if (found := format_of(name.name, head)) is not None:
-            _log.warning("%s looks like %s: keep its markup with --format %s", path, found, found)
-        elif (kind := other_format(name.name, head)) is not None:
-            _log.warning("%s is %s, and may be damaged as running text", path, kind)
+        known = format_of(name.name, head)
+        if isinstance(known, ReadableFormat):
+            message = "%s looks like %s: to keep its markup give --format %s"
+            _log.warning(message, path, known.title, known.name)
+        elif known is not None:
+            _log.warning("%s is %s, and may be damaged as running text", path, known.title)
 
 
 def _arguments(texts: Iterable[str], form: LineFormat) -> Iterator[Line]:

@@ -224,4 +224,4 @@ def test_lines_that_look_like_markup_are_warned_about(
     shipped: Served, page: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert translate(shipped, "--input", page, "--output", tmp_path / "a") == 0
-    assert "looks like html: keep its markup with --format html" in caplog.text
+    assert "looks like HTML: to keep its markup give --format html" in caplog.text

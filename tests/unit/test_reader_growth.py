@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from dragoman_client.document_translation import format_of, read_text
+from dragoman_client.document_translation import read_text
 from dragoman_client.documents import Document
-from dragoman_client.file_formats import other_format
+from dragoman_client.file_formats import format_of
 from dragoman_client.glossary_files import parse_glossary
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import GENERIC
@@ -96,7 +96,6 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "terms": lambda text: _INDEX.occurring(text, 12),
     "marks": take_marks,
     "format": lambda text: format_of("a.txt", text.encode()),
-    "other format": lambda text: other_format("a.txt", text.encode()),
     "form": lambda text: _form_pairs(text.encode(), "utf-8"),
     **{f"glossary {form}": partial(parse_glossary, form=form) for form in ("csv", "tsv", "json")},
     "index of a glossary": lambda text: TermIndex({text[:at]: "a" for at in (9, 99, 999, 4999)}),

@@ -10,10 +10,10 @@ from typing import Self, Unpack
 from dragoman_options.arguments import OptionArguments
 
 from dragoman_client.access import FilePath
-from dragoman_client.document_translation import MarkupFormat
 from dragoman_client.engine_transport import EngineTransport
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
+from dragoman_client.file_formats import FormatName
 from dragoman_client.file_translation import FileProgress
 from dragoman_client.grpc_transport import AsyncioGrpcTransport
 from dragoman_client.http_connections import AsyncioConnections
@@ -85,7 +85,7 @@ class AsyncTranslator(Exchange):
         source: FilePath,
         target: FilePath,
         *,
-        form: LineFormat | MarkupFormat | None = None,
+        form: LineFormat | FormatName | None = None,
         batch_size: int = 32,
         concurrency: int = 2,
         resume: bool = False,

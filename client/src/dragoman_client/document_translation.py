@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
 import logging
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any, BinaryIO, Final, Literal, Protocol, Self, get_args
+from typing import BinaryIO, Self
 
 from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import Translation
 
-from dragoman_client.binary_files import check_not_binary
 from dragoman_client.blocking import run_each
 from dragoman_client.errors import InvalidRequest
+from dragoman_client.file_formats import Reader, check_text
 from dragoman_client.isolation import isolate
-from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.segments import Raw, Segment
-from dragoman_client.markup.xml_reader import XmlReader
 from dragoman_client.pools import ThreadPool, in_order
-
-MarkupFormat = Literal["html", "xml", "xliff"]
-"""`xml` stands for all XML, such as XHTML, DocBook, SVG, RESX, Android strings, Qt ts and TMX."""
-FORMATS: Final = get_args(MarkupFormat)
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 16
@@ -36,102 +28,29 @@ _BATCH_CHARACTERS = 8000
 """Approximate total length of the texts in a request."""
 _HELD_BYTES = 1 << 20
 """Approximate size of the part of a document that waits for its translations."""
-ENDINGS: Final[Mapping[str, MarkupFormat]] = {
-    **dict.fromkeys((".html", ".htm"), "html"),
-    **dict.fromkeys((".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx"), "xml"),
-    **dict.fromkeys((".dita", ".docbook", ".dbk"), "xml"),
-    **dict.fromkeys((".xliff", ".xlf", ".xlf2", ".sdlxliff"), "xliff"),
-}
-"""Formats by file extension."""
-_UTF_16_BEGINS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
-_HTML_BEGIN = re.compile(
-    rb"(?:\s|<!--(?>.*?-->))*+<(?:!doctype html|(?:html|head|title|meta|body|main|header|nav|"
-    rb"section|article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|span|img)[\s/>])",
-    re.DOTALL | re.IGNORECASE,
-)
 Translate = Callable[[Sequence[str], Sequence[Markup]], Sequence[Translation]]
 """Translates texts with their markup; raises `InvalidRequest` if one is refused."""
 Refuse = Callable[[int, InvalidRequest], None]
 """Called with the number of a refused text, from 1, and the error; the text is not changed."""
 
 
-class Reader(Protocol):
-    """Reads a document in chunks."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What the reader ignored so far; the messages quote the document."""
-        ...
-
-    def feed(self, chunk: bytes) -> list[Raw | Segment]:
-        """Read the next chunk."""
-        ...
-
-    def close(self) -> list[Raw | Segment]:
-        """Returns the remaining parts."""
-        ...
-
-
-def format_of(name: str, head: bytes = b"") -> MarkupFormat | None:
-    """Returns the format of a file by its name or else its first bytes; None: no markup."""
-    if (found := ENDINGS.get(Path(name).suffix.lower())) is not None:
-        return found
-    begin = head.removeprefix(codecs.BOM_UTF8)
-    if _HTML_BEGIN.match(begin):
-        return "html"
-    if begin.lstrip().startswith((b"<?xml", b"<xliff")):
-        return "xliff" if b"<xliff" in head else "xml"
-    return None
-
-
-def open_reader(form: MarkupFormat, options: Mapping[str, Any]) -> Reader:
-    """Open a reader of documents.
-
-    Args:
-        form: format of the document.
-        options: options of the translation. The reader uses the languages: text in another
-            language than the source language is not translated, and a bilingual file must have
-            the target language.
-    """
-    source, target = options.get("source_language"), options.get("target_language")
-    if form == "html":
-        return HtmlReader(source_language=source)
-    return XmlReader(source_language=source, target_language=target)
-
-
-def parts_of(
-    reader: Reader, file: BinaryIO, name: str, warn: Callable[[str], object] = lambda _: None
-) -> Iterator[Raw | Segment]:
+def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segment]:
     """Read a document and yield its parts.
 
     Args:
         reader: reader of the document.
         file: the document.
         name: name of the file, for messages.
-        warn: called for each warning of the reader, at the end.
 
     Raises:
         ValueError: the document does not have the format; the message says where.
     """
     chunk = file.read(_CHUNK_BYTES)
-    check_begin(chunk, name)
+    check_text(name, chunk)
     while chunk:
         yield from _named(reader.feed, chunk, name)
         chunk = file.read(_CHUNK_BYTES)
     yield from _named(lambda _: reader.close(), b"", name)
-    for message in reader.warnings:
-        warn(message)
-
-
-def check_begin(begin: bytes, name: str) -> None:
-    """Refuse a file whose first bytes are not those of a document with markup.
-
-    Raises:
-        ValueError: the file is binary.
-    """
-    check_not_binary(begin, name)
-    if b"\0" in begin and not begin.startswith(_UTF_16_BEGINS):
-        raise ValueError(f"{name} is not text: it has bytes of 0")
 
 
 def _named(
@@ -284,8 +203,7 @@ def translate_parts(
 def translate_document(
     source: Path,
     target: Path,
-    form: MarkupFormat,
-    options: Mapping[str, Any],
+    open_reader: Callable[[], Reader],
     translate: Translate,
     *,
     force: bool,
@@ -297,8 +215,7 @@ def translate_document(
     Args:
         source: the file to read.
         target: the file to write.
-        form: format of both.
-        options: see `open_reader`.
+        open_reader: opens a reader of the format of both, which is read twice.
         translate: translates texts.
         force: replace an existing target.
         refuse: called for each refused text.
@@ -320,13 +237,13 @@ def translate_document(
             raise FileExistsError(errno.EEXIST, message, str(target))
     number = 0
     with source.open("rb") as file:
-        for part in parts_of(open_reader(form, options), file, str(source), _LOG.warning):
+        for part in parts_of(open_reader(), file, str(source)):
             number += len(Excerpt.of([part]).segments)
-    path = target.with_name(target.name + ".partial")
+    path, reader = target.with_name(target.name + ".partial"), open_reader()
     try:
         with source.open("rb") as file, path.open("wb") as output:
             for content in translate_parts(
-                parts_of(open_reader(form, options), file, str(source)),
+                parts_of(reader, file, str(source)),
                 translate,
                 refuse=refuse,
                 tell=lambda done: tell(done, number),
@@ -338,6 +255,8 @@ def translate_document(
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+    for message in reader.warnings:
+        _LOG.warning(message)
     return number
 
 

@@ -1,78 +1,302 @@
-"""The formats of files that can be translated, and those that would be damaged as running text."""
+"""The formats of files: how each is recognized, and what reads it.
+
+`FORMATS` is the only list of them: the command line, the client, the gateway and its protocols, the
+page and the documentation take their lists from it. Running text (`Document`) and files of lines
+(`LineFormat`) are not among them, since they cannot be recognized.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final, Literal, Protocol, Self
 
-from dragoman_client.binary_files import check_not_binary
-from dragoman_client.document_translation import ENDINGS
+from dragoman_client.binary_files import compression_of
+from dragoman_client.markup.segments import Raw, Segment
 
-DOCUMENT_ENDINGS: Final = (".txt", *ENDINGS)
-"""Extensions of all files that can be translated as documents."""
-_NAMES = {
-    ".ass": "SubStation Alpha subtitles",
-    ".csv": "CSV",
-    ".ini": "INI",
-    ".json": "JSON",
-    ".md": "Markdown",
-    ".po": "gettext PO",
-    ".pot": "gettext PO",
-    ".properties": "Java properties",
-    ".rst": "reStructuredText",
-    ".srt": "SubRip subtitles",
-    ".strings": "Apple strings",
-    ".tex": "LaTeX",
-    ".toml": "TOML",
-    ".vtt": "WebVTT subtitles",
-    ".yaml": "YAML",
-    ".yml": "YAML",
-}
-"""Names of formats that cannot be translated yet, for messages."""
-_BEGINS = (
-    (".srt", re.compile(rb"\A\s*+\d+[ \t]*\r?\n\d+:\d\d:\d\d[,.]\d+ *--> *\d")),
-    (".vtt", re.compile(rb"\AWEBVTT(?:[ \t\r\n]|$)")),
-    (".ass", re.compile(rb"\A\[Script Info\]")),
-    (".po", re.compile(rb'\A(?:#[^\n]*\n|\s)*+msg(?:id|ctxt) *"')),
-    (".json", re.compile(rb'\A\s*+(?:\[\s*+)*+(?:\{\s*+"(?:[^"\\\n]|\\.)*+"\s*+:|(?<=\[)")')),
-    (".yaml", re.compile(rb"\A(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))")),
-    (".strings", re.compile(rb'\A(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL)),
-    (".tex", re.compile(rb"\A(?:%[^\n]*\n|\s)*+\\documentclass\b")),
-    (".ini", re.compile(rb"\A\[[\w. -]+\]\r?\n[\w. -]+ ?=")),
+FormatName = Literal["html", "xliff", "xml"]
+"""Names of the formats that can be translated. `xml` stands for all XML, such as XHTML, DocBook,
+SVG, RESX, Android strings, Qt ts and TMX."""
+
+_UTF_16_BEGINS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
+
+
+class Reader(Protocol):
+    """Reads a document in chunks."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the reader ignored, or found in translations, so far.
+
+        Complete when all parts are written; the messages quote the document.
+        """
+        ...
+
+    def feed(self, chunk: bytes) -> list[Raw | Segment]:
+        """Read the next chunk."""
+        ...
+
+    def close(self) -> list[Raw | Segment]:
+        """Returns the remaining parts."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What readers need to know besides the document.
+
+    Attributes:
+        source_language: language of the document, if known; text that is declared to be in another
+            language is not translated.
+        target_language: language of the translation; files that hold it need it.
+    """
+
+    source_language: str | None = None
+    target_language: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Take the languages from the options of a translation."""
+        return cls(options.get("source_language"), options.get("target_language"))
+
+
+def _open_html(reading: Reading) -> Reader:
+    from dragoman_client.markup.html_reader import HtmlReader
+
+    return HtmlReader(source_language=reading.source_language)
+
+
+def _open_xml(reading: Reading) -> Reader:
+    from dragoman_client.markup.xml_reader import XmlReader
+
+    return XmlReader(
+        source_language=reading.source_language, target_language=reading.target_language
+    )
+
+
+def _begins_xliff(begin: bytes) -> bool:
+    return _begins_xml(begin) and b"<xliff" in begin
+
+
+def _begins_xml(begin: bytes) -> bool:
+    return begin.lstrip().startswith((b"<?xml", b"<xliff"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """A format of files.
+
+    Attributes:
+        title: its name in messages.
+        endings: extensions of its files, in lower case.
+        begins: tells by the first bytes, in UTF-8 without a byte order mark, whether a file has
+            the format; None: it is recognized by its name only.
+    """
+
+    title: str
+    endings: tuple[str, ...] = ()
+    begins: Callable[[bytes], object] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadableFormat(FileFormat):
+    """A format whose files can be translated.
+
+    Attributes:
+        name: its name in options, such as `--format`.
+        open: opens a reader; raises `ValueError` if it needs an option that is missing.
+    """
+
+    name: FormatName
+    open: Callable[[Reading], Reader]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusedFormat(FileFormat):
+    """A format whose files cannot be translated.
+
+    Attributes:
+        instead: what to do instead.
+        is_binary: whether it is not text, so that a line of it cannot be translated either.
+    """
+
+    instead: str = ""
+    is_binary: bool = False
+
+
+FORMATS: Final[tuple[FileFormat, ...]] = (
+    ReadableFormat(
+        name="html",
+        title="HTML",
+        endings=(".html", ".htm"),
+        begins=re.compile(
+            rb"(?:\s|<!--(?>.*?-->))*+<(?:!doctype html|(?:html|head|title|meta|body|main|header|"
+            rb"nav|section|article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|"
+            rb"span|img)[\s/>])",
+            re.DOTALL | re.IGNORECASE,
+        ).match,
+        open=_open_html,
+    ),
+    ReadableFormat(
+        name="xliff",
+        title="XLIFF",
+        endings=(".xliff", ".xlf", ".xlf2", ".sdlxliff"),
+        begins=_begins_xliff,
+        open=_open_xml,
+    ),
+    ReadableFormat(
+        name="xml",
+        title="XML",
+        endings=(".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx", ".dita", ".docbook", ".dbk"),
+        begins=_begins_xml,
+        open=_open_xml,
+    ),
+    RefusedFormat(
+        title="SubRip subtitles",
+        endings=(".srt",),
+        begins=re.compile(rb"\s*+\d+[ \t]*\r?\n\d+:\d\d:\d\d[,.]\d+ *--> *\d").match,
+    ),
+    RefusedFormat(
+        title="WebVTT subtitles",
+        endings=(".vtt",),
+        begins=re.compile(rb"WEBVTT(?:[ \t\r\n]|$)").match,
+    ),
+    RefusedFormat(
+        title="SubStation Alpha subtitles",
+        endings=(".ass", ".ssa"),
+        begins=re.compile(rb"\[Script Info\]").match,
+    ),
+    RefusedFormat(
+        title="gettext PO",
+        endings=(".po", ".pot"),
+        begins=re.compile(rb'(?:#[^\n]*\n|\s)*+msg(?:id|ctxt) *"').match,
+    ),
+    RefusedFormat(
+        title="JSON",
+        endings=(".json",),
+        begins=re.compile(rb'\s*+(?:\[\s*+)*+(?:\{\s*+"(?:[^"\\\n]|\\.)*+"\s*+:|(?<=\[)")').match,
+    ),
+    RefusedFormat(
+        title="YAML",
+        endings=(".yaml", ".yml"),
+        begins=re.compile(rb"(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))").match,
+    ),
+    RefusedFormat(
+        title="Apple strings",
+        endings=(".strings",),
+        begins=re.compile(rb'(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL).match,
+    ),
+    RefusedFormat(title="Java properties", endings=(".properties",)),
+    RefusedFormat(title="Markdown", endings=(".md",)),
+    RefusedFormat(title="CSV", endings=(".csv",)),
+    RefusedFormat(title="reStructuredText", endings=(".rst",)),
+    RefusedFormat(
+        title="LaTeX",
+        endings=(".tex",),
+        begins=re.compile(rb"(?:%[^\n]*\n|\s)*+\\documentclass\b").match,
+    ),
+    RefusedFormat(
+        title="INI",
+        endings=(".ini",),
+        begins=re.compile(rb"\[[\w. -]+\]\r?\n[\w. -]+ ?=").match,
+    ),
+    RefusedFormat(title="TOML", endings=(".toml",)),
+    *(
+        RefusedFormat(
+            title=title,
+            begins=re.compile(re.escape(signature)).match,
+            instead="save its content as text, HTML or XML",
+            is_binary=True,
+        )
+        for title, signature in (
+            ("a ZIP archive, as DOCX, ODT and EPUB are", b"PK\x03\x04"),
+            ("a PDF", b"%PDF-"),
+            ("an old Office document, as DOC and XLS are", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+            ("an RTF document", rb"{\rtf"),
+            ("a PNG picture", b"\x89PNG\r\n\x1a\n"),
+            ("a JPEG picture", b"\xff\xd8\xff"),
+        )
+    ),
 )
-"""Beginnings of files that no running text has."""
+"""All known formats. If the name of a file does not tell its format, it has the first one here
+whose beginning it has."""
+READABLE: Final[Mapping[str, ReadableFormat]] = {
+    one.name: one for one in FORMATS if isinstance(one, ReadableFormat)
+}
+"""The formats that can be translated, by name."""
+_BY_ENDING: Final = {ending: one for one in FORMATS for ending in one.endings}
+_BINARY: Final = [one for one in FORMATS if isinstance(one, RefusedFormat) and one.is_binary]
+DOCUMENT_ENDINGS: Final = (
+    ".txt",
+    *(ending for one in READABLE.values() for ending in one.endings),
+)
+"""Extensions of all files that can be translated as documents."""
+
+
+def format_of(name: str, begin: bytes = b"") -> FileFormat | None:
+    """Returns the format of a file by its name, or else by its first bytes; None: unknown.
+
+    Args:
+        name: name of the file.
+        begin: first bytes of the file.
+    """
+    if (known := _BY_ENDING.get(PurePath(name).suffix.lower())) is not None:
+        return known
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        begin = begin[: len(begin) // 2 * 2].decode("utf-16", "replace").encode("utf-8", "replace")
+    begin = begin.removeprefix(codecs.BOM_UTF8)
+    return next((one for one in FORMATS if one.begins and one.begins(begin)), None)
+
+
+def open_reader(name: str, reading: Reading) -> Reader:
+    """Open a reader of documents.
+
+    Args:
+        name: name of the documents' format.
+        reading: what the reader needs to know.
+
+    Raises:
+        ValueError: there is no such format, or it needs an option that is missing.
+    """
+    if name not in READABLE:
+        raise ValueError(f"format {name!r} is not known: give {', '.join(READABLE)}")
+    return READABLE[name].open(reading)
 
 
 def check_running_text(name: str, begin: bytes) -> None:
     """Refuse a file that may be damaged if it is translated as running text.
 
     Args:
-        name: name of the file; one without an extension is recognized by its beginning.
+        name: name of the file.
         begin: first bytes of the file.
 
     Raises:
         ValueError: it is binary, or has another format; the message names it.
     """
-    check_not_binary(begin, name)
-    if b"\0" in begin and not begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ValueError(f"{name} is not text: it has bytes of 0")
+    check_text(name, begin)
     ending = PurePath(name).suffix.lower()
-    kind = other_format(name, begin)
-    if kind is None and ending not in ("", ".txt"):
+    known = format_of(name, begin)
+    if known is not None:
+        raise ValueError(f"{name} is {known.title}, and may be damaged as running text")
+    if ending not in ("", ".txt"):
         kind = f"a file of the unknown format {ending[:20]!r}"
-    if kind is not None:
         raise ValueError(f"{name} is {kind}, and may be damaged as running text")
 
 
-def other_format(name: str, begin: bytes) -> str | None:
-    """Returns the name of a known format that cannot be translated; None: no such format.
+def check_text(name: str, begin: bytes) -> None:
+    """Refuse a file that is not text; see `check_running_text`."""
+    check_not_binary(name, begin)
+    if b"\0" in begin and not begin.startswith(_UTF_16_BEGINS):
+        raise ValueError(f"{name} is not text: it has bytes of 0")
 
-    Args:
-        name: name of the file.
-        begin: first bytes of the file.
-    """
-    begin = begin.removeprefix(codecs.BOM_UTF8)
-    ending = next((ending for ending, pattern in _BEGINS if pattern.match(begin)), None)
-    return _NAMES.get(ending or PurePath(name).suffix.lower())
+
+def check_not_binary(name: str, begin: bytes) -> None:
+    """Refuse a file that is compressed, or has a known binary format; see `check_running_text`."""
+    if program := compression_of(begin):
+        raise ValueError(f"{name} is compressed by {program}: decompress it first")
+    for known in _BINARY:
+        if known.begins and known.begins(begin):
+            raise ValueError(f"{name} is {known.title}: {known.instead}")

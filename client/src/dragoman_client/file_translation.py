@@ -25,9 +25,10 @@ from typing import BinaryIO, Self
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import check
 
-from dragoman_client.binary_files import HEAD_BYTES, check_not_binary, opened
+from dragoman_client.binary_files import HEAD_BYTES, opened
 from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
+from dragoman_client.file_formats import check_not_binary
 from dragoman_client.line_formats import LineFormat
 from dragoman_client.line_translation import Line, Refuse, TextTranslator, translate_lines
 
@@ -139,7 +140,7 @@ def read_lines(source: Path, form: LineFormat, skip: int = 0) -> Generator[Line,
             message names the line.
     """
     with opened(source) as file:
-        check_not_binary(file.peek(HEAD_BYTES), str(source))
+        check_not_binary(str(source), file.peek(HEAD_BYTES))
         yield from lines_of(file, form, str(source), skip)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self, Unpack, overload
 
@@ -13,14 +14,11 @@ from dragoman_options.table import Translation
 
 from dragoman_client.access import FilePath
 from dragoman_client.blocking import AwaitableTransport, awaitable, run, run_each
-from dragoman_client.document_translation import (
-    FORMATS,
-    MarkupFormat,
-    translate_document,
-)
+from dragoman_client.document_translation import translate_document
 from dragoman_client.engine_transport import BlockingEngineTransport
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.exchange import Exchange
+from dragoman_client.file_formats import FormatName, Reading, open_reader
 from dragoman_client.file_translation import FileProgress, translate_file
 from dragoman_client.grpc_transport import BlockingGrpcTransport
 from dragoman_client.health import Health
@@ -272,7 +270,7 @@ class Translator:
         source: FilePath,
         target: FilePath,
         *,
-        form: LineFormat | MarkupFormat | None = None,
+        form: LineFormat | FormatName | None = None,
         batch_size: int = 32,
         concurrency: int = 2,
         resume: bool = False,
@@ -290,8 +288,8 @@ class Translator:
                 encoding.
             target: the file to write.
             form: the format of the lines; None: `PlainLines`. The lines of a `Document` are its
-                paragraphs. In "html", "xml" and "xliff" they are its texts, which may contain
-                inline elements; everything else is kept byte for byte.
+                paragraphs. Those of a format of documents, such as "html", are its texts;
+                everything else is kept byte for byte.
             batch_size: number of lines in a request.
             concurrency: number of concurrent requests.
             resume: continue the output of an interrupted call; not for markup.
@@ -336,7 +334,7 @@ class Translator:
         self,
         source: Path,
         target: Path,
-        form: MarkupFormat,
+        form: FormatName,
         resume: bool,
         force: bool,
         tell: Callable[[FileProgress], None],
@@ -344,8 +342,6 @@ class Translator:
         options: OptionArguments,
     ) -> FileProgress:
         """`translate_file` for a file with markup."""
-        if form not in FORMATS:
-            raise ValueError(f"form is {form!r}: give {', '.join(FORMATS)}")
         if resume:
             raise ValueError("resume: a document with markup is translated from its beginning")
         refused = cut = 0
@@ -363,7 +359,10 @@ class Translator:
             return found
 
         number = translate_document(
-            *(source, target, form, options, translate),
+            source,
+            target,
+            partial(open_reader, form, Reading.of(options)),
+            translate,
             force=force,
             refuse=note,
             tell=lambda done, of: tell(FileProgress(done, of, 0, refused, cut)),

@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from dragoman_client import Document, Translation
-from dragoman_client.document_translation import (
-    MarkupFormat,
-    check_begin,
-    excerpts_of,
+from dragoman_client.document_translation import excerpts_of, parts_of
+from dragoman_client.file_formats import (
+    READABLE,
+    FormatName,
+    ReadableFormat,
+    Reading,
+    check_running_text,
+    check_text,
     format_of,
     open_reader,
-    parts_of,
 )
-from dragoman_client.file_formats import check_running_text
 from dragoman_options.markup import Markup
 
-DocumentFormat = Literal["text", MarkupFormat]
-_NAMES = {"html": "HTML", "xml": "XML", "xliff": "XLIFF"}
+DocumentFormat = Literal["text", FormatName]
 _TEXT = Document()
 _DOCUMENT = "the document"
 """Name of each document, for messages."""
@@ -92,7 +93,7 @@ def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
         if form == "text":
             raise
         message = str(error).removeprefix(f"{_DOCUMENT}, ")
-        raise ValueError(f"{_DOCUMENT} is not valid {_NAMES[form]}: {message}") from error
+        raise ValueError(f"{_DOCUMENT} is not valid {READABLE[form].title}: {message}") from error
     return DocumentFacts(form, characters, sample[:_SAMPLE_CHARACTERS])
 
 
@@ -109,7 +110,8 @@ def portions_of(
     if form == "text":
         yield from _portions_of_text(file)
         return
-    for excerpt in excerpts_of(parts_of(open_reader(form, options), file, _DOCUMENT)):
+    reader = open_reader(form, Reading.of(options))
+    for excerpt in excerpts_of(parts_of(reader, file, _DOCUMENT)):
         segments = excerpt.segments
         texts, markups = [one.text for one in segments], [one.markup for one in segments]
         yield OpenPortion(texts, markups, excerpt.size, excerpt.written)
@@ -118,12 +120,12 @@ def portions_of(
 def _format_of(path: Path, name: str) -> DocumentFormat:
     with path.open("rb") as file:
         begin = file.read(_HEAD_BYTES)
-    form = format_of(name, begin)
-    if form:
-        check_begin(begin, _DOCUMENT)
-    else:
-        check_running_text(_DOCUMENT, begin)
-    return form or "text"
+    known = format_of(name, begin)
+    if isinstance(known, ReadableFormat):
+        check_text(_DOCUMENT, begin)
+        return known.name
+    check_running_text(_DOCUMENT, begin)
+    return "text"
 
 
 def _portions_of_text(file: BinaryIO) -> Iterator[OpenPortion]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
-from dragoman_client.binary_files import check_not_binary
+from dragoman_client.file_formats import check_not_binary
 from dragoman_client.file_translation import line_of
 from dragoman_client.line_formats import JsonLines, LineFormat, PlainLines, TabColumns
 from dragoman_options.table import Translation
@@ -113,7 +113,7 @@ class LineRowFormat:
     def cut(self, source: Source, most_rows: int) -> Sequence[tuple[int, int, int]]:
         """See `RowFormat`."""
         with source.storage.open(source.name) as file:
-            check_not_binary(file.read(_HEAD_BYTES), source.name)
+            check_not_binary(source.name, file.read(_HEAD_BYTES))
             file.seek(0)
             return _cuts(file, most_rows)
 
