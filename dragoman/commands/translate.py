@@ -326,7 +326,7 @@ def _begin(path: Path) -> tuple[Path, bytes]:
     Raises:
         UsageError: it cannot be read.
     """
-    from dragoman_client.binary_files import opened
+    from dragoman_client.compressed_files import opened
 
     try:
         with opened(path) as file:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, Literal, Protocol, Self
 
-from dragoman_client.binary_files import compression_of
+from dragoman_client.compressed_files import compression_of
 from dragoman_client.markup.segments import Raw, Segment
 
 FormatName = Literal["html", "xliff", "xml"]

@@ -25,7 +25,7 @@ from typing import BinaryIO, Self
 from dragoman_options.arguments import OptionArguments
 from dragoman_options.table import check
 
-from dragoman_client.binary_files import HEAD_BYTES, opened
+from dragoman_client.compressed_files import HEAD_BYTES, opened
 from dragoman_client.documents import Document, line_end
 from dragoman_client.errors import InvalidRequest
 from dragoman_client.file_formats import check_not_binary
