@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from dragoman_client import Translation
 from dragoman_client.document_translation import read_text
 from dragoman_client.documents import Document
-from dragoman_client.file_formats import format_of
+from dragoman_client.file_formats import READABLE, Reading, format_of, open_reader
 from dragoman_client.glossary_files import parse_glossary
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import GENERIC
@@ -153,6 +154,11 @@ _UNCLOSED += [
     "<object><b></object>x",
     "<meta charset=x>",
 ]
+_CUE = "1\n00:00:00,000 --> 00:00:01,000\n%s\n\n"
+_CUES = [_CUE % "and a", _CUE % "A.", _CUE % "", _CUE % "<i>a</i>"]
+_SENTENCE = "The committee approved the annual budget."
+_USUAL = {"srt": _CUE % _SENTENCE, "vtt": _CUE % _SENTENCE}
+"""Usual parts of text files."""
 _AROUND: dict[str, tuple[str, list[str]]] = {
     "html": ("%s", [*_IN_TAGS, *_UNCLOSED, *_CHARACTERS]),
     "html tag": ("<p>x<a title='x y'%s>", [" ", " a", " a=", " a='b'", "='", '"', "/"]),
@@ -188,6 +194,10 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
         "<TS><context><message><source>Hi %s</source></message></context></TS>",
         [*_IN_TAGS, "<byte value='1'/>"],
     ),
+    "srt": ("%s", [*_CUES, *_CHARACTERS]),
+    "srt cue": (_CUE % "%s", ["a ", "a\n", "- a\n", "<i>", "<i>a</i> ", "</i>", "{\\", "<a", "一"]),
+    "vtt": ("WEBVTT\n\n%s", [*_CUES, "NOTE\n\n", *_CHARACTERS]),
+    "vtt cue": (f"WEBVTT\n\n{_CUE % '%s'}", ["a ", "<v a>a\n", "<00:00:00.000>a", "&amp;", "<"]),
     "tmx": (
         "<tmx><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body>"
         "</tmx>",
@@ -211,6 +221,11 @@ def _read_markup(name: str, document: str) -> None:
             excerpt = excerpt_of(document, _FORMS[name.split()[-1]], 0)
         elif name.startswith("html"):
             excerpt = read_text(document, HtmlReader())
+        elif name.split()[0] in READABLE and name != "xml":
+            reading = Reading("en", "de")
+            excerpt = read_text(document, open_reader(name.split()[0], reading))
+            texts = (one.text.swapcase() for one in excerpt.segments)
+            excerpt.written([Translation(text, 0, "stop") for text in texts])
         elif name == "fragment":
             excerpt = read_text(document, XmlReader(GENERIC, encoding="utf-8", is_fragment=True))
         else:
@@ -244,8 +259,11 @@ def test_the_time_of_every_reader_of_text_is_linear(name: str) -> None:
 def test_the_time_of_every_reader_of_markup_is_linear(name: str) -> None:
     read: Callable[[str], Any] = partial(_read_markup, name)
     around, parts = _AROUND[name]
+    form = name.split()[0]
     prose = _repeated(
-        "<p>%s</p>", "<i>The committee</i> approved the annual budget. ", _MARKUP_SIZE
+        around if form in _USUAL else "<p>%s</p>",
+        _USUAL.get(form, "<i>The committee</i> approved the annual budget. "),
+        _MARKUP_SIZE,
     )
     prose_s = fastest_s(lambda: read(prose))
     faults = [

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Protocol, Self
 from dragoman_client.compressed_files import compression_of
 from dragoman_client.markup.segments import Raw, Segment
 
-FormatName = Literal["html", "xliff", "xml"]
+FormatName = Literal["html", "xliff", "xml", "srt", "vtt"]
 """Names of the formats that can be translated. `xml` stands for all XML, such as XHTML, DocBook,
 SVG, RESX, Android strings, Qt ts and TMX."""
 
@@ -77,6 +77,18 @@ def _open_xml(reading: Reading) -> Reader:
     )
 
 
+def _open_srt(_reading: Reading) -> Reader:
+    from dragoman_client.text_files.subtitle_reader import SubtitleReader
+
+    return SubtitleReader(is_vtt=False)
+
+
+def _open_vtt(_reading: Reading) -> Reader:
+    from dragoman_client.text_files.subtitle_reader import SubtitleReader
+
+    return SubtitleReader(is_vtt=True)
+
+
 def _begins_xliff(begin: bytes) -> bool:
     return _begins_xml(begin) and b"<xliff" in begin
 
@@ -133,7 +145,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         title="HTML",
         endings=(".html", ".htm"),
         begins=re.compile(
-            rb"(?:\s|<!--(?>.*?-->))*+<(?:!doctype html|(?:html|head|title|meta|body|main|header|"
+            rb"\A(?:\s|<!--(?>.*?-->))*+<(?:!doctype html|(?:html|head|title|meta|body|main|header|"
             rb"nav|section|article|div|p|h[1-6]|ul|ol|dl|table|form|blockquote|a|b|i|em|strong|"
             rb"span|img)[\s/>])",
             re.DOTALL | re.IGNORECASE,
@@ -154,40 +166,44 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         begins=_begins_xml,
         open=_open_xml,
     ),
-    RefusedFormat(
+    ReadableFormat(
+        name="srt",
         title="SubRip subtitles",
         endings=(".srt",),
-        begins=re.compile(rb"\s*+\d+[ \t]*\r?\n\d+:\d\d:\d\d[,.]\d+ *--> *\d").match,
+        begins=re.compile(rb"\A\s*+\d+[ \t]*\r?\n\d+:\d\d:\d\d[,.]\d+ *--> *\d").match,
+        open=_open_srt,
     ),
-    RefusedFormat(
+    ReadableFormat(
+        name="vtt",
         title="WebVTT subtitles",
         endings=(".vtt",),
-        begins=re.compile(rb"WEBVTT(?:[ \t\r\n]|$)").match,
+        begins=re.compile(rb"\AWEBVTT(?:[ \t\r\n]|$)").match,
+        open=_open_vtt,
     ),
     RefusedFormat(
         title="SubStation Alpha subtitles",
         endings=(".ass", ".ssa"),
-        begins=re.compile(rb"\[Script Info\]").match,
+        begins=re.compile(rb"\A\[Script Info\]").match,
     ),
     RefusedFormat(
         title="gettext PO",
         endings=(".po", ".pot"),
-        begins=re.compile(rb'(?:#[^\n]*\n|\s)*+msg(?:id|ctxt) *"').match,
+        begins=re.compile(rb'\A(?:#[^\n]*\n|\s)*+msg(?:id|ctxt) *"').match,
     ),
     RefusedFormat(
         title="JSON",
         endings=(".json",),
-        begins=re.compile(rb'\s*+(?:\[\s*+)*+(?:\{\s*+"(?:[^"\\\n]|\\.)*+"\s*+:|(?<=\[)")').match,
+        begins=re.compile(rb'\A\s*+(?:\[\s*+)*+(?:\{\s*+"(?:[^"\\\n]|\\.)*+"\s*+:|(?<=\[)")').match,
     ),
     RefusedFormat(
         title="YAML",
         endings=(".yaml", ".yml"),
-        begins=re.compile(rb"(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))").match,
+        begins=re.compile(rb"\A(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))").match,
     ),
     RefusedFormat(
         title="Apple strings",
         endings=(".strings",),
-        begins=re.compile(rb'(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL).match,
+        begins=re.compile(rb'\A(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL).match,
     ),
     RefusedFormat(title="Java properties", endings=(".properties",)),
     RefusedFormat(title="Markdown", endings=(".md",)),
@@ -196,12 +212,12 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     RefusedFormat(
         title="LaTeX",
         endings=(".tex",),
-        begins=re.compile(rb"(?:%[^\n]*\n|\s)*+\\documentclass\b").match,
+        begins=re.compile(rb"\A(?:%[^\n]*\n|\s)*+\\documentclass\b").match,
     ),
     RefusedFormat(
         title="INI",
         endings=(".ini",),
-        begins=re.compile(rb"\[[\w. -]+\]\r?\n[\w. -]+ ?=").match,
+        begins=re.compile(rb"\A\[[\w. -]+\]\r?\n[\w. -]+ ?=").match,
     ),
     RefusedFormat(title="TOML", endings=(".toml",)),
     *(

@@ -346,15 +346,11 @@ def test_files_with_ids_and_columns(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
-        ("a.srt", "1\n00:00:01,000 --> 00:00:04,000\nHello.\n", "SubRip subtitles"),
-        ("subtitles", "1\n00:00:01,000 --> 00:00:04,000\nHello.\n", "SubRip subtitles"),
-        ("a.vtt", "WEBVTT\n", "WebVTT subtitles"),
-        ("a.po", 'msgid "Open"\nmsgstr ""\n', "gettext PO"),
-        ("a.json", '{"open": "Open"}\n', "JSON"),
-        ("a.yaml", "open: Open\n", "YAML"),
-        ("a.md", "# Hello\n", "Markdown"),
-        ("a.properties", "open=Open\n", "Java properties"),
-        ("a.csv", "1,Open\n", "CSV"),
+        ("a.ass", "[Script Info]\n", "SubStation Alpha subtitles"),
+        ("subtitles", "[Script Info]\n", "SubStation Alpha subtitles"),
+        ("a.rst", "Hello\n=====\n", "reStructuredText"),
+        ("letter", "\\documentclass{letter}\n", "LaTeX"),
+        ("a.toml", "open = 1\n", "TOML"),
         ("a.xyz", "Hello.\n", "the unknown format '.xyz'"),
         ("a.docx", "PK\x03\x04", "a ZIP archive"),
         ("picture", "\0\1", "not text"),
@@ -377,14 +373,37 @@ def test_the_format_auto_refuses_files_it_does_not_know(
     assert not target.exists()
 
 
+_CUE = "1\n00:00:01,000 --> 00:00:04,000\n%s\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "translation"),
+    [
+        ("a.srt", _CUE % "Hello.", _CUE % "< HELLO.>"),
+        ("subtitles", _CUE % "Hello.", _CUE % "< HELLO.>"),
+        ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n", "&lt;HELLO.&gt;"),
+    ],
+)
+@pytest.mark.parametrize("to_file", [False, True])
+@pytest.mark.usefixtures("transport")
+def test_the_format_auto_recognizes_text_files(
+    run: Run, tmp_path: Path, name: str, content: str, translation: str, to_file: bool
+) -> None:
+    source, target = tmp_path / name, tmp_path / "out"
+    source.write_text(content)
+    output = ["--output", str(target)] if to_file else []
+    lines = run("--format", "auto", "--target-language", "de", "--input", str(source), *output)
+    assert translation in (target.read_text() if to_file else "\n".join(lines) + "\n")
+
+
 @pytest.mark.usefixtures("transport")
 def test_a_known_format_as_text_has_a_warning(
     run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source = tmp_path / "a.md"
+    source = tmp_path / "a.rst"
     source.write_text("# Hello\n")
     assert run("--format", "text", "--input", str(source)) == [translated("# Hello")]
-    assert "a.md is Markdown, and may be damaged" in caplog.text
+    assert "a.rst is reStructuredText, and may be damaged" in caplog.text
     caplog.clear()
     source.rename(source := tmp_path / "a.de")
     run("--format", "text", "--input", str(source))
