@@ -157,8 +157,25 @@ _UNCLOSED += [
 _CUE = "1\n00:00:00,000 --> 00:00:01,000\n%s\n\n"
 _CUES = [_CUE % "and a", _CUE % "A.", _CUE % "", _CUE % "<i>a</i>"]
 _SENTENCE = "The committee approved the annual budget."
-_USUAL = {"srt": _CUE % _SENTENCE, "vtt": _CUE % _SENTENCE}
+_USUAL = {"srt": _CUE % _SENTENCE, "vtt": _CUE % _SENTENCE, "markdown": f"{_SENTENCE}\n\n"}
 """Usual parts of text files."""
+_MARKDOWN = [
+    *("*a", "*a* ", "**a", "_a_ ", "[", "]", "[a](b) ", "[a](", '![a](b "', "`a` ", "``", "<a "),
+    *("<!--", "- ", "> ", "- a\n", "> a\n", "1. a\n", "| a ", "|a|b|\n|-|-|\n", "a  \n", "~~~\n"),
+    *(
+        "[a]: b\n",
+        "# a\n",
+        "<p>\n",
+        "[^a] ",
+        "{{a",
+        "$a",
+        "&amp;",
+        "\\",
+        "\t",
+        "a\n===\n",
+        "!!! a\n ",
+    ),
+]
 _AROUND: dict[str, tuple[str, list[str]]] = {
     "html": ("%s", [*_IN_TAGS, *_UNCLOSED, *_CHARACTERS]),
     "html tag": ("<p>x<a title='x y'%s>", [" ", " a", " a=", " a='b'", "='", '"', "/"]),
@@ -198,6 +215,9 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "srt cue": (_CUE % "%s", ["a ", "a\n", "- a\n", "<i>", "<i>a</i> ", "</i>", "{\\", "<a", "一"]),
     "vtt": ("WEBVTT\n\n%s", [*_CUES, "NOTE\n\n", *_CHARACTERS]),
     "vtt cue": (f"WEBVTT\n\n{_CUE % '%s'}", ["a ", "<v a>a\n", "<00:00:00.000>a", "&amp;", "<"]),
+    "markdown": ("%s", [*_MARKDOWN, *_CHARACTERS]),
+    "markdown paragraph": ("The text %s", [*_MARKDOWN, "a ", "a\n"]),
+    "markdown link": ("[%s](b)", ["*a", "[a](b)", "![a](b) ", "`"]),
     "tmx": (
         "<tmx><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body>"
         "</tmx>",

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Protocol, Self
 from dragoman_client.compressed_files import compression_of
 from dragoman_client.markup.segments import Raw, Segment
 
-FormatName = Literal["html", "xliff", "xml", "srt", "vtt"]
+FormatName = Literal["html", "xliff", "xml", "srt", "vtt", "markdown"]
 """Names of the formats that can be translated. `xml` stands for all XML, such as XHTML, DocBook,
 SVG, RESX, Android strings, Qt ts and TMX."""
 
@@ -87,6 +87,12 @@ def _open_vtt(_reading: Reading) -> Reader:
     from dragoman_client.text_files.subtitle_reader import SubtitleReader
 
     return SubtitleReader(is_vtt=True)
+
+
+def _open_markdown(reading: Reading) -> Reader:
+    from dragoman_client.markdown.markdown_reader import MarkdownReader
+
+    return MarkdownReader(reading.source_language)
 
 
 def _begins_xliff(begin: bytes) -> bool:
@@ -180,6 +186,9 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         begins=re.compile(rb"\AWEBVTT(?:[ \t\r\n]|$)").match,
         open=_open_vtt,
     ),
+    ReadableFormat(
+        name="markdown", title="Markdown", endings=(".md", ".markdown"), open=_open_markdown
+    ),
     RefusedFormat(
         title="SubStation Alpha subtitles",
         endings=(".ass", ".ssa"),
@@ -206,7 +215,6 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         begins=re.compile(rb'\A(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL).match,
     ),
     RefusedFormat(title="Java properties", endings=(".properties",)),
-    RefusedFormat(title="Markdown", endings=(".md",)),
     RefusedFormat(title="CSV", endings=(".csv",)),
     RefusedFormat(title="reStructuredText", endings=(".rst",)),
     RefusedFormat(

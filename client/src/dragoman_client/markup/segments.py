@@ -245,7 +245,7 @@ class Segment:
             return self.original
         begin, end = self._core(translation)
         shifted = [(first - begin, last - begin) for first, last in placed.codes]
-        spans, children = _fitted(self.markup.codes, shifted, end - begin)
+        spans, children = fitted(self.markup.codes, shifted, end - begin)
         return b"".join(self._written(translation[begin:end], spans, children, written))
 
     def _core(self, translation: str) -> Span:
@@ -308,7 +308,7 @@ class Segment:
         ]
 
 
-def _fitted(
+def fitted(
     codes: Sequence[Code], spans: Sequence[Span], length: int
 ) -> tuple[list[Span], list[list[int]]]:
     """Returns valid spans of the codes, and the children of each code, in order.
