@@ -157,7 +157,12 @@ _UNCLOSED += [
 _CUE = "1\n00:00:00,000 --> 00:00:01,000\n%s\n\n"
 _CUES = [_CUE % "and a", _CUE % "A.", _CUE % "", _CUE % "<i>a</i>"]
 _SENTENCE = "The committee approved the annual budget."
-_USUAL = {"srt": _CUE % _SENTENCE, "vtt": _CUE % _SENTENCE, "markdown": f"{_SENTENCE}\n\n"}
+_USUAL = {
+    "srt": _CUE % _SENTENCE,
+    "vtt": _CUE % _SENTENCE,
+    "markdown": f"{_SENTENCE}\n\n",
+    "po": f'msgid "{_SENTENCE}"\nmsgstr ""\n\n',
+}
 """Usual parts of text files."""
 _MARKDOWN = [
     *("*a", "*a* ", "**a", "_a_ ", "[", "]", "[a](b) ", "[a](", '![a](b "', "`a` ", "``", "<a "),
@@ -218,6 +223,9 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "markdown": ("%s", [*_MARKDOWN, *_CHARACTERS]),
     "markdown paragraph": ("The text %s", [*_MARKDOWN, "a ", "a\n"]),
     "markdown link": ("[%s](b)", ["*a", "[a](b)", "![a](b) ", "`"]),
+    "po": ("%s", ['msgid "a"\nmsgstr ""\n', "#, c\n", "# a\n", "\n"]),
+    "po message": ('msgid "a"\n%s\nmsgstr ""\n', ['"a"\n', '"a\\n"\n', "# a\n"]),
+    "po string": ('msgid "a %s"\nmsgstr ""\n', ["a", "a ", "\\n", "\\\\"]),
     "tmx": (
         "<tmx><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body>"
         "</tmx>",

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, Protocol, Self
 from dragoman_client.compressed_files import compression_of
 from dragoman_client.markup.segments import Raw, Segment
 
-FormatName = Literal["html", "xliff", "xml", "srt", "vtt", "markdown"]
+FormatName = Literal["html", "xliff", "xml", "srt", "vtt", "markdown", "po"]
 """Names of the formats that can be translated. `xml` stands for all XML, such as XHTML, DocBook,
 SVG, RESX, Android strings, Qt ts and TMX."""
 
@@ -93,6 +93,12 @@ def _open_markdown(reading: Reading) -> Reader:
     from dragoman_client.markdown.markdown_reader import MarkdownReader
 
     return MarkdownReader(reading.source_language)
+
+
+def _open_po(reading: Reading) -> Reader:
+    from dragoman_client.localisation.po_reader import PoReader
+
+    return PoReader(reading.target_language)
 
 
 def _begins_xliff(begin: bytes) -> bool:
@@ -194,10 +200,12 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         endings=(".ass", ".ssa"),
         begins=re.compile(rb"\A\[Script Info\]").match,
     ),
-    RefusedFormat(
+    ReadableFormat(
+        name="po",
         title="gettext PO",
         endings=(".po", ".pot"),
         begins=re.compile(rb'\A(?:#[^\n]*\n|\s)*+msg(?:id|ctxt) *"').match,
+        open=_open_po,
     ),
     RefusedFormat(
         title="JSON",

@@ -36,7 +36,7 @@ _TITLE_LINE = re.compile(r"\"[^\"]*\"[ \t]*$|'[^']*'[ \t]*$|\([^()]*\)[ \t]*$")
 _ALERT = re.compile(r"\[!\w+\][+-]?[ \t]*$")
 _ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?)[ \t]+\S")
 _DIRECTIVE = re.compile(r":::")
-_DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITERS = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
 _CELL = re.compile(r"(?:[^|\\]|\\.?)*+")
 _HTML_BLOCK = re.compile(
     r"<(?:/?(?:address|article|aside|base|blockquote|body|caption|center|col|colgroup|dd|details|"

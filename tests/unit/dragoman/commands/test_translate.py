@@ -380,7 +380,8 @@ _CUE = "1\n00:00:01,000 --> 00:00:04,000\n%s\n"
     ("name", "content", "translation"),
     [
         ("a.srt", _CUE % "Hello.", _CUE % "< HELLO.>"),
-        ("a.md", "# A *b*\n", "# \\<A B>\n"),
+        ("a.md", "# A b\n", "# \\<A B>\n"),
+        ("a.po", 'msgid "A"\nmsgstr ""\n', '#, fuzzy\nmsgid "A"\nmsgstr "<A>"\n'),
         ("subtitles", _CUE % "Hello.", _CUE % "< HELLO.>"),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n", "&lt;HELLO.&gt;"),
     ],

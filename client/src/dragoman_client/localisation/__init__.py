@@ -1,0 +1,1 @@
+"""Readers of the files in which programs keep their messages."""
