@@ -97,7 +97,7 @@ def test_binary_files_are_refused(content: bytes, message: str) -> None:
 def test_each_name_of_a_format_has_one_entry_that_reads_it() -> None:
     assert list(READABLE) == list(get_args(FormatName))
     for name in READABLE:
-        assert not open_reader(name, Reading("en", "de")).warnings
+        assert not open_reader(name, Reading("en", "de", ("a",))).warnings
     with pytest.raises(ValueError, match=r"^format 'pdf' is not known: give html, "):
         open_reader("pdf", Reading())
 

@@ -72,5 +72,5 @@ def texts_of(name: str, document: bytes, reading: Reading = READING) -> list[str
 def real_files(name: str) -> Iterator[Path]:
     """The real files of a format, if they are beside the project."""
     for path in sorted(_SHARED.rglob("*")):
-        if path.suffix in READABLE[name].endings:
+        if path.suffix in READABLE[name].endings and path.is_file():
             yield path

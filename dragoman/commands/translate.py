@@ -87,6 +87,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--column", type=int, default=1, help="tsv column to translate, from 1 (default: 1)"
     )
     files.add_argument(
+        "--columns", metavar="NAMES", help="csv columns to translate, such as title,description"
+    )
+    files.add_argument(
         "--json", action="store_true", help="write one JSON object per line; the input is text"
     )
 
@@ -193,6 +196,7 @@ class _Work:
                     batch_size=self._arguments.batch_size,
                     resume=self._arguments.resume,
                     force=self._arguments.force,
+                    columns=_columns(self._arguments),
                     tell=tell,
                     refuse=self._note_refusal,
                     **self._options,
@@ -217,7 +221,7 @@ class _Work:
         def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
             return self._translator.translate(texts, **{**options, "markup": markup})  # type: ignore[call-overload,no-any-return]
 
-        reader = open_reader(arguments.format, Reading.of(options))
+        reader = open_reader(arguments.format, Reading.of(options, _columns(arguments)))
         name = str(arguments.input or "standard input")
         try:
             with contextlib.ExitStack() as files:
@@ -293,6 +297,11 @@ class _Work:
     def _note_refusal(self, number: int, error: InvalidRequest) -> None:
         self.refused += 1
         _log.warning("%s %d was refused: %s", self.unit, number, one_line(error))
+
+
+def _columns(arguments: argparse.Namespace) -> list[str]:
+    """Returns the names of the columns to translate."""
+    return [name.strip() for name in (arguments.columns or "").split(",") if name.strip()]
 
 
 def _format_of(path: Path | None) -> str:

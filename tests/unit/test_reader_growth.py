@@ -162,6 +162,10 @@ _USUAL = {
     "vtt": _CUE % _SENTENCE,
     "markdown": f"{_SENTENCE}\n\n",
     "po": f'msgid "{_SENTENCE}"\nmsgstr ""\n\n',
+    "json": f'"a": "{_SENTENCE}",\n',
+    "properties": f"a = {_SENTENCE}\n",
+    "strings": f'"a" = "{_SENTENCE}";\n',
+    "csv": f"{_SENTENCE},1,b\n",
 }
 """Usual parts of text files."""
 _MARKDOWN = [
@@ -226,6 +230,23 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "po": ("%s", ['msgid "a"\nmsgstr ""\n', "#, c\n", "# a\n", "\n"]),
     "po message": ('msgid "a"\n%s\nmsgstr ""\n', ['"a"\n', '"a\\n"\n', "# a\n"]),
     "po string": ('msgid "a %s"\nmsgstr ""\n', ["a", "a ", "\\n", "\\\\"]),
+    "json": ('{%s"b": "Some text"}', ['"a": "b c",', '"a": {},', '"a": [],', " ", "1,"]),
+    "json string": ('{"a": "b %s"}', ["a", "a ", "\\u00e9", "\\n", "."]),
+    "json list": ('{"a": [%s"b"]}', ['"b c",', "[],", "1,", "[", '"', "{"]),
+    "json catalogue": (
+        '{"sourceLanguage": "en", "strings": {%s"b": {}}}',
+        [
+            '"a b": {},',
+            '"a": {"localizations": {"en": {}}},',
+            '"a": {"localizations": {"de": {}}},',
+        ],
+    ),
+    "properties": ("%s", ["a=b c\n", "#a\n", "a", " ", "\\\n", "\\", "a=", ":", "\r"]),
+    "properties value": ("a=b c %s", ["a", "a ", "\\u00e9", "\\\n", "\\", "''", "{0"]),
+    "strings": ("%s", ['"a" = "b c";\n', "/* a */", "// a\n", "/*", '"', "a", " ", '"a"', "="]),
+    "strings value": ('"a" = "b %s";', ["a", "a ", "\\n", '\\"', "\\"]),
+    "csv": ("a,b,c\n%s", ["a b,", "a b\n", '"a ""b""",', '"', '""', ",", " ", "\r"]),
+    "csv head": ("a,%s", ["a,", "a", '"a",', ";"]),
     "tmx": (
         "<tmx><header srclang='en'/><body><tu><tuv xml:lang='en'><seg>Hi %s</seg></tuv></tu></body>"
         "</tmx>",
@@ -250,7 +271,7 @@ def _read_markup(name: str, document: str) -> None:
         elif name.startswith("html"):
             excerpt = read_text(document, HtmlReader())
         elif name.split()[0] in READABLE and name != "xml":
-            reading = Reading("en", "de")
+            reading = Reading("en", "de", ("a",))
             excerpt = read_text(document, open_reader(name.split()[0], reading))
             texts = (one.text.swapcase() for one in excerpt.segments)
             excerpt.written([Translation(text, 0, "stop") for text in texts])
@@ -289,7 +310,7 @@ def test_the_time_of_every_reader_of_markup_is_linear(name: str) -> None:
     around, parts = _AROUND[name]
     form = name.split()[0]
     prose = _repeated(
-        around if form in _USUAL else "<p>%s</p>",
+        _AROUND[form][0] if form in _USUAL else "<p>%s</p>",
         _USUAL.get(form, "<i>The committee</i> approved the annual budget. "),
         _MARKUP_SIZE,
     )

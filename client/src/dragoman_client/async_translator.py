@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self, Unpack
 
 from dragoman_options.arguments import OptionArguments
@@ -90,6 +90,7 @@ class AsyncTranslator(Exchange):
         concurrency: int = 2,
         resume: bool = False,
         force: bool = False,
+        columns: Sequence[str] = (),
         tell: Callable[[FileProgress], None] = lambda _: None,
         refuse: Callable[[int, InvalidRequest], None] = lambda _number, _error: None,
         **options: Unpack[OptionArguments],
@@ -131,6 +132,7 @@ class AsyncTranslator(Exchange):
                     concurrency=concurrency,
                     resume=resume,
                     force=force,
+                    columns=columns,
                     tell=told,
                     refuse=refused,
                     **options,

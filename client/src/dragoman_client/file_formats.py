@@ -17,7 +17,19 @@ from typing import Any, Final, Literal, Protocol, Self
 from dragoman_client.compressed_files import compression_of
 from dragoman_client.markup.segments import Raw, Segment
 
-FormatName = Literal["html", "xliff", "xml", "srt", "vtt", "markdown", "po"]
+FormatName = Literal[
+    "html",
+    "xliff",
+    "xml",
+    "srt",
+    "vtt",
+    "markdown",
+    "properties",
+    "strings",
+    "csv",
+    "po",
+    "json",
+]
 """Names of the formats that can be translated. `xml` stands for all XML, such as XHTML, DocBook,
 SVG, RESX, Android strings, Qt ts and TMX."""
 
@@ -52,15 +64,17 @@ class Reading:
         source_language: language of the document, if known; text that is declared to be in another
             language is not translated.
         target_language: language of the translation; files that hold it need it.
+        columns: names of the columns of a table to translate.
     """
 
     source_language: str | None = None
     target_language: str | None = None
+    columns: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
+    def of(cls, options: Mapping[str, Any], columns: Sequence[str] = ()) -> Self:
         """Take the languages from the options of a translation."""
-        return cls(options.get("source_language"), options.get("target_language"))
+        return cls(options.get("source_language"), options.get("target_language"), tuple(columns))
 
 
 def _open_html(reading: Reading) -> Reader:
@@ -101,6 +115,30 @@ def _open_po(reading: Reading) -> Reader:
     return PoReader(reading.target_language)
 
 
+def _open_json(reading: Reading) -> Reader:
+    from dragoman_client.localisation.json_reader import JsonReader
+
+    return JsonReader(reading.target_language)
+
+
+def _open_properties(_reading: Reading) -> Reader:
+    from dragoman_client.localisation.properties_reader import PropertiesReader
+
+    return PropertiesReader()
+
+
+def _open_strings(_reading: Reading) -> Reader:
+    from dragoman_client.localisation.apple_strings_reader import AppleStringsReader
+
+    return AppleStringsReader()
+
+
+def _open_table(reading: Reading) -> Reader:
+    from dragoman_client.localisation.table_reader import TableReader
+
+    return TableReader(reading.columns)
+
+
 def _begins_xliff(begin: bytes) -> bool:
     return _begins_xml(begin) and b"<xliff" in begin
 
@@ -132,10 +170,12 @@ class ReadableFormat(FileFormat):
     Attributes:
         name: its name in options, such as `--format`.
         open: opens a reader; raises `ValueError` if it needs an option that is missing.
+        needs_columns: whether the columns to translate must be named.
     """
 
     name: FormatName
     open: Callable[[Reading], Reader]
+    needs_columns: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +235,26 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     ReadableFormat(
         name="markdown", title="Markdown", endings=(".md", ".markdown"), open=_open_markdown
     ),
+    ReadableFormat(
+        name="properties",
+        title="Java properties",
+        endings=(".properties",),
+        open=_open_properties,
+    ),
+    ReadableFormat(
+        name="strings",
+        title="Apple strings",
+        endings=(".strings",),
+        begins=re.compile(rb'\A(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL).match,
+        open=_open_strings,
+    ),
+    ReadableFormat(
+        name="csv",
+        title="CSV",
+        endings=(".csv",),
+        open=_open_table,
+        needs_columns=True,
+    ),
     RefusedFormat(
         title="SubStation Alpha subtitles",
         endings=(".ass", ".ssa"),
@@ -207,23 +267,18 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         begins=re.compile(rb'\A(?:#[^\n]*\n|\s)*+msg(?:id|ctxt) *"').match,
         open=_open_po,
     ),
-    RefusedFormat(
+    ReadableFormat(
+        name="json",
         title="JSON",
-        endings=(".json",),
+        endings=(".json", ".arb", ".xcstrings"),
         begins=re.compile(rb'\A\s*+(?:\[\s*+)*+(?:\{\s*+"(?:[^"\\\n]|\\.)*+"\s*+:|(?<=\[)")').match,
+        open=_open_json,
     ),
     RefusedFormat(
         title="YAML",
         endings=(".yaml", ".yml"),
         begins=re.compile(rb"\A(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))").match,
     ),
-    RefusedFormat(
-        title="Apple strings",
-        endings=(".strings",),
-        begins=re.compile(rb'\A(?:/\*.*?\*/|\s)*+"(?:[^"\\\n]|\\.)*+" = "', re.DOTALL).match,
-    ),
-    RefusedFormat(title="Java properties", endings=(".properties",)),
-    RefusedFormat(title="CSV", endings=(".csv",)),
     RefusedFormat(title="reStructuredText", endings=(".rst",)),
     RefusedFormat(
         title="LaTeX",
@@ -263,9 +318,9 @@ _BY_ENDING: Final = {ending: one for one in FORMATS for ending in one.endings}
 _BINARY: Final = [one for one in FORMATS if isinstance(one, RefusedFormat) and one.is_binary]
 DOCUMENT_ENDINGS: Final = (
     ".txt",
-    *(ending for one in READABLE.values() for ending in one.endings),
+    *(ending for one in READABLE.values() if not one.needs_columns for ending in one.endings),
 )
-"""Extensions of all files that can be translated as documents."""
+"""Extensions of all files that can be translated without more than languages."""
 
 
 def format_of(name: str, begin: bytes = b"") -> FileFormat | None:

@@ -275,6 +275,7 @@ class Translator:
         concurrency: int = 2,
         resume: bool = False,
         force: bool = False,
+        columns: Sequence[str] = (),
         tell: Callable[[FileProgress], None] = lambda _: None,
         refuse: Callable[[int, InvalidRequest], None] = lambda _number, _error: None,
         **options: Unpack[OptionArguments],
@@ -294,6 +295,7 @@ class Translator:
             concurrency: number of concurrent requests.
             resume: continue the output of an interrupted call; not for markup.
             force: replace an existing target, and the output of an interrupted call.
+            columns: names of the columns to translate, for the form "csv".
             tell: called with the progress after each line.
             refuse: called with the number of each line that the server refused, and the error; the
                 line is left empty.
@@ -313,8 +315,9 @@ class Translator:
         self._exchange._check_open()
         check_batch_options(options)
         if isinstance(form, str):
+            reading = Reading.of(options, columns)
             return self._translate_markup(
-                *(Path(source), Path(target), form, resume, force, tell, refuse), options
+                *(Path(source), Path(target), form, reading, resume, force, tell, refuse), options
             )
         return translate_file(
             self,
@@ -335,6 +338,7 @@ class Translator:
         source: Path,
         target: Path,
         form: FormatName,
+        reading: Reading,
         resume: bool,
         force: bool,
         tell: Callable[[FileProgress], None],
@@ -361,7 +365,7 @@ class Translator:
         number = translate_document(
             source,
             target,
-            partial(open_reader, form, Reading.of(options)),
+            partial(open_reader, form, reading),
             translate,
             force=force,
             refuse=note,

@@ -381,6 +381,10 @@ _CUE = "1\n00:00:01,000 --> 00:00:04,000\n%s\n"
     [
         ("a.srt", _CUE % "Hello.", _CUE % "< HELLO.>"),
         ("a.md", "# A b\n", "# \\<A B>\n"),
+        ("a.csv", "id,text,b\nx,A b,y\n", "id,text,b\nx,<A B>,<Y>\n"),
+        ("a.json", '{"a": "A b"}\n', '{"a": "<A B>"}\n'),
+        ("a.properties", "a = A b\n", "a = <A B>\n"),
+        ("a.strings", '"a" = "A b";\n', '"a" = "<A B>";\n'),
         ("a.po", 'msgid "A"\nmsgstr ""\n', '#, fuzzy\nmsgid "A"\nmsgstr "<A>"\n'),
         ("subtitles", _CUE % "Hello.", _CUE % "< HELLO.>"),
         ("a.vtt", "WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n", "&lt;HELLO.&gt;"),
@@ -394,6 +398,7 @@ def test_the_format_auto_recognizes_text_files(
     source, target = tmp_path / name, tmp_path / "out"
     source.write_text(content)
     output = ["--output", str(target)] if to_file else []
+    output += ["--columns", "text, b"] if name == "a.csv" else []
     lines = run("--format", "auto", "--target-language", "de", "--input", str(source), *output)
     assert translation in (target.read_text() if to_file else "\n".join(lines) + "\n")
 
