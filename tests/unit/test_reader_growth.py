@@ -162,6 +162,7 @@ _USUAL = {
     "vtt": _CUE % _SENTENCE,
     "markdown": f"{_SENTENCE}\n\n",
     "po": f'msgid "{_SENTENCE}"\nmsgstr ""\n\n',
+    "yaml": f"a: {_SENTENCE}\n",
     "json": f'"a": "{_SENTENCE}",\n',
     "properties": f"a = {_SENTENCE}\n",
     "strings": f'"a" = "{_SENTENCE}";\n',
@@ -231,6 +232,9 @@ _AROUND: dict[str, tuple[str, list[str]]] = {
     "po message": ('msgid "a"\n%s\nmsgstr ""\n', ['"a"\n', '"a\\n"\n', "# a\n"]),
     "po string": ('msgid "a %s"\nmsgstr ""\n', ["a", "a ", "\\n", "\\\\"]),
     "json": ('{%s"b": "Some text"}', ['"a": "b c",', '"a": {},', '"a": [],', " ", "1,"]),
+    "yaml": ("%s", ["a: b c\n", "a: |\n b c\n", "- b c\n", "[", "{", "a", " ", "#", "&a ", "*a\n"]),
+    "yaml value": ("a: b %s", ["a", "a ", "\n a", "#", ": "]),
+    "yaml block": ("a: |\n  b %s", ["a", "a\n  ", "\n\n  a"]),
     "json string": ('{"a": "b %s"}', ["a", "a ", "\\u00e9", "\\n", "."]),
     "json list": ('{"a": [%s"b"]}', ['"b c",', "[],", "1,", "[", '"', "{"]),
     "json catalogue": (

@@ -29,6 +29,7 @@ FormatName = Literal[
     "csv",
     "po",
     "json",
+    "yaml",
 ]
 """Names of the formats that can be translated. `xml` stands for all XML, such as XHTML, DocBook,
 SVG, RESX, Android strings, Qt ts and TMX."""
@@ -137,6 +138,12 @@ def _open_table(reading: Reading) -> Reader:
     from dragoman_client.localisation.table_reader import TableReader
 
     return TableReader(reading.columns)
+
+
+def _open_yaml(_reading: Reading) -> Reader:
+    from dragoman_client.localisation.yaml_reader import YamlReader
+
+    return YamlReader()
 
 
 def _begins_xliff(begin: bytes) -> bool:
@@ -274,10 +281,12 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         begins=re.compile(rb'\A\s*+(?:\[\s*+)*+(?:\{\s*+"(?:[^"\\\n]|\\.)*+"\s*+:|(?<=\[)")').match,
         open=_open_json,
     ),
-    RefusedFormat(
+    ReadableFormat(
+        name="yaml",
         title="YAML",
         endings=(".yaml", ".yml"),
         begins=re.compile(rb"\A(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))").match,
+        open=_open_yaml,
     ),
     RefusedFormat(title="reStructuredText", endings=(".rst",)),
     RefusedFormat(

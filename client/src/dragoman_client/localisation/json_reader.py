@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from dragoman_options.markup import Markup
 
-from dragoman_client.localisation.messages import InsertedText, is_text, message
+from dragoman_client.localisation.messages import InsertedText, chosen, is_text, message
 from dragoman_client.markup.languages import is_same_language
 from dragoman_client.markup.segments import Raw, Segment, Spelling
 from dragoman_client.text_files.text_reader import TextReader
@@ -70,7 +70,10 @@ class JsonReader(TextReader):
             )
             texts = self._catalogue(content, spelling)
         else:
-            texts = ((one.begin, one.end, None) for one in _messages(content))
+            values = [(one.path, content.values[one.path]) for one in content.strings]
+            indices = chosen(values, len(content.others), has_records=content.has_records)
+            strings = (content.strings[index] for index in indices)
+            texts = ((one.begin, one.end, None) for one in strings)
         position = 0
         for begin, end, inserted in texts:
             yield Raw(text[position:begin].encode(encoding))
@@ -115,27 +118,6 @@ class JsonReader(TextReader):
                     after='" } }' + ("" if wanted else " }"),
                 ),
             )
-
-
-def _messages(content: _Content) -> list[_String]:
-    """Returns the strings of a locale file that are texts.
-
-    Raises:
-        ValueError: most of its values are not.
-    """
-    strings = content.strings
-    if any(one.path[1:] == ("message",) for one in strings):
-        return [one for one in strings if one.path[1:] == ("message",)]
-    strings = [one for one in strings if not any(key.startswith("@") for key in one.path)]
-    texts = [one for one in strings if is_text(content.values[one.path])]
-    if content.has_records:
-        raise ValueError("it has lists of objects, so it is data, and no file of messages")
-    number = len(strings) + len(content.others)
-    if 4 * len(texts) < 3 * number:
-        raise ValueError(
-            f"{len(texts)} of its {number} values seem to be text, so it is no file of messages"
-        )
-    return texts
 
 
 class _Content:

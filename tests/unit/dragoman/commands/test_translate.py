@@ -382,6 +382,7 @@ _CUE = "1\n00:00:01,000 --> 00:00:04,000\n%s\n"
         ("a.srt", _CUE % "Hello.", _CUE % "< HELLO.>"),
         ("a.md", "# A b\n", "# \\<A B>\n"),
         ("a.csv", "id,text,b\nx,A b,y\n", "id,text,b\nx,<A B>,<Y>\n"),
+        ("a.yml", "a: A b # c\n", 'a: "<A B>" # c\n'),
         ("a.json", '{"a": "A b"}\n', '{"a": "<A B>"}\n'),
         ("a.properties", "a = A b\n", "a = <A B>\n"),
         ("a.strings", '"a" = "A b";\n', '"a" = "<A B>";\n'),
