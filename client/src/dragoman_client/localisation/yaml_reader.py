@@ -119,10 +119,10 @@ class _Content:
                 self._add(event)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
-            where = f"line {mark.line + 1}: " if mark else ""
-            raise ValueError(f"{where}not valid YAML: {error.problem}") from error
+            where = f"line {mark.line + 1}" if mark else "somewhere"
+            raise ValueError(f"{where}: {error.problem}") from error
         except yaml.YAMLError as error:
-            raise ValueError(f"not valid YAML: {str(error).splitlines()[0]}") from error
+            raise ValueError(str(error).splitlines()[0]) from error
 
     def _add(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.CollectionStartEvent):

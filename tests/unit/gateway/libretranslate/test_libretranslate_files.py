@@ -35,6 +35,9 @@ def form_of(
     return body, {"content-type": "multipart/form-data; boundary=x"}
 
 
+_CUE = "1\n00:00:01.000 --> 00:00:04.000\n%s\n"
+
+
 def upload(app: Application, name: str, text: bytes = b"one two\n", **fields: str) -> Answer:
     """Upload a file."""
     return app.call("POST", "/translate_file", *form_of(name, text, fields))
@@ -97,6 +100,44 @@ def test_a_page_is_returned_as_a_page(app: Application) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "translation"),
+    [
+        ("a.srt", _CUE % "one two", _CUE % "< ONE TWO>"),
+        ("a.vtt", f"WEBVTT\n\n{_CUE % 'one two'}", f"WEBVTT\n\n{_CUE % '&lt;ONE TWO&gt;'}"),
+        ("a.txt", _CUE % "one two", _CUE % "< ONE TWO>"),
+        ("a.md", "# one\n\n> two\n", "# \\<ONE>\n\n> \\<TWO>\n"),
+        ("a.po", 'msgid "one"\nmsgstr ""\n', '#, fuzzy\nmsgid "one"\nmsgstr "<ONE>"\n'),
+        ("a.json", '{"one": "two"}', '{"one": "<TWO>"}'),
+        ("a.yml", "one: two # three\n", 'one: "<TWO>" # three\n'),
+        ("a.properties", "one = two\n", "one = <TWO>\n"),
+        ("a.strings", '"one" = "two";\n', '"one" = "<TWO>";\n'),
+    ],
+)
+def test_text_files_are_returned_in_their_format(
+    app: Application, name: str, content: str, translation: str
+) -> None:
+    path = urlsplit(upload(app, name, content.encode()).json["translatedFileUrl"]).path
+    assert app.call("GET", path).body.decode() == translation
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.srt", b"one two", "not valid SubRip subtitles: no subtitle has times"),
+        ("a.json", b'{"a": 1}', "not valid JSON: 0 of its 1 values seem to be text"),
+        ("a.yml", b"a: [", "not valid YAML: line 2: did not find"),
+        ("a.po", b"\xff", "not valid gettext PO: byte 0: not valid UTF-8"),
+    ],
+)
+def test_an_invalid_text_file_is_refused(
+    app: Application, name: str, content: bytes, message: str
+) -> None:
+    answer = upload(app, name, content)
+    assert answer.status == 400
+    assert message in answer.json["error"]
+
+
 def test_an_invalid_document_is_refused(app: Application) -> None:
     answer = upload(app, "a.xml", b"<a>\n<b></a>")
     assert answer.status == 400
@@ -107,7 +148,10 @@ def test_an_invalid_document_is_refused(app: Application) -> None:
 def test_the_formats_are_named(app: Application) -> None:
     found = app.send("GET", "/frontend/settings").json["supportedFilesFormat"]
     named = {".txt", ".html", ".htm", ".xhtml", ".xml", ".svg", ".resx", ".ts", ".tmx", ".xlf"}
-    assert {*named, ".xliff"} <= set(found)
+    assert {*named, ".xliff", ".srt", ".vtt", ".md", ".po", ".json", ".yml", ".strings"} <= set(
+        found
+    )
+    assert ".csv" not in found  # whose columns it cannot know
 
 
 @pytest.mark.parametrize("name", ["a", "..", "../../etc/passwd", "%2e", "0" * 32 + ".txt", "_"])
