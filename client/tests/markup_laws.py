@@ -132,7 +132,7 @@ def _check_chunks(open_reader: Callable[[], Reader], document: bytes, random: Ra
         size = random.choice((1, 1, 2, 3, 7, 100, 5000))
         found += reader.feed(document[position : position + size])
         position += size
-    assert _joined(found + reader.close()) == parts
+    assert _joined([*found, *reader.close()]) == parts
 
 
 def _joined(parts: list[Raw | Segment]) -> list[Any]:

@@ -113,3 +113,11 @@ def test_the_first_bytes_are_read_in_the_encoding_that_their_mark_names(encoding
     known = format_of("a", "WEBVTT\n\n00:01.000 --> 00:04.000\nHello.\n".encode(encoding))
     assert known is not None
     assert known.title == "WebVTT subtitles"
+
+
+@pytest.mark.parametrize(
+    ("name", "program"), [("a.rst", "sphinx-build"), ("a.ass", "ffmpeg"), ("a.tex", "po4a")]
+)
+def test_a_refusal_names_what_to_do_instead(name: str, program: str) -> None:
+    with pytest.raises(ValueError, match=f"may be damaged as running text: .*{program}"):
+        check_running_text(name, b"Hello")

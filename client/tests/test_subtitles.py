@@ -221,7 +221,7 @@ def test_slow_subtitles_are_not_reported() -> None:
         ("srt", b"1\n00:00 -> 00:01\nHi\n", "no subtitle has times"),
         ("vtt", b"1\n00:00.000 --> 00:01.000\nHi\n", "line 1: a WebVTT file begins with WEBVTT"),
         ("srt", b"\xff\xff\xff", "byte 0: not valid UTF-8"),
-        ("srt", b"1\n" * (9 << 20), "more than 16 MB"),
+        ("srt", b"1\n" * (5 << 20), "more than 8 MB"),
     ],
 )
 def test_other_files_are_refused(name: str, content: bytes, message: str) -> None:

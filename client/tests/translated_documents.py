@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Protocol
 
@@ -20,14 +20,14 @@ class Reader(Protocol):
 
     def feed(self, chunk: bytes) -> list[Raw | Segment]: ...
 
-    def close(self) -> list[Raw | Segment]: ...
+    def close(self) -> Iterable[Raw | Segment]: ...
 
 
 def read(reader: Reader, document: bytes, chunk: int = 1 << 16) -> list[Raw | Segment]:
     parts: list[Raw | Segment] = []
     for begin in range(0, len(document), chunk):
         parts += reader.feed(document[begin : begin + chunk])
-    return parts + reader.close()
+    return [*parts, *reader.close()]
 
 
 def texts(reader: Reader, document: bytes, chunk: int = 1 << 16) -> list[str]:

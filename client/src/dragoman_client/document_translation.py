@@ -54,17 +54,16 @@ def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segmen
 
 
 def _named(
-    read: Callable[[bytes], list[Raw | Segment]], chunk: bytes, name: str
-) -> list[Raw | Segment]:
+    read: Callable[[bytes], Iterable[Raw | Segment]], chunk: bytes, name: str
+) -> Iterator[Raw | Segment]:
     """Read the next chunk; an error names the file."""
     try:
-        parts = read(chunk)
-        for part in parts:
+        for part in read(chunk):
             if isinstance(part, Segment):
                 check_encoding(part)
+            yield part
     except ValueError as error:
         raise ValueError(f"{name}, {error}") from error
-    return parts
 
 
 def check_encoding(segment: Segment) -> None:
@@ -155,7 +154,7 @@ def read_text(text: str, reader: Reader) -> Excerpt:
     Raises:
         ValueError: the text does not have the reader's format.
     """
-    return Excerpt.of(reader.feed(text.encode("utf-8", "replace")) + reader.close())
+    return Excerpt.of([*reader.feed(text.encode("utf-8", "replace")), *reader.close()])
 
 
 def translate_parts(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, Literal, Protocol, Self
@@ -52,7 +52,7 @@ class Reader(Protocol):
         """Read the next chunk."""
         ...
 
-    def close(self) -> list[Raw | Segment]:
+    def close(self) -> Iterable[Raw | Segment]:
         """Returns the remaining parts."""
         ...
 
@@ -266,6 +266,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         title="SubStation Alpha subtitles",
         endings=(".ass", ".ssa"),
         begins=re.compile(rb"\A\[Script Info\]").match,
+        instead="convert it to SubRip, for example with ffmpeg -i FILE FILE.srt",
     ),
     ReadableFormat(
         name="po",
@@ -288,11 +289,16 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         begins=re.compile(rb"\A(?:%YAML |---[ \t]*\r?\n[\w-]+:(?:\s|$))").match,
         open=_open_yaml,
     ),
-    RefusedFormat(title="reStructuredText", endings=(".rst",)),
+    RefusedFormat(
+        title="reStructuredText",
+        endings=(".rst",),
+        instead="translate the PO files that Sphinx extracts: sphinx-build -b gettext",
+    ),
     RefusedFormat(
         title="LaTeX",
         endings=(".tex",),
         begins=re.compile(rb"\A(?:%[^\n]*\n|\s)*+\\documentclass\b").match,
+        instead="translate the PO files that po4a extracts, or convert it to Markdown with pandoc",
     ),
     RefusedFormat(
         title="INI",
@@ -376,7 +382,11 @@ def check_running_text(name: str, begin: bytes) -> None:
     ending = PurePath(name).suffix.lower()
     known = format_of(name, begin)
     if known is not None:
-        raise ValueError(f"{name} is {known.title}, and may be damaged as running text")
+        instead = known.instead if isinstance(known, RefusedFormat) else ""
+        raise ValueError(
+            f"{name} is {known.title}, and may be damaged as running text"
+            + (f": {instead}" if instead else "")
+        )
     if ending not in ("", ".txt"):
         kind = f"a file of the unknown format {ending[:20]!r}"
         raise ValueError(f"{name} is {kind}, and may be damaged as running text")

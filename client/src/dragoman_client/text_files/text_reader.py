@@ -9,7 +9,7 @@ from typing import Final
 
 from dragoman_client.markup.segments import Raw, Segment
 
-MOST_BYTES: Final = 1 << 24
+MOST_BYTES: Final = 1 << 23
 """A longer file is refused, because it is held in memory."""
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -45,7 +45,7 @@ class TextReader(ABC):
             raise ValueError(f"the file has more than {MOST_BYTES >> 20} MB: split it")
         return []
 
-    def close(self) -> list[Raw | Segment]:
+    def close(self) -> Iterator[Raw | Segment]:
         """See `Reader`; raises `ValueError` if the file does not have its format."""
         content = bytes(self._content)
         mark, encoding = next(
@@ -56,7 +56,8 @@ class TextReader(ABC):
         except UnicodeDecodeError as error:
             message = f"byte {len(mark) + error.start}: not valid {encoding.upper()}"
             raise ValueError(f"{message}: convert the file, for example with iconv") from error
-        return [Raw(mark), *self.parts(text, encoding)]
+        yield Raw(mark)
+        yield from self.parts(text, encoding)
 
     def encoding_of(self, _content: bytes) -> str:
         """Returns the encoding of a file without a byte order mark."""
