@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman_client.document_translation import Reader, read_text
+from dragoman_client.document_translation import read_text
+from dragoman_client.file_formats import Reader
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import TEXT
 from dragoman_client.markup.xml_reader import XmlReader
