@@ -41,6 +41,27 @@ _SPACES = re.compile(r"[ \t\n\f\r]+")
 Tree = Callable[[bytes], Any]
 
 
+def hostile_noise(noise: str) -> str:
+    """The text that a hostile translator adds, in marks that show where it is."""
+    return f"{_BEGIN}{noise}{_END}"
+
+
+def without_noise(text: str, noise: str) -> str:
+    """A text of XML without what a hostile translator added, which must be there as text."""
+    shown = _NOT_IN_XML.sub("", noise)
+    for one in _NOISE.findall(text):
+        assert _SPACES.sub(" ", one) == _SPACES.sub(" ", shown)
+    return _NOISE.sub("", text)
+
+
+def check_trees(
+    open_reader: Callable[[], Reader], document: bytes, noise: str, random: Random
+) -> None:
+    """Check the trees of XML documents that several translators make."""
+    shown = _NOT_IN_XML.sub("", noise)
+    _check_trees(open_reader, document, xml_tree, (noise, shown), random)
+
+
 def check_html(document: bytes, noise: str, random: Random, *, is_tree: bool = False) -> None:
     """Check a page in UTF-8.
 

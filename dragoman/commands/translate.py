@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -211,8 +213,8 @@ class _Work:
 
     def _markup_to_standard_output(self) -> None:
         """Translate a file or standard input; its markup stays as it is."""
-        from dragoman_client.document_translation import parts_of, translate_parts
-        from dragoman_client.file_formats import Reading, open_reader
+        from dragoman_client.document_translation import parts_of, translate_parts, whole
+        from dragoman_client.file_formats import READABLE, Reading, open_reader
 
         arguments, options = self._arguments, self._options
         if arguments.text:
@@ -228,12 +230,17 @@ class _Work:
                 file: BinaryIO = sys.stdin.buffer
                 if arguments.input is not None:
                     file = files.enter_context(arguments.input.open("rb"))
-                for content in translate_parts(
+                elif READABLE[arguments.format].is_package and not file.seekable():
+                    file = files.enter_context(tempfile.TemporaryFile())
+                    shutil.copyfileobj(sys.stdin.buffer, file)
+                    file.seek(0)
+                contents = translate_parts(
                     parts_of(reader, file, name),
                     translate,
                     refuse=self._note_refusal,
                     tell=self._tell,
-                ):
+                )
+                for content in whole(reader, file, contents):
                     sys.stdout.buffer.write(content)
                     sys.stdout.buffer.flush()
             for message in reader.warnings:

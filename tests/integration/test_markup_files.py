@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import html5lib
@@ -40,6 +41,7 @@ XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 
 DOCUMENTATION = (REPOSITORY / "docs" / "documents.md").read_text(encoding="utf-8")
 EXAMPLES = REPOSITORY / "examples" / "documents"
+PARTS = ("word/document.xml", "word/header1.xml", "word/footnotes.xml")
 SCHEMAS = "usr/share/php/Symfony/Component/Translation/Resources/schemas"
 
 
@@ -53,6 +55,20 @@ def translated(shipped: Served, tmp_path_factory: pytest.TempPathFactory) -> Pat
         words[words.index("--output") + 1] = str(folder / words[words.index("--output") + 1])
         assert main([*words, "--url", shipped.server.grpc_url]) == 0
     return folder
+
+
+def test_the_office_example_is_translated_in_all_of_its_parts(translated: Path) -> None:
+    with (
+        zipfile.ZipFile(EXAMPLES / "library.docx") as source,
+        zipfile.ZipFile(translated / "library.de.docx") as found,
+    ):
+        assert found.namelist() == source.namelist()
+        texts = {name: "".join(etree.fromstring(found.read(name)).itertext()) for name in PARTS}
+        for name, text in texts.items():
+            assert text != "".join(etree.fromstring(source.read(name)).itertext())
+        assert "Bibliothek" in texts["word/document.xml"]
+        kept = {*source.namelist()} - {*PARTS, "word/styles.xml"}
+        assert all(found.read(name) == source.read(name) for name in kept)
 
 
 @pytest.fixture

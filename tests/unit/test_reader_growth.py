@@ -22,6 +22,10 @@ from dragoman_client.glossary_files import parse_glossary
 from dragoman_client.markup.html_reader import HtmlReader
 from dragoman_client.markup.xml_profiles import GENERIC
 from dragoman_client.markup.xml_reader import XmlReader
+from dragoman_client.office.formulas import Quoted
+from dragoman_client.office.package_reader import PackageReader
+from dragoman_client.office.run_profiles import WORD
+from dragoman_client.office.runs import RunReader
 from dragoman_gateway.chat.prompts import read_prompt
 from dragoman_gateway.core.errors import GatewayError
 from dragoman_gateway.core.languages import code_in
@@ -186,7 +190,22 @@ _MARKDOWN = [
         "!!! a\n ",
     ),
 ]
+_RUN = "<w:r><w:t>x</w:t></w:r>"
+_IN_RUNS = [
+    *(_RUN, "<w:r><w:rPr><w:b/></w:rPr><w:t>x</w:t></w:r>", "<w:r><w:t>&amp;</w:t></w:r>"),
+    *("<w:ins>", f"<w:ins>{_RUN}</w:ins>", f"<w:sdt><w:sdtContent>{_RUN}</w:sdtContent></w:sdt>"),
+    *(f"<w:p>{_RUN}</w:p>", f"<w:r><w:pict><w:p>{_RUN}</w:p></w:pict></w:r>", f"<w:p>{_RUN}"),
+    *('<w:bookmarkStart w:id="1"/>', f'<w:bookmarkEnd w:id="1"/>{_RUN}'),
+    *('<w:r><w:fldChar w:fldCharType="begin"/></w:r>',),
+    *('<w:r><w:fldChar w:fldCharType="separate"/></w:r>', "<w:r><w:tab/></w:r>"),
+    *('<w:r><w:fldChar w:fldCharType="end"/></w:r>', "<w:docPr descr='x y'/>"),
+]
 _AROUND: dict[str, tuple[str, list[str]]] = {
+    "runs": (f"<w:p>{_RUN}%s{_RUN}</w:p>", _IN_RUNS),
+    "runs in a run": ("<w:p><w:r>%s</w:r></w:p>", ["<w:t>x</w:t>", "<w:tab/>", "<w:rPr/>"]),
+    "runs in a text": (f"<w:p>{_RUN}<w:r><w:t>%s</w:t></w:r></w:p>", ["x ", "&amp;", "<!-- -->"]),
+    "formulas": ("<s><f>%s</f></s>", ['"a"', '"', '"a*",', '"a,b"', "x", '"&lt;&gt;', '"* *']),
+    "formulas in cells": ("<s>%s</s>", ['<f>"a"</f>', '<f>"*a*"</f>', "<is/>", "<t name='a'/>"]),
     "html": ("%s", [*_IN_TAGS, *_UNCLOSED, *_CHARACTERS]),
     "html tag": ("<p>x<a title='x y'%s>", [" ", " a", " a=", " a='b'", "='", '"', "/"]),
     "fragment": ("%s", _IN_TAGS),
@@ -276,7 +295,18 @@ def _read_markup(name: str, document: str) -> None:
             excerpt = read_text(document, HtmlReader())
         elif name.split()[0] in READABLE and name != "xml":
             reading = Reading("en", "de", ("a",))
-            excerpt = read_text(document, open_reader(name.split()[0], reading))
+            reader = open_reader(name.split()[0], reading)
+            assert not isinstance(reader, PackageReader)
+            excerpt = read_text(document, reader)
+            texts = (one.text.swapcase() for one in excerpt.segments)
+            excerpt.written([Translation(text, 0, "stop") for text in texts])
+        elif name.startswith("formulas"):
+            quoted = Quoted()
+            quoted.read([document.encode()])
+            _ = document in quoted
+            return
+        elif name.startswith("runs"):
+            excerpt = read_text(document, RunReader(WORD))
             texts = (one.text.swapcase() for one in excerpt.segments)
             excerpt.written([Translation(text, 0, "stop") for text in texts])
         elif name == "fragment":

@@ -16,10 +16,13 @@ from dragoman_options.markup import Markup, PlacedCodes
 from dragoman_options.table import Translation
 
 from dragoman_client.blocking import run_each
+from dragoman_client.compressed_files import HEAD_BYTES
 from dragoman_client.errors import InvalidRequest
-from dragoman_client.file_formats import Reader, check_text
+from dragoman_client.file_formats import Reader, check_archive, check_text
 from dragoman_client.isolation import isolate
 from dragoman_client.markup.segments import Raw, Segment
+from dragoman_client.office.container import Container, MemberBegin, frame
+from dragoman_client.office.package_reader import PackageReader
 from dragoman_client.pools import ThreadPool, in_order
 
 _LOG = logging.getLogger(__name__)
@@ -34,17 +37,29 @@ Refuse = Callable[[int, InvalidRequest], None]
 """Called with the number of a refused text, from 1, and the error; the text is not changed."""
 
 
-def parts_of(reader: Reader, file: BinaryIO, name: str) -> Iterator[Raw | Segment]:
+Part = Raw | Segment | MemberBegin
+"""A part of a document; in an archive, of a member that may change."""
+
+
+def parts_of(reader: Reader | PackageReader, file: BinaryIO, name: str) -> Iterator[Part]:
     """Read a document and yield its parts.
 
     Args:
         reader: reader of the document.
-        file: the document.
+        file: the document; it must be possible to seek in an archive.
         name: name of the file, for messages.
 
     Raises:
         ValueError: the document does not have the format; the message says where.
     """
+    if isinstance(reader, PackageReader):
+        file.seek(0)
+        check_archive(name, file.read(HEAD_BYTES))
+        try:
+            yield from reader.parts(file)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        return
     chunk = file.read(_CHUNK_BYTES)
     check_text(name, chunk)
     while chunk:
@@ -94,32 +109,34 @@ class Excerpt:
             before the text that contains it.
         size: total number of characters of the segments.
         held_bytes: total size of the parts.
+        member: the member of an archive in which it begins.
     """
 
-    parts: list[Raw | Segment] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
     size: int = 0
     held_bytes: int = 0
+    member: MemberBegin | None = None
 
     @classmethod
-    def of(cls, parts: Iterable[Raw | Segment]) -> Self:
+    def of(cls, parts: Iterable[Part]) -> Self:
         """Make an excerpt of some parts."""
         found = cls()
         for part in parts:
             found.add(part)
         return found
 
-    def add(self, part: Raw | Segment) -> None:
+    def add(self, part: Part) -> None:
         """Add the next part."""
         self.parts.append(part)
         if isinstance(part, Segment):
             self.held_bytes += len(part.original)
             self._add_segment(part)
-        else:
+        elif isinstance(part, Raw):
             self.held_bytes += len(part.content)
 
     def written(self, answers: Iterable[Translation | None]) -> bytes:
-        """Returns the excerpt with its translations.
+        """Returns the excerpt with its translations; of an archive, as frames.
 
         Args:
             answers: translations of the segments; None: a segment is not changed.
@@ -133,9 +150,17 @@ class Excerpt:
                 return segment.write(segment.text, PlacedCodes(spans), attributes)
             return segment.write(answer.text, answer.codes or PlacedCodes(), attributes)
 
-        return b"".join(
-            part.content if isinstance(part, Raw) else write(part) for part in self.parts
-        )
+        member, written, contents = self.member, b"", list[bytes]()
+        for part in (*self.parts, None):
+            if isinstance(part, Raw):
+                contents.append(part.content)
+            elif isinstance(part, Segment):
+                contents.append(write(part))
+            else:
+                content = b"".join(contents)
+                written += frame(member.index, content) if member and content else content
+                member, contents = part, []
+        return written
 
     def _add_segment(self, segment: Segment) -> None:
         for one in segment.attributes:
@@ -158,7 +183,7 @@ def read_text(text: str, reader: Reader) -> Excerpt:
 
 
 def translate_parts(
-    parts: Iterable[Raw | Segment],
+    parts: Iterable[Part],
     translate: Translate,
     *,
     concurrency: int = 2,
@@ -202,7 +227,7 @@ def translate_parts(
 def translate_document(
     source: Path,
     target: Path,
-    open_reader: Callable[[], Reader],
+    open_reader: Callable[[], Reader | PackageReader],
     translate: Translate,
     *,
     force: bool,
@@ -241,12 +266,13 @@ def translate_document(
     path, reader = target.with_name(target.name + ".partial"), open_reader()
     try:
         with source.open("rb") as file, path.open("wb") as output:
-            for content in translate_parts(
+            contents = translate_parts(
                 parts_of(reader, file, str(source)),
                 translate,
                 refuse=refuse,
                 tell=lambda done: tell(done, number),
-            ):
+            )
+            for content in whole(reader, file, contents):
                 output.write(content)
             output.flush()
             os.fsync(output.fileno())
@@ -259,16 +285,32 @@ def translate_document(
     return number
 
 
-def excerpts_of(parts: Iterable[Raw | Segment]) -> Iterator[Excerpt]:
+def whole(
+    reader: Reader | PackageReader, file: BinaryIO, contents: Iterator[bytes]
+) -> Iterator[bytes]:
+    """Returns a translated document from its written parts; puts an archive together.
+
+    Args:
+        reader: reader of the document.
+        file: the document.
+        contents: what `translate_parts`, or `Excerpt.written` of each excerpt, returned.
+    """
+    is_archive = isinstance(reader, PackageReader)
+    return Container(file).with_content(contents) if is_archive else contents
+
+
+def excerpts_of(parts: Iterable[Part]) -> Iterator[Excerpt]:
     """Split a document into excerpts, each with the texts of one request."""
-    window = Excerpt()
+    window, member = Excerpt(), None
     for part in parts:
         window.add(part)
+        if isinstance(part, MemberBegin):
+            member = part
         if (
             max(window.size, len(window.parts)) >= _BATCH_CHARACTERS
             or window.held_bytes >= _HELD_BYTES
         ):
             yield window
-            window = Excerpt()
+            window = Excerpt(member=member)
     if window.parts:
         yield window

@@ -16,11 +16,14 @@ from typing import Any, Final, Literal, Protocol, Self
 
 from dragoman_client.compressed_files import compression_of
 from dragoman_client.markup.segments import Raw, Segment
+from dragoman_client.office.package_reader import PackageReader
+from dragoman_client.office.packages import PackageName
 
 FormatName = Literal[
     "html",
     "xliff",
     "xml",
+    PackageName,
     "srt",
     "vtt",
     "markdown",
@@ -34,6 +37,9 @@ FormatName = Literal[
 """Names of the formats that can be translated. `xml` stands for all XML, such as XHTML, DocBook,
 SVG, RESX, Android strings, Qt ts and TMX."""
 
+_OPEN_DOCUMENT: Final = b"mimetypeapplication/vnd.oasis.opendocument."
+_NO_PICTURE: Final = "translate its text instead"
+_ARCHIVE: Final = b"PK\x03\x04"
 _UTF_16_BEGINS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"<\0", b"\0<")
 
 
@@ -146,6 +152,29 @@ def _open_yaml(_reading: Reading) -> Reader:
     return YamlReader()
 
 
+def _package(name: PackageName, title: str, endings: Sequence[str], hint: bytes) -> ReadableFormat:
+    """Returns the format of a package.
+
+    Args:
+        name: its name.
+        title: its title.
+        endings: extensions of its files.
+        hint: what the first bytes of most files contain.
+    """
+
+    def open_package(reading: Reading) -> PackageReader:
+        return PackageReader(name, reading.source_language, reading.target_language)
+
+    return ReadableFormat(
+        name=name,
+        title=title,
+        endings=tuple(endings),
+        begins=lambda begin: begin.startswith(_ARCHIVE) and hint in begin,
+        open=open_package,
+        is_package=True,
+    )
+
+
 def _begins_xliff(begin: bytes) -> bool:
     return _begins_xml(begin) and b"<xliff" in begin
 
@@ -176,12 +205,14 @@ class ReadableFormat(FileFormat):
 
     Attributes:
         name: its name in options, such as `--format`.
+        is_package: whether it is a ZIP archive, which is read in any order.
         open: opens a reader; raises `ValueError` if it needs an option that is missing.
         needs_columns: whether the columns to translate must be named.
     """
 
     name: FormatName
-    open: Callable[[Reading], Reader]
+    open: Callable[[Reading], Reader | PackageReader]
+    is_package: bool = False
     needs_columns: bool = False
 
 
@@ -225,6 +256,13 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
         begins=_begins_xml,
         open=_open_xml,
     ),
+    _package("docx", "DOCX", (".docx", ".docm", ".dotx", ".dotm"), b"word/"),
+    _package("pptx", "PPTX", (".pptx", ".pptm", ".potx", ".potm", ".ppsx", ".ppsm"), b"ppt/"),
+    _package("xlsx", "XLSX", (".xlsx", ".xlsm", ".xltx", ".xltm"), b"xl/"),
+    _package("odt", "ODT", (".odt", ".ott"), _OPEN_DOCUMENT + b"text"),
+    _package("ods", "ODS", (".ods", ".ots"), _OPEN_DOCUMENT + b"spreadsheet"),
+    _package("odp", "ODP", (".odp", ".otp"), _OPEN_DOCUMENT + b"presentation"),
+    _package("epub", "EPUB", (".epub",), b"mimetypeapplication/epub+zip"),
     ReadableFormat(
         name="srt",
         title="SubRip subtitles",
@@ -309,17 +347,34 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     *(
         RefusedFormat(
             title=title,
+            endings=endings,
             begins=re.compile(re.escape(signature)).match,
-            instead="save its content as text, HTML or XML",
+            instead=instead,
             is_binary=True,
         )
-        for title, signature in (
-            ("a ZIP archive, as DOCX, ODT and EPUB are", b"PK\x03\x04"),
-            ("a PDF", b"%PDF-"),
-            ("an old Office document, as DOC and XLS are", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
-            ("an RTF document", rb"{\rtf"),
-            ("a PNG picture", b"\x89PNG\r\n\x1a\n"),
-            ("a JPEG picture", b"\xff\xd8\xff"),
+        for title, endings, signature, instead in (
+            ("a ZIP archive", (".zip",), _ARCHIVE, "unpack it, and translate its files"),
+            (
+                "a PDF",
+                (".pdf",),
+                b"%PDF-",
+                "translate the document that it was made from, or convert it to DOCX",
+            ),
+            (
+                "an old Office document, or one with a password",
+                (".doc", ".xls", ".ppt"),
+                b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+                "convert it by soffice --convert-to docx (or xlsx, pptx), or save it without the "
+                "password",
+            ),
+            (
+                "an RTF document",
+                (".rtf",),
+                rb"{\rtf",
+                "convert it by soffice --convert-to docx",
+            ),
+            ("a PNG picture", (".png",), b"\x89PNG\r\n\x1a\n", _NO_PICTURE),
+            ("a JPEG picture", (".jpg", ".jpeg"), b"\xff\xd8\xff", _NO_PICTURE),
         )
     ),
 )
@@ -353,7 +408,7 @@ def format_of(name: str, begin: bytes = b"") -> FileFormat | None:
     return next((one for one in FORMATS if one.begins and one.begins(begin)), None)
 
 
-def open_reader(name: str, reading: Reading) -> Reader:
+def open_reader(name: str, reading: Reading) -> Reader | PackageReader:
     """Open a reader of documents.
 
     Args:
@@ -406,3 +461,10 @@ def check_not_binary(name: str, begin: bytes) -> None:
     for known in _BINARY:
         if known.begins and known.begins(begin):
             raise ValueError(f"{name} is {known.title}: {known.instead}")
+
+
+def check_archive(name: str, begin: bytes) -> None:
+    """Refuse a file that is not a ZIP archive; see `check_running_text`."""
+    if not begin.startswith((_ARCHIVE, b"PK\x05\x06")):
+        check_not_binary(name, begin)
+        raise ValueError(f"{name} is not a ZIP archive, as Office documents and books are")

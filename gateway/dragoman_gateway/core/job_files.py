@@ -18,7 +18,7 @@ from dragoman_gateway.reader.documents import DocumentFormat
 
 State = Literal["queued", "translating", "done", "failed", "cancelled"]
 _LOG = logging.getLogger(__name__)
-_SOURCE, _PARTIAL, _RESULT, _RECORD = "source", "partial", "result", "job.json"
+_SOURCE, _PARTIAL, _JOINED, _RESULT, _RECORD = "source", "partial", "joined", "result", "job.json"
 _NEW_RECORD = "job.new"
 _ID = re.compile("[0-9a-f]{32}")
 
@@ -139,6 +139,10 @@ class JobFiles:
         """Returns the path of the partial translation."""
         return self._folder / job_id / _PARTIAL
 
+    def joined(self, job_id: str) -> Path:
+        """Returns the path of a package that is put together from the partial translation."""
+        return self._folder / job_id / _JOINED
+
     def result(self, job_id: str) -> Path:
         """Returns the path of the complete translation."""
         return self._folder / job_id / _RESULT
@@ -172,14 +176,18 @@ class JobFiles:
 
     def finish(self, record: JobRecord) -> None:
         """Mark the translation as complete."""
+        partial, joined = self.partial(record.id), self.joined(record.id)
         if not record.partial_bytes:
-            self.partial(record.id).write_bytes(b"")
-        os.replace(self.partial(record.id), self.result(record.id))
+            partial.write_bytes(b"")
+        if joined.exists():
+            os.replace(joined, partial)
+        os.replace(partial, self.result(record.id))
 
     def remove_texts(self, job_id: str) -> None:
         """Remove a document and its partial translation, but not the record."""
         self.source(job_id).unlink(missing_ok=True)
         self.partial(job_id).unlink(missing_ok=True)
+        self.joined(job_id).unlink(missing_ok=True)
 
     def remove(self, job_id: str) -> None:
         """Remove all files of a job."""

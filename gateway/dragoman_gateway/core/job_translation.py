@@ -15,8 +15,9 @@ from dragoman_gateway.core.caller import Caller
 from dragoman_gateway.core.errors import DeadlineExceeded, Unavailable
 from dragoman_gateway.core.job_files import JobFiles, JobRecord
 from dragoman_gateway.core.marked_texts import translate_segments
-from dragoman_gateway.core.readers import Readers
+from dragoman_gateway.core.readers import OpenDocument, Readers
 from dragoman_gateway.core.translations import Translations
+from dragoman_gateway.reader.documents import is_package
 from dragoman_gateway.reader.exchange import Portion
 from dragoman_gateway.reader.marked import Answer
 
@@ -53,6 +54,17 @@ async def translate_document(
             async for portion, answers in translated:
                 written = await document.written(answers)
                 await asyncio.to_thread(files.append, record, written, portion.characters)
+        if is_package(record.form):
+            await _join(record, files, document)
+
+
+async def _join(record: JobRecord, files: JobFiles, document: OpenDocument) -> None:
+    """Put a package together from all of its portions."""
+    partial = files.partial(record.id)
+    await asyncio.to_thread(partial.touch)
+    with await asyncio.to_thread(files.joined(record.id).open, "wb") as file:
+        async for piece in document.pieces(partial):
+            await asyncio.to_thread(file.write, piece)
 
 
 class _Asking:

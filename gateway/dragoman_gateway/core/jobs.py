@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_client import Document
-from dragoman_client.file_formats import DOCUMENT_ENDINGS
+from dragoman_client.file_formats import DOCUMENT_ENDINGS, RefusedFormat, format_of
 from dragoman_options.table import AUTO, DETECTED_OUTPUTS, check, requested_outputs
 
 from dragoman_gateway.core.access import Access
@@ -254,6 +254,9 @@ def _checked_name(file_name: str, formats: tuple[str, ...]) -> str:
     name = "".join(filter(str.isprintable, name)).strip()
     stem, ending = name[: -len(Path(name).suffix) or None], Path(name).suffix
     if ending.lower() not in formats:
+        known = format_of(name)
+        if isinstance(known, RefusedFormat) and known.instead:
+            raise UnknownFormat(f"{known.title} is not translated: {known.instead}")
         raise UnknownFormat(
             f"the file extension {ending[:20]!r} is not supported: give {', '.join(formats)}"
         )

@@ -39,6 +39,8 @@ from dragoman_gateway.reader.exchange import (
     REPLY_HEAD,
     REQUEST_HEAD,
     Inspect,
+    Join,
+    NextPiece,
     NextPortion,
     Open,
     Portion,
@@ -142,7 +144,7 @@ class Readers:
         async with self._process() as process:
             request = Open(os.fspath(path), form, dict(options), skip)
             await process.call(request, None, limit_s)
-            document = OpenDocument(process, limit_s)
+            document = OpenDocument(path, process, limit_s)
             try:
                 yield document
             finally:
@@ -189,8 +191,9 @@ class OpenDocument:
         is_read: whether all portions have been read.
     """
 
-    def __init__(self, process: _Process, limit_s: float) -> None:
+    def __init__(self, path: Path, process: _Process, limit_s: float) -> None:
         """Take a process that has opened it."""
+        self._path = path
         self._process, self._limit_s = process, limit_s
         self.is_read = False
 
@@ -208,6 +211,16 @@ class OpenDocument:
         """
         written: bytes = await self._call(WritePortion([*answers]), bytes)
         return written
+
+    async def pieces(self, portions: Path) -> AsyncGenerator[bytes, None]:
+        """Yields the translated package.
+
+        Args:
+            portions: file with all written portions.
+        """
+        await self._call(Join(os.fspath(self._path), os.fspath(portions)), None)
+        while piece := await self._call(NextPiece(), bytes | None):
+            yield piece
 
     async def _call(self, request: Request, kind: Any) -> Any:
         try:

@@ -16,11 +16,13 @@ from dragoman_client.file_formats import (
     FormatName,
     ReadableFormat,
     Reading,
+    check_archive,
     check_running_text,
     check_text,
     format_of,
     open_reader,
 )
+from dragoman_client.office.container import Container
 from dragoman_options.markup import Markup
 
 DocumentFormat = Literal["text", FormatName]
@@ -33,6 +35,7 @@ _SAMPLE_CHARACTERS = 4000
 _PORTION_CHARACTERS = 8000
 _PORTION_PARAGRAPHS = 100
 """Paragraphs in a request: enough for the engine's batch, but few enough to be fair to others."""
+_PIECE_BYTES = 1 << 20
 _ANY_LANGUAGE = "und"
 
 
@@ -92,7 +95,7 @@ def inspect(path: Path, name: str, options: Mapping[str, Any]) -> DocumentFacts:
     except ValueError as error:
         if form == "text":
             raise
-        message = str(error).removeprefix(f"{_DOCUMENT}, ")
+        message = str(error).removeprefix(_DOCUMENT).lstrip(",: ")
         raise ValueError(f"{_DOCUMENT} is not valid {READABLE[form].title}: {message}") from error
     return DocumentFacts(form, characters, sample[:_SAMPLE_CHARACTERS])
 
@@ -117,12 +120,34 @@ def portions_of(
         yield OpenPortion(texts, markups, excerpt.size, excerpt.written)
 
 
+def is_package(form: DocumentFormat) -> bool:
+    """Whether the written portions of a document are put together when all are there."""
+    return form != "text" and READABLE[form].is_package
+
+
+def pieces_of(file: BinaryIO, portions: BinaryIO) -> Iterator[bytes]:
+    """Yield a translated package.
+
+    Args:
+        file: the package.
+        portions: its written portions, one after the other.
+    """
+    piece = bytearray()
+    chunks = iter(lambda: portions.read(_PIECE_BYTES), b"")
+    for content in Container(file).with_content(chunks):
+        piece += content
+        if len(piece) >= _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
+
+
 def _format_of(path: Path, name: str) -> DocumentFormat:
     with path.open("rb") as file:
         begin = file.read(_HEAD_BYTES)
     known = format_of(name, begin)
     if isinstance(known, ReadableFormat):
-        check_text(_DOCUMENT, begin)
+        (check_archive if known.is_package else check_text)(_DOCUMENT, begin)
         return known.name
     check_running_text(_DOCUMENT, begin)
     return "text"

@@ -59,6 +59,17 @@ class WritePortion(msgspec.Struct, tag=True):
     answers: list[Answer | None]
 
 
+class Join(msgspec.Struct, tag=True):
+    """Put a package together from its written portions, which a file has; the reply is None."""
+
+    path: str
+    portions: str
+
+
+class NextPiece(msgspec.Struct, tag=True):
+    """Take the next piece of the package that is put together; the reply is bytes or None."""
+
+
 class ReadTexts(msgspec.Struct, tag=True):
     """Read texts with markup; the reply is a list of `ReadText`."""
 
@@ -74,7 +85,7 @@ class WriteTexts(msgspec.Struct, tag=True):
     answers: list[list[Answer | None]]
 
 
-Request = Inspect | Open | NextPortion | WritePortion | ReadTexts | WriteTexts
+Request = Inspect | Open | NextPortion | WritePortion | Join | NextPiece | ReadTexts | WriteTexts
 
 
 @dataclass(frozen=True)

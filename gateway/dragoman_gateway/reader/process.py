@@ -22,11 +22,13 @@ from typing import Any, BinaryIO
 import msgspec
 from dragoman_options.refusal import Refusal
 
-from dragoman_gateway.reader.documents import OpenPortion, inspect, portions_of
+from dragoman_gateway.reader.documents import OpenPortion, inspect, pieces_of, portions_of
 from dragoman_gateway.reader.exchange import (
     REPLY_HEAD,
     REQUEST_HEAD,
     Inspect,
+    Join,
+    NextPiece,
     NextPortion,
     Open,
     Portion,
@@ -55,6 +57,7 @@ class _Reader:
         self._file: BinaryIO = io.BytesIO()
         self._portions: Iterator[OpenPortion] = iter(())
         self._unwritten: deque[OpenPortion] = deque()
+        self._pieces: Iterator[bytes] = iter(())
 
     def answer(self, request: Request) -> Any:
         """Returns the reply to a request.
@@ -82,6 +85,11 @@ class _Reader:
             case WritePortion():
                 portion = self._unwritten.popleft()
                 return portion.written([translation_of(one) for one in request.answers])
+            case Join():
+                self._pieces = _pieces(Path(request.path), Path(request.portions))
+                return None
+            case NextPiece():
+                return next(self._pieces, None)
             case ReadTexts():
                 return [
                     segments_of(excerpt_of(text, request.form, index))
@@ -96,6 +104,11 @@ class _Reader:
                         zip(request.texts, request.answers, strict=True)
                     )
                 ]
+
+
+def _pieces(path: Path, portions: Path) -> Iterator[bytes]:
+    with path.open("rb") as file, portions.open("rb") as written:
+        yield from pieces_of(file, written)
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:

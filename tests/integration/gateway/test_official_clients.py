@@ -323,10 +323,10 @@ def translate_document_from_filepath(client: Client, folder: Path) -> None:
     assert "Kamillentee" in target.read_text()
     with pytest.raises(deepl.DeepLException, match="output_format"):
         client.translate_document_from_filepath(source, folder / "c.pdf", target_lang="DE")
-    other = folder / "a.docx"
+    other = folder / "a.pages"
     other.write_bytes(b"PK")
-    with pytest.raises(deepl.DeepLException, match=r"docx.*\.html"):
-        client.translate_document_from_filepath(other, folder / "b.docx", target_lang="DE")
+    with pytest.raises(deepl.DeepLException, match=r"pages.*\.html"):
+        client.translate_document_from_filepath(other, folder / "b.pages", target_lang="DE")
     broken = folder / "a.xml"
     broken.write_text("<a>\n<b></a>")
     with pytest.raises(deepl.DeepLException, match="not valid XML: line 2, column 6"):

@@ -114,7 +114,7 @@ def test_a_page_through_libretranslates_files(gateway: RunningGateway) -> None:
     refused = gateway.upload("/translate_file", "a.xml", "<a>\n<b></a>", _DIRECTION)
     message = "the document is not valid XML: line 2, column 6: mismatched tag"
     assert (refused.status, refused.json["error"]) == (400, f"Invalid request: {message}")
-    refused = gateway.upload("/translate_file", "a.docx", "PK", _DIRECTION)
+    refused = gateway.upload("/translate_file", "a.pages", "PK", _DIRECTION)
     assert refused.status == 415
     formats = gateway.get("/frontend/settings").json["supportedFilesFormat"]
     assert all(one in refused.json["error"] for one in formats)

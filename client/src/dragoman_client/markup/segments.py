@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, chain
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from dragoman_options.markup import MOST_CODES, Code, Markup, PlacedCodes, Span
@@ -670,14 +670,25 @@ def _with_objects(pieces: Sequence[Piece], spelling: Spelling) -> Iterator[Piece
         if end == index + 1:
             yield piece
         else:
-            parts = (
-                (spelling.raw(one.written),) if isinstance(one, Words) else one.parts
-                for one in pieces[index:end]
-            )
+            parts = _raw_parts(pieces[index:end], spelling)
             kinds = {one.kind for one in pieces[index:end] if isinstance(one, Opaque)}
             kind: OpaqueKind = "break" if "break" in kinds else "hidden" if is_note else "object"
-            yield Opaque(tuple(chain(*parts)), kind=kind)
+            yield Opaque(tuple(parts), kind=kind)
         index = end
+
+
+def _raw_parts(pieces: Sequence[Piece], spelling: Spelling) -> Iterator[bytes | Segment]:
+    """Yields the bytes of an element, and the texts of its attributes."""
+    around = [spelling]
+    for piece in pieces:
+        if isinstance(piece, Words):
+            yield around[-1].raw(piece.written)
+            continue
+        yield from piece.parts
+        if isinstance(piece, Opening):
+            around.append(piece.spelling or around[-1])
+        elif isinstance(piece, Closing):
+            around.pop()
 
 
 def _is_note(pieces: Sequence[Piece], begin: int, end: int) -> bool:
@@ -740,8 +751,11 @@ def _partners(pieces: Sequence[Piece]) -> list[int | None]:
 
 
 def _pairs_as_elements(pieces: Sequence[Piece]) -> list[Piece]:
-    """Returns the pieces with properly nested pairs converted to elements."""
-    nested = list(pieces)
+    """Returns the pieces with properly nested pairs converted to elements.
+
+    A pair that shows nothing, with nothing in it, is one object.
+    """
+    nested: list[Piece | None] = list(pieces)
     entered: list[list[tuple[str, int]]] = [[]]
     """For each open element, the unmatched first tags of pairs in it, as name and index."""
     waiting: list[Counter[str]] = [Counter()]
@@ -760,9 +774,13 @@ def _pairs_as_elements(pieces: Sequence[Piece]) -> list[Piece]:
                 waiting[-1][name] += 1
             elif waiting[-1][name]:
                 first = _left(entered[-1], waiting[-1], name)
-                nested[first] = Opening(_parts(nested[first]), piece.spelling)
+                if index == first + 1 and piece.kind == "hidden":
+                    nested[first] = None
+                    nested[index] = replace(piece, parts=(*_parts(pieces[first]), *piece.parts))
+                    continue
+                nested[first] = Opening(_parts(pieces[first]), piece.spelling)
                 nested[index] = Closing(tuple(p for p in piece.parts if isinstance(p, bytes)))
-    return nested
+    return [piece for piece in nested if piece is not None]
 
 
 def _left(entered: list[tuple[str, int]], waiting: Counter[str], name: str) -> int:

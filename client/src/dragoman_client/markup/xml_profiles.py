@@ -11,7 +11,9 @@ from typing import Literal, NamedTuple
 from dragoman_client.markup import android_strings
 from dragoman_client.markup.xml_spelling import Change
 
-Role = Literal["block", "text", "inline", "auto", "keep", "opaque", "break", "nested", "skip"]
+Role = Literal[
+    "block", "text", "inline", "auto", "keep", "opaque", "hidden", "break", "nested", "skip"
+]
 """The role of an element.
 
 - block: splits texts; its own text is translated.
@@ -20,6 +22,7 @@ Role = Literal["block", "text", "inline", "auto", "keep", "opaque", "break", "ne
 - auto: inline in an element that has its own text, else a block.
 - keep: inline; its content is not translated, but shown to the model.
 - opaque: inline; its content is neither translated nor shown to the model.
+- hidden: inline; an opaque element that shows nothing, not even a space.
 - break: inline; an opaque element that ends a line.
 - nested: in a text, with its own texts, such as a footnote.
 - skip: a block without translatable content.
@@ -261,6 +264,44 @@ ANDROID = XmlProfile(
     decode=android_strings.decode,
     encode=android_strings.encode,
 )
+
+OPENDOCUMENT = XmlProfile(
+    roles=roles(
+        inline="span a meta meta-field ruby ruby-base",
+        hidden="bookmark bookmark-start bookmark-end reference-mark reference-mark-start "
+        "reference-mark-end change change-start change-end soft-page-break alphabetical-index-mark "
+        "alphabetical-index-mark-start alphabetical-index-mark-end toc-mark toc-mark-start "
+        "toc-mark-end user-index-mark user-index-mark-start user-index-mark-end annotation-end "
+        "ruby-text",
+        **{"break": "line-break tab"},
+        keep="sequence chapter bibliography-mark variable-set variable-get variable-input "
+        "user-field-get user-field-input expression text-input placeholder database-display "
+        "title subject keywords initial-creator description author-name author-initials "
+        "sender-firstname sender-lastname sender-company file-name template-name sheet-name",
+        opaque="s page-number page-count page-continuation date time creation-date creation-time "
+        "modification-date modification-time print-date print-time paragraph-count word-count "
+        "character-count note-ref sequence-ref bookmark-ref reference-ref editing-cycles "
+        "editing-duration printed-by conditional-text hidden-text script measure database-name",
+        nested="note annotation frame custom-shape rect line polyline polygon regular-polygon path "
+        "circle ellipse g connector caption",
+        skip="automatic-styles styles font-face-decls scripts settings tracked-changes "
+        "note-citation creator date creator-initials number math sequence-decls variable-decls "
+        "user-field-decls table-of-content-source illustration-index-source table-index-source "
+        "object-index-source user-index-source alphabetical-index-source bibliography-source "
+        "forms named-expressions database-ranges glue-point event-listeners",
+    ),
+    otherwise="block",
+    rules=(Rule("table-cell", "table:formula", None, "skip"),),
+    languages=(),
+    pairs={
+        f"{kind}-{end}": Pair(kind, ("text:name", "text:id", "text:change-id"), end == "start")
+        for kind in ("bookmark", "reference-mark", "change", "toc-mark", "user-index-mark")
+        for end in ("start", "end")
+    },
+)
+
+NCX = XmlProfile(roles=roles(text="text", skip="head"), otherwise="block")
+"""Contents of EPUB books."""
 
 _BY_ROOT: Mapping[str, XmlProfile] = {
     "html": XHTML,

@@ -11,7 +11,7 @@ from dragoman_client.markup.xml_profiles import LINE_BREAKS, Role, XmlProfile
 from dragoman_client.markup.xml_tokens import XmlToken
 
 _WITHIN_TEXT: dict[str, Role] = {"yes": "inline", "no": "block", "nested": "nested"}
-_OPAQUE: tuple[Role, ...] = ("keep", "opaque", "break", "skip")
+_OPAQUE: tuple[Role, ...] = ("keep", "opaque", "hidden", "break", "skip")
 """Roles that all inner elements inherit."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html.entities
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -44,6 +44,7 @@ _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*+)[^<>]*+>")
 _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-zA-Z][\w:-]*+)(?:(?!&[lg]t;)[^<>])*+(?:&gt;|>)")
 _QUOTE = re.compile(r"""\\(?:&\w++;|.)|("|&quot;)""", re.DOTALL)
 """An escaped character, or a quotation mark."""
+_WITHIN_TEXT: tuple[Role, ...] = ("inline", "keep", "opaque", "hidden", "break", "nested")
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
@@ -171,15 +172,15 @@ class XmlSegmenter:
         is_kept = role == "inline" and around.is_translated and not item.is_translated
         if is_kept:
             role = "keep"
-        elif role in ("inline", "keep", "opaque", "break", "nested") and not item.is_translated:
+        elif role in _WITHIN_TEXT and not item.is_translated:
             role = "block"
         elif role == "nested" and len(self._open) > _MOST_NESTED:
             role = "opaque"
         parts = self._parts(item)
         if role in ("keep", "opaque"):
             self._held = _Held(parts, role == "keep", "object", is_kept, self._pair(token))
-        elif role == "break":
-            self._held = _Held(parts, False, "break")
+        elif role in ("hidden", "break"):
+            self._held = _Held(parts, False, role, pair=self._pair(token))
         elif role == "inline" and self._text_of(token).endswith("/>"):
             is_hidden = local_name(token.name).lower() == "wbr"
             self._held = _Held(parts, False, "hidden" if is_hidden else "object")
@@ -204,7 +205,7 @@ class XmlSegmenter:
             nested = self._open.pop()
             inner = map(_as_bytes, nested.out)
             self._open[-1].size += nested.size
-            self._add(Opaque((*nested.tag, *inner, token.raw)), token)
+            self._add(Opaque((*nested.tag, *inner, token.raw), kind="hidden"), token)
         else:
             self._border((token.raw,))
 
@@ -362,23 +363,9 @@ class XmlSegmenter:
 
     def _parts(self, item: Item) -> list[bytes | Segment]:
         """Returns a tag, with those attribute values as segments that are texts."""
-        token = item.token
         if not item.texts:
-            return [token.raw]
-        written = self._text_of(token)
-        parts: list[bytes | Segment] = []
-        begin = 0
-        for found in xml_spelling.ATTRIBUTE.finditer(written):
-            group = 3 if found[2] is None else 2
-            value = found[group]
-            if found[1] not in item.texts or _ENTITY.search(value):
-                continue
-            spelling = xml_spelling.in_attribute(self._encoding, written[found.end() - 1])
-            parts.append(self._raw(written[begin : found.start(group)]))
-            found_segments = segments([Words(value)], spelling, kind="attribute")
-            parts += map(_as_bytes, found_segments)
-            begin = found.end(group)
-        return [*parts, self._raw(written[begin:])]
+            return [item.token.raw]
+        return attribute_parts(item.token.raw, self._encoding, item.texts)
 
     def _pair(self, token: XmlToken) -> tuple[str, bool] | None:
         """Returns the pair that an element belongs to, by its attributes."""
@@ -398,6 +385,29 @@ class XmlSegmenter:
 
     def _raw(self, written: str) -> bytes:
         return written.encode(self._encoding)
+
+
+def attribute_parts(tag: bytes, encoding: str, names: Collection[str]) -> list[bytes | Segment]:
+    """Returns a tag, with the values of some of its attributes as segments.
+
+    Args:
+        tag: bytes of the tag.
+        encoding: encoding of the document.
+        names: names of the attributes, with their prefixes.
+    """
+    written = tag.decode(encoding)
+    parts: list[bytes | Segment] = []
+    begin = 0
+    for found in xml_spelling.ATTRIBUTE.finditer(written):
+        group = 3 if found[2] is None else 2
+        value = found[group]
+        if found[1] not in names or _ENTITY.search(value):
+            continue
+        spelling = xml_spelling.in_attribute(encoding, written[found.end() - 1])
+        parts.append(written[begin : found.start(group)].encode(encoding))
+        parts += map(_as_bytes, segments([Words(value)], spelling, kind="attribute"))
+        begin = found.end(group)
+    return [*parts, written[begin:].encode(encoding)]
 
 
 def _kind(name: str) -> OpaqueKind:

@@ -352,7 +352,7 @@ def test_files_with_ids_and_columns(run: Run, tmp_path: Path) -> None:
         ("letter", "\\documentclass{letter}\n", "LaTeX"),
         ("a.toml", "open = 1\n", "TOML"),
         ("a.xyz", "Hello.\n", "the unknown format '.xyz'"),
-        ("a.docx", "PK\x03\x04", "a ZIP archive"),
+        ("a.zip", "PK\x03\x04", "a ZIP archive"),
         ("picture", "\0\1", "not text"),
     ],
 )

@@ -474,9 +474,15 @@ def test_refused_lines_stay_unchanged() -> None:
 @pytest.mark.parametrize(
     ("content", "given", "error", "message"),
     [
-        (b"x", {"name": "a.docx"}, WrongMediaType, r"extension '\.docx'"),
+        (b"x", {"name": "a.pages"}, WrongMediaType, r"extension '\.pages'"),
         (b"x", {"name": "txt"}, WrongMediaType, r"give \.txt, \.html, .*\.xliff"),
-        (b"%PDF", {"name": "a.pdf"}, WrongMediaType, r"extension '\.pdf'"),
+        (
+            b"%PDF",
+            {"name": "a.pdf"},
+            WrongMediaType,
+            r"^a PDF is not translated: translate the doc",
+        ),
+        (b"x", {"name": "a.doc"}, WrongMediaType, r"by soffice --convert-to docx"),
         (
             b"<a>\n<b></a>",
             {"name": "a.xml"},

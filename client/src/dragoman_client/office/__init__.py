@@ -1,0 +1,1 @@
+"""Reads Office files and books: ZIP archives whose members are XML."""
