@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -481,3 +484,14 @@ def test_a_package_is_recognized_by_its_beginning(document: bytes, form: str) ->
     assert known.name == form
     assert isinstance(known := format_of(f"a.{form.upper()}"), ReadableFormat)
     assert known.name == form
+
+
+@pytest.mark.parametrize(
+    "words", [("docx", "4000", "8000000"), ("epub", "300")], ids=lambda words: words[0]
+)
+def test_memory_does_not_depend_on_the_size(words: tuple[str, ...]) -> None:
+    program = Path(__file__).with_name("package_memory.py")
+    done = subprocess.run([sys.executable, str(program), *words], check=True, capture_output=True)
+    found = json.loads(done.stdout)
+    assert found["texts"] > 3000
+    assert found["mib"] - found["mib_before"] < 12
