@@ -318,7 +318,10 @@ class RunReader:
                 pieces.append(Opening(atom.parts, spelling[entered[-1]]))
             elif atom.kind == "close":
                 entered.pop()
-                pieces.append(Closing(tuple(p for p in atom.parts if isinstance(p, bytes))))
+                parts = tuple(part for part in atom.parts if isinstance(part, bytes))
+                if len(parts) < len(atom.parts):  # a text after all runs
+                    raise Odd
+                pieces.append(Closing(parts))
             else:
                 pieces.append(_outer_piece(atom))
         flush()
