@@ -87,6 +87,7 @@ class Tokenizer:
         if specials != (PAD_ID, BEGIN_ID, END_ID):
             raise UsageError(f"{path}: pad, begin and end have ids {specials}: expected (0, 2, 3)")
         self._first, self._further = _FirstPieces(self._pieces), _FurtherPieces(self._pieces)
+        self._tag_ids: dict[str, list[int]] = {}
         self._may_have_tags = _TAG.encode() in model
         """False avoids a search through all entries of a large vocabulary."""
         end = int(self._pieces.PieceToId(VOCABULARY_END))
@@ -149,7 +150,11 @@ class Tokenizer:
         Raises:
             UsageError: the vocabulary has tags, but not this one.
         """
-        return [self.tag_id(target_language)] if self.tags else []
+        if not self.tags:
+            return []
+        if (tag_ids := self._tag_ids.get(target_language)) is None:
+            tag_ids = self._tag_ids[target_language] = [self.tag_id(target_language)]
+        return tag_ids
 
     def encode(self, text: str) -> list[int]:
         """Returns the token ids of a text, without special tokens; empty for only spaces."""

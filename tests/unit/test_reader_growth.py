@@ -42,6 +42,7 @@ from dragoman_serving.request.glossary import Glossary
 from dragoman_serving.request.literals import known_literals, tag_spans
 from dragoman_serving.request.messages import syntax_spans
 from dragoman_serving.request.numbers import difference
+from dragoman_serving.request.plain_sentences import is_plain
 from dragoman_serving.translation.faults import is_copy
 from dragoman_serving.translation.segments import has_words
 
@@ -96,6 +97,7 @@ _OF_TEXT: dict[str, Callable[[str], object]] = {
     "line breaks": _broken_lines,
     "tags": without_tags,
     "literals": known_literals,
+    **{f"plain sentence {code}": partial(is_plain, language=code) for code in ("en", "fr")},
     "spans of tags": tag_spans,
     "numbers": lambda text: difference(text, text[::-1], ("en", "de")),
     "terms": lambda text: _INDEX.occurring(text, 12),

@@ -78,7 +78,7 @@ _TAG = re.compile(r"</?(?:[A-Za-z][^<>]*|\d+\s*/?)>")
 
 _FREE_SIGNS = frozenset("°±×÷¬")  # noqa: RUF001  a multiplication sign
 """Signs that a model translates if its vocabulary has them."""
-_LETTERS = {
+LETTERS = {
     "ca": "àçéèíïóòúü",
     "cs": "áčďéěíňóřšťúůýž",
     "da": "æøåé",
@@ -198,9 +198,9 @@ class Literals:
         A model may know such a name, as `Zürich`, and usually repeats it.
         """
         text = _DECOMPOSED.sub(_composed, text)
-        text_in_kinds = text.translate(_as_letters(_LETTERS.get(language, "")))
+        text_in_kinds = text.translate(_as_letters(LETTERS.get(language, "")))
         kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text_in_kinds)))
-        kinds = kinds.translate(_FOREIGN_KINDS if language in _LETTERS else _OTHER_KINDS)
+        kinds = kinds.translate(_FOREIGN_KINDS if language in LETTERS else _OTHER_KINDS)
         if any(kind in kinds for kind in "LNS"):
             for match in _UNWRITTEN.finditer(kinds.replace("F", "a")):
                 yield Literal(*match.span(), match.lastgroup == "sign")

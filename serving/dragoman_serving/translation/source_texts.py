@@ -22,6 +22,7 @@ from dragoman_serving.request.emphasis import may_have_capitals
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.literals import Literal, Literals, known_literals, tag_spans
 from dragoman_serving.request.markups import check_markup
+from dragoman_serving.request.plain_sentences import is_plain
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.request.reading import Reading, StandIns
 from dragoman_serving.request.tagged_sentence import TaggedSentence
@@ -167,7 +168,13 @@ class SourceTexts:
         markup = plan.markups[index] if plan.markups else None
         if markup is not None:
             check_markup(index, text, markup)
-        if (detected and detected.language == target) or not any(map(str.isalpha, text)):
+        is_translated = detected is not None and detected.language == target
+        if not (is_translated or markup or plan.glossary) and is_plain(text, source):
+            sentence = self._plain_sentence(index, text, (source, target), plan)
+            if sentence is not None:
+                breaks = [LineBreaks(text)] if plan.most_sentence_tokens is not None else []
+                return SourceText([sentence, *breaks, ""], detected)
+        if is_translated or not any(map(str.isalpha, text)):
             stays = None if markup is None else MarkedText(text, markup, ())
             return SourceText([text] if text.strip() else [], detected, stays)
         with_tags = plan.keeps_tags and markup is None and has_tags(text)
@@ -186,7 +193,8 @@ class SourceTexts:
                 pieces.append(kept)
                 continue
             read = reader.read(line_breaks.line, next(all_marked, None))
-            pieces.append(self._sentence(index, read, (source, target), plan))
+            src_ids = self.tokenizer.encode_source(read.reading.text, target)
+            pieces.append(self._sentence(index, read, src_ids, (source, target), plan))
             pieces += [line_breaks, kept] if splits or line_breaks.breaks else [kept]
         is_unread = False
         if not any(line_breaks.line for line_breaks, _ in parts):
@@ -194,8 +202,28 @@ class SourceTexts:
             is_unread = has_words(text, sorted([*known, *(Literal(*span) for span in keep)]))
         return SourceText(pieces, detected, marked, is_unread)
 
+    def _plain_sentence(
+        self, index: int, text: str, languages: tuple[str, str], plan: SearchPlan
+    ) -> SourceSentence | None:
+        """A text that `is_plain` as the only sentence; None: it must be cut.
+
+        Raises:
+            InvalidRequest: it is too long.
+        """
+        src_ids = self.tokenizer.encode_source(text, languages[1])
+        most = plan.most_sentence_tokens
+        if most is not None and len(src_ids) - self.tokenizer.tags - 1 > most:
+            return None
+        read = _Read(Reading(text), (), None, None, None, text)
+        return self._sentence(index, read, src_ids, languages, plan)
+
     def _sentence(
-        self, index: int, read: _Read, languages: tuple[str, str], plan: SearchPlan
+        self,
+        index: int,
+        read: _Read,
+        src_ids: Sequence[int],
+        languages: tuple[str, str],
+        plan: SearchPlan,
     ) -> SourceSentence:
         """A sentence for the engine.
 
@@ -203,7 +231,6 @@ class SourceTexts:
             InvalidRequest: it is too long.
         """
         most, others = self._limits.max_source_tokens, self.tokenizer.tags + 1
-        src_ids = tuple(self.tokenizer.encode_source(read.reading.text, languages[1]))
         if len(src_ids) > most:
             or_else = "" if "attention" in plan.outputs else ", or set split_sentences"
             raise InvalidRequest(
@@ -217,7 +244,7 @@ class SourceTexts:
             index, read.reading, src_ids, read.marked, in_capitals
         )
         return SourceSentence(
-            *(src_ids, max_tokens, search),
+            *(tuple(src_ids), max_tokens, search),
             *(plan.urgency.priority, plan.urgency.deadline_s, plan.urgency.trace),
             reading=read.reading,
             literals=tuple(read.literals),

@@ -1,0 +1,29 @@
+"""Recognizes most sentences that need no rule: the model reads them as they are, and alone."""
+
+from __future__ import annotations
+
+import re
+
+from dragoman_serving.request.literals import LETTERS
+
+_OF_LANGUAGE = {
+    code: re.compile(
+        rf"[A-Z{capitals}][a-z{letters}]*+"
+        rf"(?:(?:,? |['-])(?:[A-Z{capitals}]?[a-z{letters}]++|[A-Z{capitals}]))*+[.!?]?"
+    )
+    for code, letters in {"": "", **LETTERS}.items()
+    for capitals in [letters.upper()]
+}
+"""Words that single spaces, commas, hyphens or apostrophes separate, from a capital on. Only the
+first letter of a word may be a capital. The language "" stands for those without known letters."""
+
+
+def is_plain(text: str, language: str) -> bool:
+    """Whether a text is certainly one sentence without literals, in its usual case.
+
+    Args:
+        text: any text.
+        language: its language code.
+    """
+    pattern = _OF_LANGUAGE.get(language, _OF_LANGUAGE[""])
+    return pattern.fullmatch(text) is not None and not text.isupper()

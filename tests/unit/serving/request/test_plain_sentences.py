@@ -1,0 +1,121 @@
+"""Sentences that the model reads as they are."""
+
+# ruff: noqa: RUF001
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dragoman_serving.request.plain_sentences import is_plain
+from dragoman_serving.request.plan import plan_request
+from dragoman_serving.translation import source_texts
+from dragoman_serving.translation.segments import SourceSentence, SourceText
+from dragoman_serving.translation.source_texts import SourceTexts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.kernel.manifest import Manifest
+from dragoman.kernel.text import Tokenizer
+from tests.conftest import REPOSITORY
+
+BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
+_WORDS = """
+I a The the house Haus Straße École œuvre können übel ÄRGER NATO iPhone X2 3 don't l'eau 'tis
+well-known e.g. www.a.org NOT -- … “so” Zürich łódź ﬁn naïve é {0} <b> :) & 10% Dr. a.m. İzmir
+ÅÄ Œ ŒŒ œœ verylongwordwithoutanyspaceinitatallverylongwordwithoutanyspaceinitatall
+"""
+WORDS = st.sampled_from(_WORDS.split())
+SEPARATORS = st.sampled_from(
+    [" ", " ", " ", ", ", ",", "-", "'", "  ", "\t", "\n", ". ", "’", "? "]
+)
+TEXTS = st.lists(st.tuples(WORDS, SEPARATORS), min_size=1, max_size=30).flatmap(
+    lambda parts: st.builds(
+        lambda end: "".join(map("".join, parts[:-1])) + parts[-1][0] + end,
+        st.sampled_from(["", ".", "!", "?", "...", " ", ",", "…"]),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Manifest:
+    return Manifest.load(BUNDLE)
+
+
+@pytest.fixture(scope="module")
+def texts(manifest: Manifest) -> SourceTexts:
+    return SourceTexts(manifest, manifest.open_tokenizer(BUNDLE))
+
+
+def read(
+    texts: SourceTexts, manifest: Manifest, text: str, options: dict[str, Any]
+) -> Sequence[SourceText]:
+    tokenizer: Tokenizer = texts.tokenizer
+    plan = plan_request(options, manifest.limits, tokenizer)
+    return texts.pieces([text], range(1), plan)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=TEXTS,
+    source=st.sampled_from(["en", "de", "fr"]),
+    options=st.sampled_from(
+        [
+            {},
+            {"max_sentence_tokens": 10},
+            {"split_sentences": False},
+            {"keep_placeholders": False},
+            {"prefix": "Die"},
+            {"min_length_ratio": 0.5},
+            {"return_alignments": "hard"},
+        ]
+    ),
+)
+def test_a_plain_sentence_is_read_as_all_rules_read_it(
+    texts: SourceTexts, manifest: Manifest, text: str, source: str, options: dict[str, Any]
+) -> None:
+    given_options = {**options, "source_language": source, "target_language": "en"}
+    if source == "en":
+        given_options["target_language"] = "de"
+    found = read(texts, manifest, text, given_options)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(source_texts, "is_plain", lambda _text, _language: False)
+        by_rules = read(texts, manifest, text, given_options)
+    # A plan's constraints are other objects for each plan.
+    assert [list(map(without_search, one.pieces)) for one in found] == [
+        list(map(without_search, one.pieces)) for one in by_rules
+    ]
+    assert [one.is_unread for one in found] == [one.is_unread for one in by_rules]
+
+
+def without_search(piece: Any) -> Any:
+    if not isinstance(piece, SourceSentence):
+        return piece
+    return replace(piece, literals=tuple(piece.literals), options=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The house is small.", "en"),
+        ("I don't know, do you?", "en"),
+        ("Das ist schön", "de"),
+        ("Élise a vingt-deux ans!", "fr"),
+        ("Tom's here", "en"),
+    ],
+)
+def test_usual_sentences_are_plain(text: str, language: str) -> None:
+    assert is_plain(text, language)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "A", "I.", "NATO is old.", "the house", "It is 3.", "It is. So", "Tom  is"),
+        *("Tom\nis", "Tom is ", "“Tom” is", "Das ist schön", "Tom is,", "A--b", "Tom ''is''"),
+    ],
+)
+def test_other_texts_are_left_to_the_rules(text: str) -> None:
+    assert not is_plain(text, "en")
