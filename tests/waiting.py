@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+from dragoman_serving.engine.futures import Future
 
 WAIT_S = 120
 """Bound of a wait. No condition takes that long."""
@@ -18,6 +21,12 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline_s
         time.sleep(0.002)
+
+
+def wait_until_done(futures: Iterable[Future[Any]]) -> None:
+    """Wait until all futures of the engine are done."""
+    for future in futures:
+        wait_for(future.done)
 
 
 def hang(pid: int) -> None:

@@ -32,7 +32,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from dragoman_options.refusal import WrongValue
 
@@ -43,7 +43,8 @@ MOST_BYTES = 64 << 20
 relay/frames.h."""
 
 _U8, _U32, _U64 = struct.Struct("<B"), struct.Struct("<I"), struct.Struct("<Q")
-_TWO_U32 = struct.Struct("<II")
+_TWO_U32, _TWO_U64 = struct.Struct("<II"), struct.Struct("<QQ")
+_ANSWER = struct.Struct("<QBB")
 _I64, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _HEAD = struct.Struct("<IB")
 
@@ -58,6 +59,9 @@ class Kind(IntEnum):
     REFUSED = 5
     ANSWER = 6
     FIGURES = 7
+
+
+_KINDS = {kind.value: kind for kind in Kind}
 
 
 class DataType(IntEnum):
@@ -99,8 +103,7 @@ class OtherProtocol(ValueError):
     """The other side has another version of the protocol."""
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A named array in Triton's representation."""
 
     name: str
@@ -114,7 +117,7 @@ class Tensor:
     ) -> Tensor:
         """Returns a tensor of numbers, or of byte strings."""
         if datatype is DataType.BYTES:
-            data = b"".join(_U32.pack(len(value)) + value for value in values)
+            data = b"".join([_U32.pack(len(value)) + value for value in values])
         else:
             data = struct.pack(f"<{len(values)}{_FORMATS[datatype]}", *values)
         return cls(name, datatype, shape, data)
@@ -193,14 +196,13 @@ class Request:
     def unpack(cls, body: bytes) -> Request:
         """Parses a frame without its head."""
         reading = Reading(body)
-        number, timeout_us = reading.number(_U64), reading.number(_U64)
+        number, timeout_us = reading.numbers(_TWO_U64)
         request_id, trace = reading.text(), reading.text()
         options = reading.bytes(reading.number(_U32))
         return cls(number, timeout_us, options, reading.tensors(), trace, request_id)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """Outputs of a request; more answers follow unless this is the last."""
 
     number: int
@@ -213,8 +215,8 @@ class Answer:
         Raises:
             WrongValue: the frame would exceed the limit.
         """
-        head = [_U64.pack(self.number), bytes((self.last, False))]
-        frame = pack_frame(Kind.ANSWER, head + pack_tensors(self.outputs))
+        head = _ANSWER.pack(self.number, self.last, False)
+        frame = pack_frame(Kind.ANSWER, [head, *pack_tensors(self.outputs)])
         if len(frame) - _U32.size > MOST_BYTES:
             raise WrongValue(
                 f"the answer is larger than {MOST_BYTES >> 20} MiB: "
@@ -237,7 +239,7 @@ class Failure:
 
     def pack(self) -> bytes:
         """Returns the frame."""
-        head = _U64.pack(self.number) + bytes((self.last, True))
+        head = _ANSWER.pack(self.number, self.last, True)
         texts = [pack_text(self.message), pack_text(self.details)]
         return pack_frame(Kind.ANSWER, [head, _U32.pack(self.code), *texts])
 
@@ -320,7 +322,12 @@ class Reading:
 
     def number(self, form: struct.Struct) -> Any:
         """Reads the next number."""
-        return self.numbers(form)[0]
+        at = self._at
+        self._at = at + form.size
+        try:
+            return form.unpack_from(self._body, at)[0]
+        except struct.error:
+            raise Damaged("a frame ends too early") from None
 
     def numbers(self, form: struct.Struct) -> tuple[Any, ...]:
         """Reads the next numbers."""
@@ -341,7 +348,8 @@ class Reading:
 
     def text(self) -> str:
         """Reads the next text."""
-        return self.bytes(self.number(_U32) + 1)[:-1].decode("utf-8", errors="replace")
+        text = self.bytes(self.number(_U32) + 1)
+        return text[:-1].decode("utf-8", errors="replace") if len(text) > 1 else ""
 
     def parameter(self) -> Any:
         """Reads the type and value of a parameter."""
@@ -374,10 +382,9 @@ def _shape_form(dims: int) -> struct.Struct:
 
 
 def _kind(number: int) -> Kind:
-    try:
-        return Kind(number)
-    except ValueError:
-        raise Damaged(f"there is no frame of kind {number}") from None
+    if (kind := _KINDS.get(number)) is None:
+        raise Damaged(f"there is no frame of kind {number}")
+    return kind
 
 
 def pack_frame(kind: Kind, parts: Sequence[bytes]) -> bytes:
@@ -395,14 +402,16 @@ def pack_text(text: str) -> bytes:
 def pack_tensors(tensors: Sequence[Tensor]) -> list[bytes]:
     """Returns tensors in their representation in a frame."""
     parts = [_U32.pack(len(tensors))]
-    for tensor in tensors:
-        dims = len(tensor.shape)
-        parts += [
-            pack_text(tensor.name),
-            struct.pack(f"<II{dims}qQ", tensor.datatype, dims, *tensor.shape, len(tensor.data)),
-            tensor.data,
-        ]
+    for name, datatype, shape, data in tensors:
+        parts += [_tensor_head(name, datatype, shape), _U64.pack(len(data)), data]
     return parts
+
+
+@functools.lru_cache(maxsize=256)
+def _tensor_head(name: str, datatype: int, shape: tuple[int, ...]) -> bytes:
+    """What stands before a tensor's bytes; most answers have the same heads."""
+    dims = len(shape)
+    return pack_text(name) + struct.pack(f"<II{dims}q", datatype, dims, *shape)
 
 
 def _strings(data: bytes) -> Iterator[bytes]:

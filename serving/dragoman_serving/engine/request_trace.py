@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from dragoman.kernel.errors import as_dragoman_error
+from dragoman_serving.engine.futures import Future
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dragoman_serving.engine.constraints import Constraints
 from dragoman_serving.engine.request_trace import RequestTrace
@@ -30,18 +31,18 @@ class SearchOptions:
     shortlist: bool = False
     alternatives: range = range(0)
 
-    @property
+    @cached_property
     def searches(self) -> int:
         """Number of searches of the sentence."""
         return max(1, len(self.alternatives))
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows of all its searches."""
         return self.beam_width * self.searches
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen: that is three times slower, and there is one for each sentence
 class Sentence:
     """Source ids, tag and end symbol included, and the maximum number of tokens to generate.
 

@@ -15,6 +15,9 @@ Direction = tuple[str, str, Detected | None]
 """Source and target language, and the detected language if detection was requested."""
 
 
+_Pair = tuple[str | None, str | None]
+_MOST_RESOLVED = 256
+"""Pairs of requested languages that are cached."""
 _UNDETECTED = Detected("", 0.0)
 """The language of a text with nothing to translate."""
 
@@ -25,6 +28,8 @@ class Directions:
     def __init__(self, languages: Sequence[str], directions: Sequence[tuple[str, ...]]) -> None:
         """Store languages, and pairs of source and target language."""
         self._known, self._all = languages, directions
+        self._resolved: dict[_Pair, tuple[str | None, str | None, tuple[str, str]]] = {}
+        """Requested languages, as codes of the model, and the usual direction between them."""
         self.targets = tuple(dict.fromkeys(target for _, target in directions))
         """All target languages."""
 
@@ -42,9 +47,15 @@ class Directions:
         Raises:
             InvalidRequest: the model does not have the language or the direction.
         """
-        source = self._folded("source_language", source, (*self._known, AUTO))
-        target = self._folded("target_language", target, self._known)
-        languages = self._languages(source, target)
+        named = source, target
+        if (found := self._resolved.get(named)) is None:
+            source = self._folded("source_language", source, (*self._known, AUTO))
+            target = self._folded("target_language", target, self._known)
+            found = source, target, self._languages(source, target)
+            if len(self._resolved) >= _MOST_RESOLVED:
+                self._resolved.clear()
+            self._resolved[named] = found
+        source, target, languages = found
         for index, text in enumerate(texts, start=first):
             if source != AUTO:
                 yield (*languages, None)

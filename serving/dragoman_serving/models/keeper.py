@@ -11,13 +11,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from dragoman.kernel.errors import DragomanError
 from dragoman_serving.engine.batching.heap import trim
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, ModelUnavailable, Overloaded
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.models.footprint import Footprint
 from dragoman_serving.models.residency import Decision, Holding, State, decide
 from dragoman_serving.models.routes import Bundle, Routes

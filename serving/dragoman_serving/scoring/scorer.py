@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from dragoman_serving.engine.batching.acceptance import Arrival, BoundedLine
 from dragoman_serving.engine.batching.job import Awaited, State
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.pace import PaceMeter
-from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.futures import Future, outcome_error
 from dragoman_serving.engine.request_trace import RequestTrace, when_settled
 from dragoman_serving.engine.settings import Tuning
 from dragoman_serving.scoring.pair import Floats, Pair, PairScoring, Scored, like_lengths

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +13,7 @@ from dragoman.kernel.manifest import Manifest
 from dragoman.kernel.replacement import file_state
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.errors import EngineFailure
-from dragoman_serving.engine.futures import outcome_error, when_all_done
+from dragoman_serving.engine.futures import Future, outcome_error, when_all_done
 from dragoman_serving.engine.settings import BatchLimits, EngineSettings
 from dragoman_serving.models.changes import BundleWatch
 from dragoman_serving.models.footprint import Footprint, bounded, measure, most_of_bundles
@@ -130,10 +129,13 @@ class Bundles:
         """
         routes = self._keeper.routes
         options = asked.wanted.options
-        source, target, name = (
-            _text(options.get(option)) for option in ("source_language", "target_language", "model")
+        return routes.choose_for(
+            asked.texts,
+            _text(options.get("source_language")),
+            _text(options.get("target_language")),
+            _text(options.get("model")),
+            self._keeper.is_usable,
         )
-        return routes.choose_for(asked.texts, source, target, name, self._keeper.is_usable)
 
     def start(
         self, bundle: Bundle, asked: Asked, begin: Callable[[Translator], Future[_Result]]

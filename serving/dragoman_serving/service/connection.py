@@ -26,6 +26,7 @@ _LAST_S = 5.0
 _send = ctypes.PyDLL(None, use_errno=True).send
 _send.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
 _send.restype = ctypes.c_ssize_t
+_FLAGS = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
 class Connection:
@@ -80,8 +81,7 @@ class Connection:
 
     def _send_now(self, frame: bytes) -> int:
         """Send without blocking, and return the bytes sent; all if the other side has closed."""
-        flags = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-        sent = _send(self._socket.fileno(), frame, len(frame), flags)
+        sent = _send(self._socket.fileno(), frame, len(frame), _FLAGS)
         if sent >= 0:
             return int(sent)
         return 0 if ctypes.get_errno() in (errno.EAGAIN, errno.EINTR) else len(frame)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from dragoman_options.markup import Markup
 from dragoman_options.refusal import Refusal
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.engine.futures import Future, when_all_done
 from dragoman_serving.markup.carried_markup import CarriedMarkup
 from dragoman_serving.models.routes import Route
 from dragoman_serving.request.legs import legs_of

@@ -144,7 +144,7 @@ class RequestReader:
             WrongValue: a tensor is damaged.
         """
         # Before the options: Triton reads a misspelt name of the texts as an option.
-        if needs_texts and all(tensor.name != TEXT for tensor in request.texts):
+        if needs_texts and TEXT not in [tensor.name for tensor in request.texts]:
             raise InvalidRequest(f"{TEXT} is missing")
         wanted = self._known.get(request.options)
         if wanted is None:

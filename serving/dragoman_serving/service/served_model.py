@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +13,7 @@ from dragoman_options.frames import Answer, Request
 from dragoman_options.refusal import Refusal
 
 from dragoman.kernel.errors import DragomanError, InvalidRequest
-from dragoman_serving.engine.futures import outcome_error, when_all_done
+from dragoman_serving.engine.futures import Future, outcome_error, when_all_done
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.models.routes import Bundle, Route
 from dragoman_serving.request.plan import ScoringPlan
@@ -29,6 +27,7 @@ Send = Callable[[bytes], None]
 """Sends a frame to the client."""
 
 _Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class InFlight:
@@ -121,24 +120,21 @@ class OneAnswerModel(Model, Generic[_Found]):
         """See `Model`."""
         try:
             asked = self._reader.read(request, trace)
-            form = Form(request.number, asked.wanted.outputs, asked.shape)
-            under_way = UnderWay(form, trace, request.id)
-
             bundles = self._bundles
             parts = asked.by_languages()
-            routes = []
-            for indices, part in parts:
-                with _renumbered(indices):
-                    routes.append(bundles.route(part))
-            if len({(route.bundles, route.languages) for route in routes}) > 1 or (
-                len(parts) > 1 and routes[0].languages
+            routes = [_renumbered(indices, bundles.route, part) for indices, part in parts]
+            if len(routes) > 1 and (
+                routes[0].languages
+                or len({(route.bundles, route.languages) for route in routes}) > 1
             ):
                 raise InvalidRequest(
                     "the rows are in directions of different models, or of a pivot language: send "
                     "those of each direction in a separate request",
                     "language",
                 )
-            under_way.form = replace(form, language_fallbacks=_fallbacks(parts, routes))
+            fallbacks = _fallbacks(parts, routes)
+            form = Form(request.number, asked.wanted.outputs, asked.shape, fallbacks)
+            under_way = UnderWay(form, trace, request.id)
             if routes[0].languages:
                 future = self._start_pivoted(bundles, routes[0], asked, under_way)
             else:
@@ -161,8 +157,7 @@ class OneAnswerModel(Model, Generic[_Found]):
             begun: list[Submitted[_Found]] = []
             try:
                 for indices, part in parts:
-                    with _renumbered(indices):
-                        begun.append(self.begin(translator, part))
+                    begun.append(_renumbered(indices, self.begin, translator, part))
             except DragomanError:
                 for submitted in begun:
                     submitted.future.cancel()
@@ -213,19 +208,16 @@ def _fallbacks(
     parts: Sequence[tuple[Sequence[int], Asked]], routes: Sequence[Route]
 ) -> list[tuple[str, ...]]:
     """The fallbacks of each text's languages."""
-    by_text = {
-        index: route.language_fallbacks(part.wanted.options)
-        for (indices, part), route in zip(parts, routes, strict=True)
-        for index in indices
-    }
+    by_text: dict[int, tuple[str, ...]] = {}
+    for (indices, part), route in zip(parts, routes, strict=True):
+        by_text |= dict.fromkeys(indices, route.language_fallbacks(part.wanted.options))
     return [by_text[index] for index in sorted(by_text)]
 
 
-@contextmanager
-def _renumbered(indices: Sequence[int]) -> Iterator[None]:
-    """Give refusals inside the block the text's index in the request, from that in its part."""
+def _renumbered(indices: Sequence[int], function: Callable[..., _Result], *values: Any) -> _Result:
+    """Call a function; a refusal gets the text's index in the request, from that in its part."""
     try:
-        yield
+        return function(*values)
     except InvalidRequest as error:
         _renumber(error, indices)
         raise

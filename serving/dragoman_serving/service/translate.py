@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
 from dragoman_options.frames import Answer
 from dragoman_options.table import DETECTED_OUTPUTS, TRANSLATE
 
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.models.routes import Route
 from dragoman_serving.request.plan import ScoringPlan, SearchPlan
 from dragoman_serving.service import answers

@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from dragoman_options.frames import Answer, Request
 from dragoman_options.table import DETECTED_OUTPUTS, STREAM
 
 from dragoman.kernel.errors import InvalidRequest
-from dragoman_serving.engine.futures import outcome_error
+from dragoman_serving.engine.futures import Future, outcome_error
 from dragoman_serving.engine.request_trace import RequestTrace
 from dragoman_serving.service import answers
 from dragoman_serving.service.answers import Form, of_stream_error

@@ -16,7 +16,6 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -27,7 +26,7 @@ from dragoman.kernel.errors import DragomanError
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Piece, Tokenizer
-from dragoman_serving.engine.futures import result_or, when_all_done
+from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.literals import Literal, outside

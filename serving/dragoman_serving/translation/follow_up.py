@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +14,7 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
 from dragoman_serving.engine.constraints import Constraints
-from dragoman_serving.engine.futures import result_or, when_all_done
+from dragoman_serving.engine.futures import Future, result_or, when_all_done
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.request.plan import SearchPlan, with_alternatives, with_sample
 from dragoman_serving.request.reading import StandIns
@@ -64,7 +63,7 @@ class FollowUp:
         self._plan = plan
         self._tokenizer = tokenizer
         self._submit = submit
-        self._corrections = Corrections(plan, tokenizer, submit, scorer, alignment, stand_ins)
+        self._stand_ins = stand_ins
 
     def submit(self, sentences: Sequence[SourceSentence]) -> list[Future[Hypothesis]]:
         """Start translating sentences.
@@ -89,9 +88,17 @@ class FollowUp:
         self, sentences: Sequence[SourceSentence], found: Sequence[Future[Hypothesis]]
     ) -> list[Future[Hypothesis]]:
         """Returns futures of the sentences' translations with all that they must have."""
-        if not self._plan.corrects:
+        if not self._plan.corrects or not any(one.needs_check for one in sentences):
             return list(found)
-        return list(map(self._corrections.follow, sentences, found))
+        corrections = Corrections(
+            self._plan,
+            self._tokenizer,
+            self._submit,
+            self._scorer,
+            self._alignment,
+            self._stand_ins,
+        )
+        return list(map(corrections.follow, sentences, found))
 
     def repair(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 
 from dragoman_options.markup import PlacedCodes
@@ -11,7 +10,7 @@ from dragoman_options.markup import PlacedCodes
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import AlignmentHeads
 from dragoman.kernel.text import Tokenizer
-from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.engine.futures import Future, when_all_done
 from dragoman_serving.markup.evidence import Evidence, Floats
 from dragoman_serving.markup.placement import place
 from dragoman_serving.request.plan import SearchPlan

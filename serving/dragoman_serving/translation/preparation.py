@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from dragoman_serving.engine.batching.line import Line, Turns
 from dragoman_serving.engine.errors import Closed
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.settings import Tuning
 
 _Part = TypeVar("_Part")

@@ -7,7 +7,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from dragoman.kernel.cutting import Span, SubwordTokenizer, cut_sentence
 from dragoman.kernel.language import Detected
@@ -33,7 +32,7 @@ _INNER_CAPITAL = re.compile(r"[^\W\d_][A-ZÀ-ÖØ-Þ]")
 _BREAK_TAG = re.compile(r"(?:(?<!\s)\s*)?<br\b[^<>]*>\s*", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceSentence(Sentence):
     """A sentence of a text, and how the model reads it.
 
@@ -114,7 +113,7 @@ Piece = SourceSentence | LineBreaks | str
 """A sentence to translate, the line breaks of the sentence before, or kept characters."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourceText:
     """A text split into pieces, with its language, if detected, and its codes, if any.
 
@@ -126,10 +125,9 @@ class SourceText:
     marked: MarkedText | None = None
     is_unread: bool = False
 
-    @cached_property
-    def sentences(self) -> list[SourceSentence]:
+    def __post_init__(self) -> None:
+        self.sentences = [one for one in self.pieces if isinstance(one, SourceSentence)]
         """The sentences to translate."""
-        return [piece for piece in self.pieces if isinstance(piece, SourceSentence)]
 
     def with_sentences(self, sentences: Iterator[SourceSentence]) -> SourceText:
         """Returns a copy with its sentences replaced, in order."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.sentences import LineBreaks
 from dragoman_serving.engine.batching.job import Progress
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.translation.segments import Piece, SourceSentence
 
 _UNFINISHED_CHARACTER = "\ufffd"

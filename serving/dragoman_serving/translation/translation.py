@@ -20,7 +20,7 @@ from dragoman_serving.translation.losses import losses
 from dragoman_serving.translation.segments import SourceSentence, SourceText, join
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen, like `Sentence`
 class Translation:
     """A translated text; `complete` is false if the token limit cut one of its sentences.
 

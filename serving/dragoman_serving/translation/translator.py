@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from dragoman.kernel.manifest import Manifest
 from dragoman_serving.engine.batching.line import Turns
 from dragoman_serving.engine.batching.statistics import Counts, Statistics
 from dragoman_serving.engine.errors import EngineFailure
-from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.engine.futures import Future, when_all_done
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.models.loading import open_engine
 from dragoman_serving.request.plan import (
@@ -379,10 +378,10 @@ class Translator:
         self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
         """Composes translations; in a separate thread if many codes must be placed."""
-        marked = (one.marked for text in texts for one in text.sentences if one.marked)
+        marked = [one.marked for text in texts for one in text.sentences if one.marked]
+        if not marked or sum(len(one.codes) for one in marked) <= _FEW_CODES:
+            return self._completed(texts, found, plan)
         complete = partial(self._completed, texts, found, plan)
-        if sum(len(one.codes) for one in marked) <= _FEW_CODES:
-            return complete()
         placing = self._placement.submit(complete, Turns(), plan.urgency.priority)
         return when_all_done([placing], lambda completed: completed[0])
 

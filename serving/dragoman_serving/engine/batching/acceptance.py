@@ -90,14 +90,15 @@ class BoundedLine(Line[_Job]):
 
     def _lateness(self, arrival: Arrival, pace: Pace) -> DragomanError | None:
         """The refusal of a request that would be late, or None."""
-        if not self:
+        waiting = len(self)
+        if not waiting:
             self._overloaded = False
         if arrival.left_s is None:
             return None
         left_s = max(0.0, arrival.left_s)
         own_s = pace.work_s * arrival.work + pace.token_s * arrival.longest
         # Few items are faster than measured if nothing else is running.
-        is_busy = len(self) > 0 or arrival.items > self._at_once
+        is_busy = waiting > 0 or arrival.items > self._at_once
         if own_s > left_s and is_busy:
             return DeadlineExceeded(
                 f"the request takes about {own_s:.1f} s on this busy server, and its time is "
@@ -110,10 +111,10 @@ class BoundedLine(Line[_Job]):
         if self._overloaded:
             part_s = left_s / self._tuning.overload_divisor
             longest_s = min(longest_s, max(part_s, self._tuning.overload_wait_s))
-        if not self or wait_s <= longest_s:
+        if not waiting or wait_s <= longest_s:
             return None
         return Overloaded(
-            f"the server is busy: {len(self)} sentences are waiting, which takes about "
+            f"the server is busy: {waiting} sentences are waiting, which takes about "
             f"{wait_s:.1f} s, and the request's time is {left_s:.1f} s",
             wait_s - longest_s,
         )

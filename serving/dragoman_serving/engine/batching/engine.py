@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import SpecialIds
@@ -23,6 +22,7 @@ from dragoman_serving.engine.batching.scheduler import Scheduler
 from dragoman_serving.engine.batching.search_spans import trace_search
 from dragoman_serving.engine.batching.statistics import Statistics
 from dragoman_serving.engine.errors import Closed, DeadlineExceeded, EngineFailure, Overloaded
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.network import Measured, Network
 from dragoman_serving.engine.sentence import Sentence
 from dragoman_serving.engine.settings import BatchLimits, Tuning
@@ -171,6 +171,8 @@ class Engine:
 
         Each worker takes its share from the front of the queue, so every share gets all lengths.
         """
+        if len(jobs) == 1:
+            return list(jobs)
         by_length = sorted(jobs, key=_src_length)
         return [job for hand in range(self.workers) for job in by_length[hand :: self.workers]]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from enum import Enum
 from typing import Generic, TypeVar
 
 from dragoman.kernel.hypothesis import Hypothesis
 from dragoman_serving.engine.errors import DeadlineExceeded
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.sentence import Sentence
 
 _Result = TypeVar("_Result")

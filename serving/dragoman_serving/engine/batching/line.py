@@ -42,18 +42,19 @@ class Line(Generic[_Item]):
 
     def __init__(self) -> None:
         """Start empty."""
-        self._entries: list[tuple[_Key, _Item]] = []
-        """Sorted by key. A list is fast enough for 40,000 entries, because an insertion only moves
-        memory, and a slice gives the sum of the work."""
+        self._keys: list[_Key] = []
+        """Keys of the items, sorted. Lists are fast enough for 40,000 items, because an insertion
+        only moves memory, and a slice gives the sum of the work."""
+        self._items: list[_Item] = []
         self._work: list[int] = []
-        """Work of the entries, in the same order."""
+        """Work of the items, in the same order."""
         self._current: collections.defaultdict[int, int] = collections.defaultdict(int)
         """Turn of the item that was taken last, by priority."""
         self._arrivals = itertools.count()
 
     def __len__(self) -> int:
         """Number of waiting items."""
-        return len(self._entries)
+        return len(self._items)
 
     def add(self, item: _Item, turns: Turns, work: int = 1, priority: int = 0) -> None:
         """Add an item.
@@ -66,28 +67,30 @@ class Line(Generic[_Item]):
         """
         turns.last = max(turns.last, self._current[priority]) + 1
         key = (-priority, turns.last, next(self._arrivals))
-        index = bisect.bisect(self._entries, key, key=_key)
-        self._entries.insert(index, (key, item))
+        index = bisect.bisect(self._keys, key)
+        self._keys.insert(index, key)
+        self._items.insert(index, item)
         self._work.insert(index, work)
 
     def first(self) -> _Item:
         """Returns the next item; there must be one."""
-        return self._entries[0][1]
+        return self._items[0]
 
     def take(self) -> _Item:
         """Removes the next item, and returns it; there must be one."""
-        (priority, turn, _), item = self._entries.pop(0)
+        priority, turn, _ = self._keys.pop(0)
         self._current[-priority] = turn
         del self._work[0]
-        return item
+        return self._items.pop(0)
 
     def drop(self, unwanted: Callable[[_Item], bool]) -> list[_Item]:
         """Removes unwanted items, and returns them in their order."""
-        drops = [unwanted(item) for _, item in self._entries]
-        dropped = [item for (_, item), drop in zip(self._entries, drops, strict=True) if drop]
+        drops = list(map(unwanted, self._items))
+        dropped = list(itertools.compress(self._items, drops))
         if dropped:
             keeps = [not drop for drop in drops]
-            self._entries = list(itertools.compress(self._entries, keeps))
+            self._keys = list(itertools.compress(self._keys, keeps))
+            self._items = list(itertools.compress(self._items, keeps))
             self._work = list(itertools.compress(self._work, keeps))
         return dropped
 
@@ -99,8 +102,4 @@ class Line(Generic[_Item]):
             priority: their priority.
         """
         last = (-priority, self._current[priority] + items, _LAST_ARRIVAL)
-        return sum(self._work[: bisect.bisect(self._entries, last, key=_key)])
-
-
-def _key(entry: tuple[_Key, object]) -> _Key:
-    return entry[0]
+        return sum(self._work[: bisect.bisect(self._keys, last)])

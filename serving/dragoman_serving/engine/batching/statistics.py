@@ -53,7 +53,8 @@ class Statistics:
     def add(self, **increments: float) -> None:
         """Add to counts, by name."""
         with self._lock:
-            self._add(**increments)
+            for name, more in increments.items():
+                setattr(self._counts, name, getattr(self._counts, name) + more)
 
     def joined(self, jobs: Sequence[Job], now_s: float) -> None:
         """Count sentences that join a batch now."""
@@ -79,17 +80,11 @@ class Statistics:
         now_s = time.monotonic()
         joined_s, first_s = job.joined_s or now_s, job.first_token_s or now_s
         with self._lock:
-            self._counts.total.observe(now_s - job.submitted_s)
-            self._add(
-                completed=1,
-                input_tokens=len(job.sentence.src_ids),
-                output_tokens=output_tokens,
-                queue_s=joined_s - job.submitted_s,
-                first_token_s=first_s - job.submitted_s,
-                decode_s=now_s - joined_s,
-            )
-
-    def _add(self, **increments: float) -> None:
-        """Add to counts; the lock must be held."""
-        for name, more in increments.items():
-            setattr(self._counts, name, getattr(self._counts, name) + more)
+            counts = self._counts
+            counts.total.observe(now_s - job.submitted_s)
+            counts.completed += 1
+            counts.input_tokens += len(job.sentence.src_ids)
+            counts.output_tokens += output_tokens
+            counts.queue_s += joined_s - job.submitted_s
+            counts.first_token_s += first_s - job.submitted_s
+            counts.decode_s += now_s - joined_s

@@ -1,9 +1,73 @@
 from __future__ import annotations
 
-from concurrent.futures import Future
+import threading
+from concurrent.futures import CancelledError, InvalidStateError
+from concurrent.futures import Future as PythonsFuture
+from typing import Any
 
 import pytest
-from dragoman_serving.engine.futures import when_all_done
+from dragoman_serving.engine.futures import Future, when_all_done
+from hypothesis import given
+from hypothesis import strategies as st
+
+STEPS = ("cancel", "callback", "bad callback", "run", "result", "error", "read", "error of")
+
+
+def outcome_of(
+    future: Future[int] | PythonsFuture[int], step: str, number: int, told: list[tuple[int, bool]]
+) -> Any:
+    """What a step returns or raises, and the state after it."""
+
+    def tell(done: Any) -> None:
+        assert done is future
+        told.append((number, done.cancelled()))
+
+    def fail(_: Any) -> None:
+        raise ValueError
+
+    steps: dict[str, Any] = {
+        "cancel": future.cancel,
+        "callback": lambda: future.add_done_callback(tell),
+        "bad callback": lambda: future.add_done_callback(fail),
+        "run": future.set_running_or_notify_cancel,
+        "result": lambda: future.set_result(number),
+        "error": lambda: future.set_exception(KeyError(number)),
+        "read": lambda: future.result(0),
+        "error of": lambda: future.exception(0),
+    }
+    try:
+        found = steps[step]()
+    except (CancelledError, InvalidStateError, TimeoutError, KeyError) as error:
+        found = type(error)
+    found = str(found) if isinstance(found, KeyError) else found
+    return found, future.done(), future.cancelled(), future.running(), list(told)
+
+
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=12))
+def test_a_future_does_what_pythons_does(steps: list[str]) -> None:
+    light, usual = Future[int](), PythonsFuture[int]()
+    told: tuple[list[tuple[int, bool]], list[tuple[int, bool]]] = ([], [])
+    ran = 0
+    for number, step in enumerate(steps):
+        ran += step == "run"
+        if step == "run" and ran > 1:
+            continue  # Python's future allows it once
+        if step in ("result", "error") and not usual.running():
+            continue  # only after `set_running_or_notify_cancel`, as everywhere here
+        found = outcome_of(light, step, number, told[0])
+        assert found == outcome_of(usual, step, number, told[1])
+
+
+def test_a_thread_may_wait_for_a_future() -> None:
+    future, results = Future[int](), list[int]()
+    threads = [threading.Thread(target=lambda: results.append(future.result(30))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    future.set_running_or_notify_cancel()
+    future.set_result(5)
+    for thread in threads:
+        thread.join()
+    assert results == [5, 5, 5]
 
 
 def test_the_first_error_fails_the_whole_and_cancels_the_other_parts() -> None:

@@ -7,7 +7,6 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
-from concurrent.futures import wait
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from hypothesis import strategies as st
 from dragoman.kernel.errors import InvalidRequest
 from dragoman.kernel.manifest import AlignmentHeads, Limits, Manifest
 from tests.conftest import REPOSITORY
+from tests.waiting import wait_until_done
 
 HEADS = AlignmentHeads(((2, 0),), False, "anchors", 1.0, 1, "nothing")
 
@@ -331,7 +331,7 @@ def test_assessed_requests_leave_nothing_for_the_garbage_collector(
         for _ in range(8):
             translator.translate(TEXTS, option)
             late = translator.submit(TEXTS, option, Urgency(deadline_s=time.monotonic() - 1)).future
-            assert wait([late]).done
+            wait_until_done([late])
             assert isinstance(outcome_error(late), DeadlineExceeded)
             given_up = translator.submit(TEXTS * 20, option).future
             given_up.cancel()

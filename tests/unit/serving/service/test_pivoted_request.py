@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -18,6 +17,7 @@ from dragoman_options.client_frames import pack_cancel, pack_request, request_of
 from dragoman_options.frames import Answer, DataType, ErrorCode, Failure, Tensor
 from dragoman_options.markup import Code, Markup, PlacedCodes
 from dragoman_options.table import INFO, OUTPUTS, SCORE, STREAM, TRANSLATE
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.settings import EngineSettings
 from dragoman_serving.markup.carried_markup import CarriedMarkup
 from dragoman_serving.request.urgency import DEFAULT_URGENCY

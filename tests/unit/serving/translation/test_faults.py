@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from dragoman_serving.engine.errors import DeadlineExceeded, Overloaded
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.sentence import SearchOptions, Sentence
 from dragoman_serving.request.plan import plan_request
 from dragoman_serving.request.reading import Reading

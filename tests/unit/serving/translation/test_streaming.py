@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from concurrent.futures import Future
 
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.engine.sentence import SearchOptions
 from dragoman_serving.translation.segments import Piece, SourceSentence
 from dragoman_serving.translation.streaming import TextStream

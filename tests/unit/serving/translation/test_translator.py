@@ -6,7 +6,7 @@ import shutil
 import time
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from dragoman.kernel.errors import InvalidRequest, UsageError
 from dragoman.kernel.manifest import Limits, Manifest
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_until_done
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_a_cancelled_large_request_releases_its_space(translator: Translator) ->
         time.sleep(pause_s)
         for future in asked:
             future.cancel()
-        wait(asked)
+        wait_until_done(asked)
     wait_until_idle(translator)
     assert len(translator.translate(["red"] * 20_000, options)) == 20_000
 
@@ -302,7 +302,7 @@ def test_requests_leave_nothing_for_the_garbage_collector(translator: Translator
                 late = translator.submit(
                     TEXTS, one, Urgency(deadline_s=time.monotonic() - 1)
                 ).future
-                assert wait([late]).done
+                wait_until_done([late])
                 assert isinstance(outcome_error(late), DeadlineExceeded)
                 given_up = translator.submit(TEXTS * 20, one).future
                 given_up.cancel()

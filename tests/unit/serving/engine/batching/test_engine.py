@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ from dragoman.kernel.hypothesis import Hypothesis
 from dragoman.kernel.manifest import Manifest, SpecialIds
 from tests.unit.serving.engine.copy_session import CopySession
 from tests.unit.serving.engine.random_options import options, search_options
-from tests.waiting import wait_for
+from tests.waiting import wait_for, wait_until_done
 
 GREEDY = SearchOptions(beam_width=1, length_penalty=0.0)
 SPECIAL_IDS = SpecialIds(tags={"en": 4, "de": 5})
@@ -319,7 +319,7 @@ def test_caches_of_each_width_stay_within_their_limit(
             batch = [Sentence((5,) * tokens, tokens, searched)] * (2 * ROWS // width)
             watched: list[Progress] = [lambda _: held.append(bundle_engine.nbytes)] * len(batch)
             waiting += bundle_engine.submit(batch, watched)
-        wait(waiting)
+        wait_until_done(waiting)
         assert max(held) <= bound * len(widths)
         assert max(held) >= bound / 2
         held.clear()
