@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dragoman_client import ServerError, Translation
 from dragoman_client.request import build_inputs, read_outputs
+from dragoman_client.tensors import option_tensors
 from dragoman_options.table import check
 
 
@@ -151,3 +152,31 @@ def test_an_invalid_answer_is_an_error(answer: dict[str, Any], message: str) -> 
     """The client never returns fewer translations than texts."""
     with pytest.raises(ServerError, match=message):
         read_outputs(answer, 2, 0.0)
+
+
+def test_checked_options_are_cached_by_their_types_too() -> None:
+    for _ in range(2):  # the second time from the cache
+        assert check({"beam_width": 1, "length_penalty": 1}) == {
+            "beam_width": 1,
+            "length_penalty": 1.0,
+        }
+        assert type(check({"temperature": 1})["temperature"]) is float
+        for given in ({"beam_width": True}, {"beam_width": 1.0}, {"return_scores": 1}):
+            with pytest.raises(TypeError, match="give"):
+                check(given)
+        with pytest.raises(ValueError, match="give 1 to 4"):
+            check({"beam_width": 5}, limits={"max_beam_width": 4})
+        assert check({"beam_width": 5}, limits={"max_beam_width": 8}) == {"beam_width": 5}
+
+
+def test_cached_options_and_tensors_belong_to_their_caller() -> None:
+    options = {"beam_width": 2, "target_language": "de"}
+    found = check(options)
+    found["beam_width"] = 7
+    assert check(options) == options
+    tensors = option_tensors(options)
+    with pytest.raises(ValueError, match="read-only"):
+        tensors["beam_width"][0, 0] = 9
+    del tensors["beam_width"]
+    assert option_tensors(options).keys() == options.keys()
+    assert option_tensors({"seed": 1})["seed"].dtype == np.int64

@@ -35,7 +35,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {theirs: ours for ours, theirs in _DATATYPES
 _OUTPUTS = tuple(OUTPUTS)
 _SHORT = 50
 """Characters of an option that is cached when it is packed."""
-_Given = tuple[str, DataType, tuple[int, ...], tuple[Any, ...]]
+_Given = tuple[str, np.dtype[Any], tuple[int, ...], tuple[Any, ...]]
 """An input: name, type, shape, values."""
 _REFUSED = "INVALID_ARGUMENT: "
 """How the message of a refused stream begins: Triton has no status in streams."""
@@ -50,11 +50,11 @@ def request_frame(number: int, model: str, inputs: Mapping[str, Array], timeout_
     texts: list[Tensor] = []
     options: list[_Given] = []
     for name, array in inputs.items():
-        given = name, _DATATYPES[array.dtype], array.shape, tuple(array.reshape(-1).tolist())
+        values = array.reshape(-1).tolist()
         if name in TEXTS:
-            texts.append(Tensor.of(*given))
+            texts.append(Tensor.of(name, _DATATYPES[array.dtype], array.shape, values))
         else:
-            options.append(given)
+            options.append((name, array.dtype, array.shape, tuple(values)))
     trace = trace_headers()
     request = Request(
         number,
@@ -73,14 +73,18 @@ def request_frame(number: int, model: str, inputs: Mapping[str, Array], timeout_
 
 def _packed(model: str, options: tuple[_Given, ...]) -> bytes:
     """Packs options; clients seldom vary them, so short ones are cached."""
-    is_short = all(len(values) == 1 and len(str(values)) <= _SHORT for *_, values in options)
-    return _pack(model, options) if is_short else _pack.__wrapped__(model, options)
+    for *_, values in options:
+        if len(values) != 1 or (type(values[0]) is bytes and len(values[0]) > _SHORT):
+            return _pack.__wrapped__(model, options)
+    return _pack(model, options)
 
 
 @functools.lru_cache(maxsize=256)
 def _pack(model: str, options: tuple[_Given, ...]) -> bytes:
     outputs = (INFO,) if model == INFO else _OUTPUTS
-    tensors = tuple(Tensor.of(*given) for given in options)
+    tensors = tuple(
+        Tensor.of(name, _DATATYPES[dtype], shape, values) for name, dtype, shape, values in options
+    )
     return pack_options(RequestOptions({}, outputs, tensors))
 
 

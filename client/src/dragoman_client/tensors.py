@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from dragoman_options.option import encode
 from dragoman_options.output import Datatype
-from dragoman_options.table import OPTIONS
+from dragoman_options.table import OPTIONS, ShortItems, short_items
 
 Array = npt.NDArray[Any]
 
@@ -29,7 +30,18 @@ def option_tensors(options: Mapping[str, Any]) -> dict[str, Array]:
     Args:
         options: options by name, as `dragoman_options.table.check` returns them.
     """
+    if (short := short_items(options)) is not None:
+        return dict(_short_tensors(short))
     return {name: _tensor(name, value) for name, value in options.items()}
+
+
+@functools.lru_cache(maxsize=256)
+def _short_tensors(options: ShortItems) -> dict[str, Array]:
+    """The tensors of options with short values, which many requests share and nobody changes."""
+    found = {name: _tensor(name, value) for name, _, value in options}
+    for array in found.values():
+        array.setflags(write=False)
+    return found
 
 
 def text_tensor(texts: Sequence[str], what: str = "text", first_index: int = 0) -> Array:

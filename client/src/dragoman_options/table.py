@@ -6,6 +6,7 @@ the command line and the table in docs/options.md are derived from it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -28,6 +29,11 @@ AUTO: Final = "auto"
 """The source language that requests language detection."""
 MOST_SEQUENCES: Final = 64
 MOST_LENGTH_PENALTY: Final = 10
+
+ShortItems = tuple[tuple[str, type, Any], ...]
+_SCALARS = frozenset((str, int, float, bool))
+_SHORT = 50
+"""Characters of the longest text of options that are cached."""
 
 SAMPLING: Final = ("temperature", "top_k", "top_p", "seed")
 """Options that each turn on sampling."""
@@ -540,6 +546,33 @@ def check(
         ValueError: a value is out of range, or conflicts with another option or the model.
     """
     limits = limits or {}
+    if (short := short_items(given)) is None:
+        return _check(given, model, limits)
+    return dict(_check_short(short, model, tuple(limits.items())))
+
+
+def short_items(options: Mapping[str, Any]) -> ShortItems | None:
+    """Returns options as a key of a cache, with types, since 1 and True are equal.
+
+    Clients seldom vary their options. None: a value is long, or not a text, a number or a switch.
+    """
+    items = []
+    for name, value in options.items():
+        kind = type(value)
+        if kind not in _SCALARS or (kind is str and len(value) > _SHORT):
+            return None
+        items.append((name, kind, value))
+    return tuple(items)
+
+
+@functools.lru_cache(maxsize=256)
+def _check_short(
+    given: ShortItems, model: str, limits: tuple[tuple[str, float], ...]
+) -> dict[str, Any]:
+    return _check({name: value for name, _, value in given}, model, dict(limits))
+
+
+def _check(given: Mapping[str, Any], model: str, limits: Limits) -> dict[str, Any]:
     found = {}
     name = ""
     try:

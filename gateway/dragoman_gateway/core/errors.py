@@ -26,8 +26,7 @@ from __future__ import annotations
 import errno
 import logging
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from traceback import format_tb
 
 import dragoman_client
@@ -195,19 +194,27 @@ def log_fault(log: logging.Logger, what: str, error: BaseException) -> None:
     log.error("%s: %s\n%s", what, type(error).__name__, "".join(format_tb(error.__traceback__)))
 
 
-@contextmanager
-def client_errors() -> Iterator[None]:
-    """Convert errors of the client library and of the option table.
+class _ClientErrors:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, dragoman_client.TranslationError):
+            raise of_client(error) from error
+        if isinstance(error, TypeError | ValueError):
+            raise InvalidInput(*Refusal.of(error)) from error
+
+
+def client_errors() -> AbstractContextManager[None]:
+    """Convert errors of the client library and of the option table; each request does this twice.
 
     Raises:
         GatewayError: the converted error.
     """
-    try:
-        yield
-    except dragoman_client.TranslationError as error:
-        raise of_client(error) from error
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(*Refusal.of(error)) from error
+    return _CLIENT_ERRORS
+
+
+_CLIENT_ERRORS = _ClientErrors()
 
 
 def of_client(error: dragoman_client.TranslationError) -> GatewayError:

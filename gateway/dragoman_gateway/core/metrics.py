@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from dragoman_options.frames import Figure
 from prometheus_client import (
@@ -53,6 +53,10 @@ class Metrics:
             ("protocol",),
             registry=self._registry,
         )
+        # A look-up by labels takes ten times as long as in a cache.
+        self._requests_of = lru_cache(256)(self._requests.labels)
+        self._seconds_of = lru_cache(16)(self._seconds.labels)
+        self._characters_of = lru_cache(16)(self._characters.labels)
         self._in_flight = Gauge(
             "dragoman_gateway_requests_in_flight",
             "Requests that are being answered",
@@ -81,10 +85,10 @@ class Metrics:
         """
         took_s = time.perf_counter() - began
         self._in_flight.dec()
-        self._requests.labels(protocol, endpoint or _OTHER, status).inc()
-        self._seconds.labels(protocol).observe(took_s)
+        self._requests_of(protocol, endpoint or _OTHER, status).inc()
+        self._seconds_of(protocol).observe(took_s)
         if characters:
-            self._characters.labels(protocol).inc(characters)
+            self._characters_of(protocol).inc(characters)
         return took_s
 
     def watch(self, name: str, what: str, read: Callable[[], float], counts: bool = False) -> None:

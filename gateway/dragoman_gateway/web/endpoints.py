@@ -185,8 +185,7 @@ class Dispatcher:
     async def _response(self, request: GatewayRequest, body: BoundedBody) -> Response | None:
         """Answer a request; None: its client has disconnected."""
         scope = request.scope
-        protocol = self._protocol_of(scope["path"])
-        scope["protocol"] = protocol.name
+        protocol: ProtocolPackage | None = None
         try:
             if (refusal := scope.get("refusal")) is not None:
                 raise refusal
@@ -198,11 +197,18 @@ class Dispatcher:
         except ClientDisconnect:
             return None
         except GatewayError as error:
-            response = protocol.refuse(request, await self._counted(request, protocol, error))
+            owner = protocol or self._owner(scope)
+            response = owner.refuse(request, await self._counted(request, owner, error))
         except Exception as error:
             name = f"{scope['method']} {scope.get('endpoint_name', '?')}"
-            response = protocol.refuse(request, _fault(name, error))
+            response = (protocol or self._owner(scope)).refuse(request, _fault(name, error))
         return response
+
+    def _owner(self, scope: Scope) -> ProtocolPackage:
+        """The protocol of a request without an endpoint."""
+        protocol = self._protocol_of(scope["path"])
+        scope["protocol"] = protocol.name
+        return protocol
 
     async def _expect_body(
         self,

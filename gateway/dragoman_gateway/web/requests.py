@@ -7,6 +7,7 @@ import re
 from binascii import a2b_qp
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import cached_property
 from typing import Any, BinaryIO, TypeVar, cast
 
 import msgspec
@@ -62,7 +63,7 @@ class GatewayRequest(Request):
     begin_upload: Callable[[], JobUpload]
     _uploads: Sequence[JobUpload] = ()
 
-    @property
+    @cached_property
     def media_type(self) -> str:
         """Content type without its parameters, in lower case."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -92,7 +93,10 @@ class GatewayRequest(Request):
     @property
     def charset(self) -> str | None:
         """The charset of the content type."""
-        _, parameters = parse_options_header(self.headers.get("content-type", ""))
+        written = self.headers.get("content-type", "")
+        if ";" not in written:
+            return None
+        _, parameters = parse_options_header(written)
         charset = parameters.get(b"charset")
         return None if charset is None else charset.decode("latin-1").strip()
 

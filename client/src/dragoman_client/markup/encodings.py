@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import encodings
+import functools
 import pkgutil
 import re
 from encodings.aliases import aliases
@@ -23,6 +24,11 @@ def codec_name(label: str) -> str | None:
     """
     if len(label) > _MOST_CHARACTERS or not label.isascii():
         return None
+    return _known_name(label)
+
+
+@functools.lru_cache(maxsize=64)
+def _known_name(label: str) -> str | None:
     normal = encodings.normalize_encoding(label).lower()
     for spelling in (normal, normal.replace(".", "_")):
         if spelling in _LABELS:
