@@ -6,13 +6,13 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, InvalidStateError
+from traceback import format_tb
 from typing import Any, Generic, TypeVar
 
 log = logging.getLogger(__name__)
 
 _Part = TypeVar("_Part")
 _Whole = TypeVar("_Whole")
-
 
 _STAGES = ("pending", "running", "cancelled", "finished")
 _PENDING, _RUNNING, _CANCELLED, _FINISHED = range(4)
@@ -133,8 +133,10 @@ class Future(Generic[_Part]):
     def _call(self, callback: Callable[[Future[_Part]], object]) -> None:
         try:
             callback(self)
-        except Exception:  # one callback's error must not reach the others
-            log.exception("a callback of a future failed")
+        except Exception as error:  # one callback's error must not reach the others
+            # Without the error's message, which may quote a text.
+            trace = "".join(format_tb(error.__traceback__))
+            log.error("a callback of a future failed: %s\n%s", type(error).__name__, trace)
 
     def _wait(self, timeout_s: float | None) -> None:
         with self._lock:

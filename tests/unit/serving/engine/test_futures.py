@@ -148,3 +148,19 @@ def test_an_error_while_joining_is_the_error_of_the_whole() -> None:
     second.set_exception(ValueError("later"))
     with pytest.raises(ValueError, match="later"):
         whole.result(0)
+
+
+def test_the_log_does_not_quote_a_callbacks_error(caplog: pytest.LogCaptureFixture) -> None:
+    message = " ".join(["words", "of", "a", "request"])
+
+    def fail(_: object) -> None:
+        raise ValueError(message)
+
+    future, others = Future[int](), list[int]()
+    future.add_done_callback(fail)
+    future.add_done_callback(lambda done: others.append(done.result(0)))
+    future.set_running_or_notify_cancel()
+    future.set_result(3)
+    assert others == [3]
+    assert "ValueError" in caplog.text
+    assert message not in caplog.text
