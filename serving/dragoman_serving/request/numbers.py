@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 _SPACES = "[ \u00a0\u202f\u2009'’]"
 _SCALES = {
-    "de": "3 Tausend Tausend|6 Million Millionen Mio|9 Milliarde Milliarden Mrd"
+    "de": "2 Hundert Hundert|3 Tausend Tausend|6 Million Millionen Mio|9 Milliarde Milliarden Mrd"
     "|12 Billion Billionen",
-    "en": "3 thousand thousand|6 million million millions mn|9 billion billion billions bn"
-    "|12 trillion trillion",
-    "fr": "3 mille mille|6 million millions|9 milliard milliards Md|12 billion billions",
+    "en": "2 hundred hundred hundreds|3 thousand thousand thousands|6 million million millions mn"
+    "|9 billion billion billions bn|12 trillion trillion",
+    "fr": "2 centaine centaines|3 mille mille|6 million millions|9 milliard milliards Md"
+    "|12 billion billions",
     "it": "3 mila mila|6 milione milioni|9 miliardo miliardi",
     "nl": "3 duizend duizend|6 miljoen miljoen|9 miljard miljard",
 }
@@ -45,6 +46,9 @@ _WORDS_OF_SCALES = {"": "(?!)"} | {
     language: "|".join(sorted({word for words in powers.values() for word in words}, reverse=True))
     for language, powers in _SCALE_WORDS.items()
 }
+_BEHIND_DIGITS = re.compile(
+    rf"[^\W\d_]{{0,3}}(?:[\s-]?(?i:{'|'.join(_WORDS_OF_SCALES.values())})){{0,2}}(?!\w)"
+)
 _NUMBER = {
     language: re.compile(
         rf"{_DIGITS}(?:[\s-]?(?P<scale>(?i:{words}))\b(?P<again>\s(?i:{words})\b)?)?{_BEHIND}"
@@ -56,6 +60,13 @@ follows."""
 _BEFORE_SCALE = re.compile(r"(?:[\s-]|(?<=\d))(?=[^\W\d]+$)")
 _SPACE = re.compile(_SPACES)
 _SEPARATOR = re.compile(r"[.,:/]")
+_GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
+"""Thousands with a separator, which is the decimal point of other languages."""
+_LARGE = re.compile(rf"\d(?:[.,]|{_SPACES})\d{{3}}")
+_RANGE = re.compile("[-–]")
+_HALF_DAY = 12
+_MOST_OF_RANGE = 4
+"""Digits of each limit of a range; longer ones are codes."""
 _HOURS = re.compile(r"\s?h\s?")
 _NAMES = {
     "de": "(ein(?:e[mnrs]?|s)?|erste[mnrs]?)|(zwei|zweite[mnrs]?)|(drei|dritte[mnrs]?)"
@@ -94,6 +105,8 @@ _POINT_AND_GROUP = {"en": (".", ",")} | {
 """Decimal point and separator of thousands by language.
 
 Source: Unicode CLDR 46, `numbers/symbols`."""
+_LENIENT = frozenset(("fr",))
+"""Languages whose writers often separate thousands as in English."""
 
 _MOST_CHARACTERS = 64
 """A longer number, which Python may refuse to convert, only equals itself."""
@@ -117,22 +130,47 @@ class Difference(NamedTuple):
     additional: list[Number]
 
 
-def numbers_of(text: str, language: str = "", other: str = "") -> list[Number]:
-    """Returns the numbers that are written in digits.
+def numbers_of(
+    text: str, language: str = "", other: str = "", *, is_target: bool = False
+) -> list[Number]:
+    """Returns the numbers that are written in digits; a range, such as `2-11`, is one.
 
     Args:
         text: a text.
         language: its language. A power of ten in words, as in `27 billion`, is part of a number.
         other: another language, which must have a word for the power too.
+        is_target: whether the text is a translation.
     """
     if not any(map(str.isdigit, text)):
         return []
     powers = _powers(language, other)
     pattern = _NUMBER[language if powers else ""]
-    return [_number(match, powers) for match in pattern.finditer(text)]
+    marks = _POINT_AND_GROUP.get(language, ("", ""))
+    if language in _LENIENT and not is_target:
+        marks = ("", "")
+    found: list[Number] = []
+    for match in pattern.finditer(text):
+        number = _number(match, powers, marks)
+        if found and (limits := _joined(text, found[-1], number)):
+            found[-1] = limits
+        else:
+            found.append(number)
+    return found
 
 
-def _number(match: re.Match[str], powers: Mapping[str, int]) -> Number:
+def _joined(text: str, first: Number, last: Number) -> Number | None:
+    """A range, if two numbers with a dash between them are one."""
+    if _RANGE.fullmatch(text, first.end, last.begin) is None:
+        return None
+    limits = [*first.values, *last.values]
+    is_plain = first.text.isdigit() and last.text.isdigit() and len(limits) == 2
+    if not is_plain or max(len(first.text), len(last.text)) > _MOST_OF_RANGE:
+        return None
+    both = tuple(map(int, (first.text, last.text)))
+    return Number(first.begin, last.end, text[first.begin : last.end], frozenset({both}))
+
+
+def _number(match: re.Match[str], powers: Mapping[str, int], marks: tuple[str, str]) -> Number:
     (begin, end), written, behind = match.span(), match[0], match.lastgroup
     power = 0
     if scale := match["scale"]:
@@ -145,7 +183,7 @@ def _number(match: re.Match[str], powers: Mapping[str, int]) -> Number:
         return Number(begin, end, digits, frozenset({digits}))
     if not digits.isdigit():
         digits = _HOURS.sub(":", digits)
-    values = _values(digits, behind == "half_day", behind == "decade")
+    values = _values(digits, behind == "half_day", behind == "decade", marks)
     if not power:
         return Number(begin, end, digits, values)
     if match["again"]:
@@ -182,14 +220,17 @@ def difference(source: str, target: str, languages: tuple[str, str]) -> Differen
         target: its translation.
         languages: of the text and of the translation, in which numbers up to twelve may be words.
     """
-    found = numbers_of(target, languages[1], languages[0])
+    required = numbers_of(source, *languages)
+    found = numbers_of(target, languages[1], languages[0], is_target=True)
+    copied = {one.text: one.values for one in required}
+    found = [one._replace(values=one.values | copied.get(one.text, set())) for one in found]
     by_value: dict[Value, list[int]] = {}
     for index in reversed(range(len(found))):
         for value in found[index].values:
             by_value.setdefault(value, []).append(index)
     missing: list[Number] = []
     used: set[int] = set()
-    for number in numbers_of(source, *languages):
+    for number in required:
         for value in number.values:
             places = by_value.get(value, [])
             while places and places[-1] in used:
@@ -206,6 +247,8 @@ def difference(source: str, target: str, languages: tuple[str, str]) -> Differen
         remaining = list(_not_in_words(remaining, source, words))
     if missing and len(remaining) <= _MOST_PARTS:
         missing = [one for one in missing if not _took_parts(one, remaining)]
+    if remaining and len(missing) <= _MOST_PARTS:
+        remaining = [one for one in remaining if not _took_parts(one, missing)]
     return Difference(missing, remaining)
 
 
@@ -219,6 +262,12 @@ def localized(number: str, source: str, target: str) -> str:
         scale = singular if digits[0] == "1" else plural
         return f"{_localized(digits[0], source, target)} {scale}"
     return _localized(number, source, target)
+
+
+def end_of_scale(text: str, end: int) -> int:
+    """Returns the end of what a translation has behind a number for a power of ten, as `bn`."""
+    match = _BEHIND_DIGITS.match(text, end)
+    return match.end() if match else end
 
 
 def _localized(number: str, source: str, target: str) -> str:
@@ -241,7 +290,8 @@ def regrouped(
 ) -> Iterator[tuple[int, int, str]]:
     """Yields what to change in a translation so that large numbers have its language's spelling.
 
-    `26,750` is another number in German. Only spellings of the source are changed.
+    `26,750` is another number in German, and so is `5.277`. Only spellings of the source are
+    changed.
 
     Args:
         source: a text.
@@ -250,9 +300,14 @@ def regrouped(
         target_language: language of the translation.
     """
     _, group = _POINT_AND_GROUP.get(source_language, ("", ""))
-    if not group or group not in _SPACE.sub("\u00a0", source):
+    if not group or not _LARGE.search(source):
         return
-    large = {one.text for one in numbers_of(source) if group in _SPACE.sub("\u00a0", one.text)}
+    large = {
+        one.text
+        for one in numbers_of(source)
+        if group in _SPACE.sub("\u00a0", one.text)
+        or (source_language not in _LENIENT and _GROUPED.fullmatch(one.text))
+    }
     if not large:
         return
     for number in numbers_of(target):
@@ -285,21 +340,30 @@ def _not_in_words(numbers: Sequence[Number], text: str, words: re.Pattern[str]) 
 
 
 @lru_cache(maxsize=4096)
-def _values(number: str, is_half_day: bool, is_decade: bool) -> frozenset[Value]:
-    """What a number may mean, also by the word behind it: `p.m.` and the like, or a decade's."""
+def _values(
+    number: str, is_half_day: bool, is_decade: bool, marks: tuple[str, str]
+) -> frozenset[Value]:
+    """What a number may mean, also by the word behind it: `p.m.` and the like, or a decade's.
+
+    `marks` are the decimal point and the separator of thousands; empty: unknown.
+    """
     parts = _SEPARATOR.split(_SPACE.sub("", number))
     separators = {*_SEPARATOR.findall(number)}
     digits = tuple(map(int, parts))
     found: set[Value] = set()
     is_short = max(map(len, parts)) <= 2
     is_one_kind = len(separators) == 1
+    grouped = _GROUPED.fullmatch(number)
+    point, group = marks
+    is_decimal = grouped and grouped[1] == point and len(parts) == 2 and parts[1] != "000"
+    is_whole = grouped and (grouped[1] == group or parts[1] == "000")
     if separators & {*":/"} or (is_one_kind and (len(parts) > 2 or is_short)):
         found.add(digits)
-    if is_one_kind and separators <= {*".,"} and _are_groups(parts):
+    if is_one_kind and separators <= {*".,"} and _are_groups(parts) and not is_decimal:
         found.add(int("".join(parts)))
-    if separators <= {*".,"} and separators:
-        is_grouped = len(separators) == 2 and number.count(number[-len(parts[-1]) - 1]) == 1
-        if len(parts) == 2 or (is_grouped and _are_groups(parts[:-1])):
+    if separators <= {*".,"} and separators and not is_whole:
+        is_mixed = len(separators) == 2 and number.count(number[-len(parts[-1]) - 1]) == 1
+        if len(parts) == 2 or (is_mixed and _are_groups(parts[:-1])):
             found.add(Decimal(f"{''.join(parts[:-1])}.{parts[-1]}").normalize())
     if not separators:
         found.add(digits[0])
@@ -308,7 +372,7 @@ def _values(number: str, is_half_day: bool, is_decade: bool) -> frozenset[Value]
     if is_half_day and len(parts) <= 2:
         hours, *minutes = digits
         minute = minutes[0] if minutes else 0
-        for hour in (hours, (hours + 12) % 24):
+        for hour in (hours, (hours + 12) % 24) if hours <= _HALF_DAY else (hours,):
             found |= {(hour, minute)} | ({hour} if not minute else set())
     return frozenset(found or {digits})
 

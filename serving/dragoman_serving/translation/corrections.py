@@ -36,8 +36,13 @@ from dragoman_serving.request.reading import Reading, StandIns
 from dragoman_serving.request.restored import Edit, edited
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
-from dragoman_serving.translation.edits import Aligned, edit_of_number, edits_of_terms
+from dragoman_serving.translation.edits import Aligned, edits_of_terms
 from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
+from dragoman_serving.translation.number_edits import (
+    NumberEdits,
+    edit_of_number,
+    without_overlaps,
+)
 from dragoman_serving.translation.segments import SourceSentence
 
 _MOST_READINGS = 2
@@ -101,6 +106,8 @@ class Corrections:
         missing, repeated, additional = wrong_numbers(sentence, written)
         if not missing and not additional:
             return self._finished(sentence, found)
+        if better := self._simply_edited(sentence, found, written):
+            return self._finished(sentence, better)
         if not missing or not rounds:
             masked = sentence.reading.masked(sentence.text)
             wrong = [*missing, *repeated] or numbers_of(masked, *sentence.languages)
@@ -125,6 +132,28 @@ class Corrections:
             return self._read_numbers(sentence, found, missing)
 
         return self._aligned(sentence, found, missing, force)
+
+    def _simply_edited(
+        self, sentence: SourceSentence, found: Hypothesis, written: str
+    ) -> Hypothesis | None:
+        """A translation of which a few digits were wrong or numbers repeated, corrected."""
+        edits = self._number_edits(sentence, written).simple()
+        if not edits or edits[0].begin < self._end_of_prefix(sentence):
+            return None
+        return self._with_fewer_wrong(sentence, found, edited(written, edits), most=0)
+
+    @staticmethod
+    def _number_edits(sentence: SourceSentence, written: str) -> NumberEdits:
+        wrong = wrong_numbers(sentence, written)
+        masked = sentence.reading.masked(written)
+        return NumberEdits(written, masked, wrong, sentence.languages)
+
+    def _with_fewer_wrong(
+        self, sentence: SourceSentence, found: Hypothesis, text: str, most: int
+    ) -> Hypothesis | None:
+        """A hypothesis with another text, if at most this many of its numbers are wrong."""
+        missing, _, additional = wrong_numbers(sentence, text)
+        return self._with_text(found, text) if len(missing) + len(additional) <= most else None
 
     def _aligned(
         self,
@@ -205,13 +234,34 @@ class Corrections:
     def _finished(
         self, sentence: SourceSentence, found: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
-        """Writes large numbers as the language does, and the terms that a translation lacks."""
+        """Writes the numbers and terms that a translation lacks, without another search."""
         if found.others:
             every = [replace(found, others=()), *found.others]
             return when_all_done(
                 [self._future(partial(self._finished, sentence, one)) for one in every],
                 lambda done: replace(done[0], others=tuple(done[1:])),
             )
+        written = self._tokenizer.target.decode(found.ids)
+        wrong = wrong_numbers(sentence, written)
+        if not wrong.total:
+            return self._localized(sentence, found)
+        most = len(wrong.missing) + len(wrong.additional) - 1
+
+        def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
+            edits = without_overlaps(
+                self._number_edits(sentence, written).all(aligned), self._end_of_prefix(sentence)
+            )
+            better = self._with_fewer_wrong(sentence, found, edited(written, edits), most)
+            return self._localized(sentence, better or found)
+
+        if not wrong.missing:
+            return edit(Aligned(written, (), np.zeros((0, 0), np.float32), ()))
+        return self._aligned(sentence, found, wrong.missing, edit)
+
+    def _localized(
+        self, sentence: SourceSentence, found: Hypothesis
+    ) -> Hypothesis | Future[Hypothesis]:
+        """Writes large numbers as the language does."""
         if sentence.has_numbers:
             written, reading = self._tokenizer.target.decode(found.ids), sentence.reading
             changes = [
@@ -401,7 +451,7 @@ def _not_after_number(vocabulary: tuple[str, ...], last_word: str) -> npt.NDArra
     """[V], -inf for tokens that continue a number or repeat its last word, as in `2 million`."""
     forbidden = [
         _NUMBER_GOES_ON.match(piece) is not None
-        or (bool(last_word) and piece[1:].casefold() == last_word)
+        or (bool(last_word) and piece[1:].casefold().startswith(last_word))
         for piece in vocabulary
     ]
     return np.where(forbidden, -np.inf, 0.0).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Finds where in a translation a number or a term belongs, by the attention on its source."""
+"""Finds where in a translation a term belongs, by the attention on its source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy.typing as npt
 from dragoman.kernel.text import Piece
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.letter_case import with_capital
-from dragoman_serving.request.numbers import Number, localized
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.request.restored import Edit
 from dragoman_serving.translation.losses import occurrences
@@ -20,10 +19,6 @@ from dragoman_serving.translation.losses import occurrences
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
 _LINKED = 0.5
 """A word belongs to a term if this share of the strongest attention lies on it."""
-_ADDITIONAL = 0.3
-"""The same share for a number that only the translation has."""
-_BEFORE_NUMBERS = frozenset('([„“"$€£/')
-"""Characters after which a number begins."""
 
 
 @dataclass(frozen=True)
@@ -63,29 +58,6 @@ class Aligned:
     def strongest_within(self, weights: npt.NDArray[np.float32], begin: int, end: int) -> float:
         """Returns the largest of the tokens' weights [T] in a span of the translation."""
         return float(weights[self.within(begin, end)].max(initial=0.0))
-
-
-def edit_of_number(
-    aligned: Aligned, number: Number, additional: Sequence[Number], languages: tuple[str, str]
-) -> Edit:
-    """Where to write a number: at the additional one that attends to it, or before a word."""
-    weights = aligned.on(number.begin, number.end)
-    strongest = float(weights.max(initial=0.0))
-    begin = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0
-    linked = [
-        (aligned.strongest_within(weights, other.begin, other.end), other.begin)
-        for other in additional
-    ]
-    if linked and max(linked)[0] >= _ADDITIONAL * strongest:
-        begin = max(linked)[1]
-    begin = next((one.begin for one in additional if one.begin <= begin < one.end), begin)
-    while (
-        begin > 0
-        and not aligned.text[begin - 1].isspace()
-        and aligned.text[begin - 1] not in _BEFORE_NUMBERS
-    ):
-        begin -= 1
-    return Edit(begin, begin, localized(number.text, *languages))
 
 
 def edits_of_terms(

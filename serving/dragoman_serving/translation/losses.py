@@ -19,6 +19,8 @@ from dragoman_serving.translation.segments import SourceSentence
 NUMBERS, PLACEHOLDERS, SIGNS, TERMS = "numbers", "placeholders", "signs", "terms"
 """Names of losses in answers."""
 
+_DIGITS = re.compile(r"\d+(?:[.,]\d+)*")
+
 
 class WrongNumbers(NamedTuple):
     """Numbers that differ between a sentence and its translation.
@@ -111,10 +113,16 @@ def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:
     missing, additional = difference(source, reading.masked(written), sentence.languages)
     if not additional:
         return WrongNumbers(missing)
-    values = {value for number in additional for value in number.values}
     numbers = numbers_of(source, *sentence.languages)
-    repeated = [number for number in numbers if number.values & values]
+    repeated = [one for one in numbers if any(is_repetition(one, other) for other in additional)]
     return WrongNumbers(missing, repeated, additional)
+
+
+def is_repetition(number: Number, additional: Number) -> bool:
+    """Whether an additional number repeats another one, perhaps without its power of ten."""
+    digits, others = (_DIGITS.match(one.text) for one in (number, additional))
+    is_same = digits is not None and others is not None and digits[0] == others[0]
+    return is_same or not number.values.isdisjoint(additional.values)
 
 
 def missing_terms(sentence: SourceSentence, written: str) -> list[Term]:

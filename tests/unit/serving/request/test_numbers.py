@@ -1,9 +1,16 @@
+# ruff: noqa: RUF001  dashes
 """Numbers of a text and of its translation, compared by value."""
 
 from __future__ import annotations
 
 import pytest
-from dragoman_serving.request.numbers import difference, localized, numbers_of, regrouped
+from dragoman_serving.request.numbers import (
+    difference,
+    end_of_scale,
+    localized,
+    numbers_of,
+    regrouped,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +31,10 @@ from hypothesis import strategies as st
         ("won 1:0", "a gagné 1-0", "fr"),
         ("on 10/3/1990", "am 10.3.1990", "de"),
         ("page 007", "Seite 7", "de"),
+        ("2-11 days", "2 bis 11 Tage", "de"),
+        ("2 to 11 days", "2–11 Tage", "de"),
+        ("won 2-1", "gewann 2–1", "de"),
+        ("13.30 Uhr", "1:30 p.m.", "en"),
     ],
 )
 def test_languages_write_the_same_numbers(source: str, target: str, language: str) -> None:
@@ -41,6 +52,12 @@ def test_languages_write_the_same_numbers(source: str, target: str, language: st
         ("5 and 5", "fünf und 6", ["5"]),
         ("at 2:30", "um 14:30", ["2:30"]),
         ("0800 555 111", "0800 551 11", ["555 111"]),
+        ("2-11 days", "211 Tage", ["2-11"]),
+        ("17-21 June", "17-2 Juni", ["17-21"]),
+        ("13:30 Uhr", "1:30", ["13:30"]),
+        ("on the B 33", "auf der B 33,000", ["33"]),
+        ("3 percent", "3 Hundert", ["3"]),
+        ("5.277 cents", "5277 Cent", ["5.277"]),
     ],
 )
 def test_changed_and_lost_numbers_are_missing(source: str, target: str, missing: list[str]) -> None:
@@ -95,7 +112,40 @@ def test_large_numbers_are_not_left_in_the_spelling_of_the_source() -> None:
     changes = list(regrouped(source, "2010: 26,750; 1,200,000.5; 3.5; 26,75", "en", "de"))
     assert changes == [(6, 12, "26.750"), (14, 25, "1.200.000,5")]
     assert list(regrouped("1.250 m", "1.250 m", "de", "fr")) == [(0, 5, "1\u00a0250")]
+    assert list(regrouped("5.277 or 5.28", "5.277 oder 5.28", "en", "de")) == [(0, 5, "5,277")]
     assert not list(regrouped(source, source, "en", "en"))
+
+
+@pytest.mark.parametrize(
+    ("languages", "written", "other", "is_equal"),
+    [
+        (("en", "de"), "26,750", "26.75", False),
+        (("en", "de"), "26,750", "26.750", True),
+        (("de", "en"), "26.750", "26.75", False),
+        (("de", "en"), "3,125", "3125", False),
+        (("fr", "en"), "46,000", "46,000", True),
+        (("fr", "en"), "46,125", "46125", True),
+        (("xx", "yy"), "46,125", "46.125", True),
+    ],
+)
+def test_a_separator_means_what_it_does_in_its_language(
+    languages: tuple[str, str], written: str, other: str, is_equal: bool
+) -> None:
+    assert (difference(written, other, languages) == ([], [])) is is_equal
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "rest"),
+    [
+        ("€3.1b Millionen.", 4, "."),
+        ("32,7 Md£", 4, "£"),
+        ("5 Menschen", 1, " Menschen"),
+        ("7X", 1, ""),
+        ("3 billion million", 1, ""),
+    ],
+)
+def test_the_power_of_ten_behind_a_number_has_an_end(text: str, begin: int, rest: str) -> None:
+    assert text[end_of_scale(text, begin) :] == rest
 
 
 @given(st.integers(0, 10**9), st.sampled_from(["de", "fr", "en"]))

@@ -179,10 +179,15 @@ def test_numbers_are_equal(shipped: Translator, text: str, numbers: list[str]) -
 def test_a_number_that_cannot_be_kept_has_a_warning(
     shipped: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = "This is about 1.1% more than it spends now."
+    text = "We need 9–13 volunteers for 2-11 days."  # noqa: RUF001  a dash
     monkeypatch.setattr(Corrections, "_searched", lambda *_: None)
-    assert translated(shipped, text).warnings == ("numbers",)
-    assert translated(shipped, text, keep_placeholders=False).warnings == ()
+    by_alignment = translated(shipped, text, target_language="fr")
+    assert "2-11" in by_alignment.text
+    assert by_alignment.warnings == ()
+    monkeypatch.setattr(Corrections, "_aligned", lambda _, __, found, *___: found)
+    assert translated(shipped, text, target_language="fr").warnings == ("numbers",)
+    without = translated(shipped, text, target_language="fr", keep_placeholders=False)
+    assert without.warnings == ()
 
 
 def test_a_term_that_cannot_be_placed_has_a_warning(
