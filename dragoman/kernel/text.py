@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ FOREIGN = "\ue000"
 """Prefix, in a file, of vocabulary entries that text of this side is never split into. A model may
 generate them all the same."""
 _SPACE, _TAG = "▁", "<2"
+_BROKEN = "\ufffd"
+"""SentencePiece decodes bytes that form no character to this one."""
 
 
 def language_tag(language: str) -> str:
@@ -208,15 +211,22 @@ class Tokenizer:
         return [piece.begin for piece in self.pieces(text)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of token ids, without special tokens; invalid UTF-8 becomes U+FFFD."""
-        if not self._is_part:
-            return self._decoded(ids)
-        return _with_spaces(self._pieces.DecodePieces(self._spelt(ids))).strip()
+        """Returns the text of token ids, without special tokens and invalid UTF-8."""
+        return self._decoded(ids).replace(_BROKEN, "")
+
+    def is_broken(self, ids: Sequence[int]) -> bool:
+        """Whether token ids have bytes that form no character."""
+        return not self.bytes.isdisjoint(ids) and _BROKEN in self._decoded(ids)
+
+    @cached_property
+    def bytes(self) -> frozenset[int]:
+        """Ids of the tokens that are single bytes."""
+        return frozenset(filter(self._pieces.IsByte, range(self.vocab_size)))
 
     def can_write(self, text: str) -> bool:
         """Whether tokens give back a text as it is, other than by its single bytes."""
         ids = self.encode(text)
-        if UNKNOWN_ID in ids or any(map(self._pieces.IsByte, ids)):
+        if UNKNOWN_ID in ids or not self.bytes.isdisjoint(ids):
             return False
         return unicodedata.normalize("NFC", self.decode(ids)) == unicodedata.normalize("NFC", text)
 
@@ -233,16 +243,23 @@ class Tokenizer:
 
     def decoded_pieces(self, ids: Sequence[int]) -> list[Piece]:
         """Returns a piece for each token id, with its span in the result of `decode`."""
-        if not self._is_part:
+        if self._is_part:
+            found = self._pieces.DecodePiecesAsProto(self._spelt(ids))
+        else:
             found = self._pieces.DecodeIdsAsProto(list(ids))
-            return list(_pieces(str(found.text), found))
-        found = self._pieces.DecodePiecesAsProto(self._spelt(ids))
-        text = _with_spaces(str(found.text))
-        begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        written = str(found.text)
+        pieces = list(_pieces(written, found))
+        text = _with_spaces(written) if self._is_part else written
+        begin, end = 0, len(text)
+        if self._is_part:
+            begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        elif _BROKEN not in text:
+            return pieces
+        kept = [begin <= index < end and text[index] != _BROKEN for index in range(len(text))]
+        places = list(itertools.accumulate(kept, initial=0))
         return [
-            Piece(piece.text, token, *(min(max(at, begin), end) - begin for at in place))
-            for token, piece in zip(ids, _pieces(str(found.text), found), strict=True)
-            for place in [(piece.begin, piece.end)]
+            Piece(piece.text, token, places[piece.begin], places[piece.end])
+            for token, piece in zip(ids, pieces, strict=True)
         ]
 
     def _decoded(self, ids: Sequence[int]) -> str:
@@ -250,6 +267,8 @@ class Tokenizer:
 
         Each call of SentencePiece releases the GIL, and a busy engine then waits to get it back.
         """
+        if self._is_part:
+            return _with_spaces(self._pieces.DecodePieces(self._spelt(ids))).strip()
         rest = iter(ids)
         try:
             return self._first[next(rest)] + "".join(map(self._further.__getitem__, rest))

@@ -21,7 +21,7 @@ from dragoman.kernel.text import Tokenizer
 from dragoman_serving.request.literals import Literal, outside
 from dragoman_serving.request.restored import Occurrence, Restored, edited
 
-_FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}")
+_FORMS = ("X{}", "[{}]", "#{}", "Q{}", "Z{}", "K{}", "W{}", "V{}", "Y{}", "J{}")
 _SIGNS = "*#~^"
 _FEWEST_FORMS = 3
 _FEWEST_LETTERS = 3
@@ -187,9 +187,14 @@ class Reading:
         return Counter(self.stand_ins)
 
     @staticmethod
-    def count(stand_in: str, written: str) -> int:
+    def spans_of(stand_in: str, written: str) -> list[Span]:
+        """Returns where a translation has a stand-in."""
+        return [match.span() for match in _pattern(stand_in).finditer(written)]
+
+    @classmethod
+    def count(cls, stand_in: str, written: str) -> int:
         """Returns how often a translation has a stand-in."""
-        return len(_pattern(stand_in).findall(written))
+        return len(cls.spans_of(stand_in, written))
 
     def is_in(self, written: str) -> bool:
         """Whether a translation has each stand-in as often as the sentence."""

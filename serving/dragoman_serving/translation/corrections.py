@@ -36,7 +36,7 @@ from dragoman_serving.request.reading import Reading, StandIns
 from dragoman_serving.request.restored import Edit, edited
 from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
-from dragoman_serving.translation.edits import Aligned, edits_of_terms
+from dragoman_serving.translation.edits import Aligned, edits_of_literals, edits_of_terms
 from dragoman_serving.translation.losses import lost_identifiers, missing_terms, wrong_numbers
 from dragoman_serving.translation.number_edits import (
     NumberEdits,
@@ -51,6 +51,7 @@ _MOST_PARTS = 256
 """Different parts between the literals of a sentence that are translated separately."""
 _MOST_ROUNDS = 4
 """Further searches for numbers."""
+_NAME = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NUMBER_GOES_ON = re.compile(r"[.,:/]?\d")
 
 Submit = Callable[[Sequence[Sentence]], list[Future[Hypothesis]]]
@@ -78,7 +79,7 @@ class Corrections:
         """Returns a future of the corrected translation of a sentence.
 
         If a further search fails, because the engine is overloaded or the deadline has passed, the
-        translation stays as it is.
+        translation stays as it is, except that it has each literal.
 
         Args:
             sentence: the sentence.
@@ -86,7 +87,35 @@ class Corrections:
         """
         if not sentence.needs_check:
             return searching
-        return when_all_done([searching], lambda found: self._check(sentence, found[0]))
+        if self._plan.corrects:
+            searching = when_all_done([searching], lambda found: self._check(sentence, found[0]))
+        if not sentence.literals:
+            return searching
+        return when_all_done([searching], lambda found: self._complete(sentence, found[0]))
+
+    def spell(self, sentence: SourceSentence, found: Hypothesis) -> Future[Hypothesis]:
+        """Returns a future of a translation without bytes that form no character.
+
+        The words to which such bytes attend are usually names. They are read as literals.
+
+        Args:
+            sentence: the sentence.
+            found: a translation with such bytes.
+        """
+        reading, target = sentence.reading, self._tokenizer.target
+        spans = (match.span() for match in _NAME.finditer(reading.masked(sentence.text)))
+        words = [Literal(reading.index(begin), reading.index(end)) for begin, end in spans]
+
+        def reread(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
+            attention = [aligned.on(*word.span) for word in words]
+            broken = [row for row, piece in enumerate(aligned.pieces) if piece.id in target.bytes]
+            names = {int(np.argmax([of_word[row] for of_word in attention])) for row in broken}
+            literals = sorted([*sentence.literals, *(words[index] for index in names)])
+            return self._reread(sentence, found, literals, numbers=True)
+
+        return self._future(
+            lambda: self._aligned(sentence, found, words, reread) if words else found
+        )
 
     def _check(
         self, sentence: SourceSentence, found: Hypothesis
@@ -159,10 +188,13 @@ class Corrections:
         self,
         sentence: SourceSentence,
         found: Hypothesis,
-        parts: Sequence[Number | Term],
+        parts: Sequence[Number | Term | Literal],
         use: Callable[[Aligned], Hypothesis | Future[Hypothesis]],
+        is_needed: bool = False,
     ) -> Hypothesis | Future[Hypothesis]:
-        """Aligns a translation with parts of its sentence; it stays as it is if that fails.
+        """Aligns a translation with parts of its sentence.
+
+        If that fails, it stays as it is, or the alignment is by positions if one is needed.
 
         Without alignment heads, the weight of a token is the squared log-probability that it loses
         if the part is removed (Li et al. 2019, https://aclanthology.org/P19-1124).
@@ -176,15 +208,23 @@ class Corrections:
                 without = text[: one.begin] + text[one.end :]
                 ids = tuple(tokenizer.encode_source(without, sentence.languages[1]))
                 pairs.append(_pair(replace(sentence, src_ids=ids), found))
+
+        def fail() -> Hypothesis | Future[Hypothesis]:
+            if not is_needed:
+                return found
+            target = tokenizer.target
+            pieces = target.decoded_pieces(found.ids)
+            return use(Aligned.by_position(target.decode(found.ids), pieces, source))
+
         try:
             scoring = self._scorer.submit(pairs)
         except DragomanError:
-            return found
+            return fail()
 
         def join(done: list[Scored | None]) -> Hypothesis | Future[Hypothesis]:
             scored = [one for one in done if one is not None]
             if len(scored) < len(pairs):
-                return found
+                return fail()
             target, attention = tokenizer.target, scored[0].attention
             if attention is not None:
                 weights = attention[:, tokenizer.tags : -1]
@@ -314,6 +354,34 @@ class Corrections:
 
     # Literals
 
+    def _complete(
+        self, sentence: SourceSentence, found: Hypothesis
+    ) -> Hypothesis | Future[Hypothesis]:
+        """Writes the literals that translations of a sentence still lack."""
+        decode, reading = self._tokenizer.target.decode, sentence.reading
+        hypotheses = [replace(found, others=()), *found.others]
+        if all(reading.is_in(decode(one.ids)) for one in hypotheses):
+            return found
+        lengths = self._plan.lengths
+        most = (lengths.max_tokens or lengths.limits.max_target_tokens) - 1
+        parts = [Literal(*span) for span in reading.spans]
+
+        def complete(one: Hypothesis) -> Hypothesis | Future[Hypothesis]:
+            if reading.is_in(decode(one.ids)):
+                return one
+
+            def edit(aligned: Aligned) -> Hypothesis:
+                edits = edits_of_literals(aligned, reading, self._end_of_prefix(sentence))
+                better = self._with_text(one, edited(aligned.text, edits))
+                return better if len(better.ids) <= most else one
+
+            return self._aligned(sentence, one, parts, edit, is_needed=True)
+
+        return when_all_done(
+            [self._future(partial(complete, one)) for one in hypotheses],
+            lambda done: replace(done[0], others=tuple(done[1:])),
+        )
+
     def _reread(
         self,
         sentence: SourceSentence,
@@ -371,6 +439,7 @@ class Corrections:
             max(0, count - reading.count(one, written)) for one, count in reading.counts.items()
         )
         lost += lost_identifiers(sentence, written)
+        lost += self._tokenizer.target.is_broken(found.ids)
         numbers = wrong_numbers(sentence, written)
         return lost + numbers.total, len(numbers.additional)
 

@@ -1,14 +1,16 @@
-"""Finds where in a translation a term belongs, by the attention on its source."""
+"""Finds where in a translation a literal or a term belongs, by the attention on its source."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.kernel.cutting import Span
 from dragoman.kernel.text import Piece
 from dragoman_serving.request.glossary import Term
 from dragoman_serving.request.letter_case import with_capital
@@ -19,6 +21,9 @@ from dragoman_serving.translation.losses import occurrences
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
 _LINKED = 0.5
 """A word belongs to a term if this share of the strongest attention lies on it."""
+_BEFORE_WORDS = frozenset('([„“"$€£/')
+"""Characters after which a word or a number begins."""
+_FINAL_MARKS = re.compile(r"\s*[.!?:;]*$")
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,14 @@ class Aligned:
     pieces: Sequence[Piece]
     weights: npt.NDArray[np.float32]
     source: Sequence[Piece]
+
+    @classmethod
+    def by_position(cls, text: str, pieces: Sequence[Piece], source: Sequence[Piece]) -> Self:
+        """An alignment of tokens at the same position, relative to the lengths of both sides."""
+        rows = (np.arange(len(pieces)) + 0.5) / max(1, len(pieces))
+        columns = (np.arange(len(source)) + 0.5) / max(1, len(source))
+        weights = 1 - np.abs(rows[:, None] - columns)
+        return cls(text, pieces, weights.astype(np.float32), source)
 
     def on(self, begin: int, end: int) -> npt.NDArray[np.float32]:
         """Returns each token's attention [T] to a span of the sentence."""
@@ -58,6 +71,48 @@ class Aligned:
     def strongest_within(self, weights: npt.NDArray[np.float32], begin: int, end: int) -> float:
         """Returns the largest of the tokens' weights [T] in a span of the translation."""
         return float(weights[self.within(begin, end)].max(initial=0.0))
+
+
+def begin_of_word(text: str, index: int) -> int:
+    """Returns where a word begins that has a character, or the number in it."""
+    while index > 0 and not text[index - 1].isspace() and text[index - 1] not in _BEFORE_WORDS:
+        index -= 1
+    return index
+
+
+def edits_of_literals(aligned: Aligned, reading: Reading, begin: int) -> list[Edit]:
+    """The edits that write stand-ins that a translation lacks, after a prefix.
+
+    At the end of the sentence, one is written at the end of the translation, else before the word
+    that attends to it. Signs that are there too often are removed.
+    """
+    text, edits = aligned.text, list[Edit]()
+    spans = zip(reading.stand_ins, reading.spans, strict=True)
+    of_stand_in: dict[str, list[Span]] = {}
+    for stand_in, span in spans:
+        of_stand_in.setdefault(stand_in, []).append(span)
+    for stand_in, places in of_stand_in.items():
+        written = reading.spans_of(stand_in, text)
+        for span in places[len(written) :]:
+            edits.append(_of_literal(aligned, stand_in, reading.text, span, begin))
+        if not stand_in.isalnum():
+            edits += (
+                Edit(len(text[:first].rstrip()), end, "")
+                for first, end in written[len(places) :]
+                if first >= begin
+            )
+    return sorted(edits)
+
+
+def _of_literal(aligned: Aligned, stand_in: str, source: str, span: Span, begin: int) -> Edit:
+    text = aligned.text
+    if not any(map(str.isalnum, source[span[1] :])):
+        end = max(begin, len(_FINAL_MARKS.sub("", text)))
+        return Edit(end, end, f" {stand_in}" if text[:end] else stand_in)
+    weights = aligned.on(*span)
+    at = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0
+    at = max(begin, begin_of_word(text, at)) if any(map(str.isalnum, source[: span[0]])) else begin
+    return Edit(at, at, f"{stand_in} ")
 
 
 def edits_of_terms(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dragoman_serving.scoring.pair import Pair, Scored
 from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.corrections import Corrections, Submit
 from dragoman_serving.translation.faults import SHORT, fault_of
+from dragoman_serving.translation.losses import SIGNS
 from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translation import scored_by_search
 
@@ -78,19 +79,26 @@ class FollowUp:
             DragomanError: as from the engine's `submit`.
         """
         if self._plan.samples > 1:
-            return self._sample(sentences)
-        if self._plan.alternatives:
-            return self._alternatives(sentences)
-        found = self._cover(sentences) if self._plan.coverage_penalty else self._submit(sentences)
+            found = self._sample(sentences)
+        elif self._plan.alternatives:
+            found = self._alternatives(sentences)
+        elif self._plan.coverage_penalty:
+            found = self._cover(sentences)
+        else:
+            found = self._submit(sentences)
         return self.correct(sentences, found)
 
     def correct(
         self, sentences: Sequence[SourceSentence], found: Sequence[Future[Hypothesis]]
     ) -> list[Future[Hypothesis]]:
         """Returns futures of the sentences' translations with all that they must have."""
-        if not self._plan.corrects or not any(one.needs_check for one in sentences):
+        if not any(one.needs_check for one in sentences):
             return list(found)
-        corrections = Corrections(
+        return list(map(self._corrections.follow, sentences, found))
+
+    @cached_property
+    def _corrections(self) -> Corrections:
+        return Corrections(
             self._plan,
             self._tokenizer,
             self._submit,
@@ -98,7 +106,6 @@ class FollowUp:
             self._alignment,
             self._stand_ins,
         )
-        return list(map(corrections.follow, sentences, found))
 
     def repair(
         self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
@@ -115,24 +122,36 @@ class FollowUp:
         faults = {
             index: fault
             for index, (sentence, one) in enumerate(zip(sentences, found, strict=True))
-            if (fault := fault_of(sentence.src_ids, one)) is not None
+            if (fault := self._fault(sentence, one)) is not None
         }
         if not faults:
             return None
-        again = [_guarded(sentences[index], fault) for index, fault in faults.items()]
-        futures: list[Future[Hypothesis]] = []
+        again = [_guarded(sentences[i], fault) for i, fault in faults.items() if fault != SIGNS]
+        searched: Iterator[Future[Hypothesis]] = iter(())
         with contextlib.suppress(DragomanError):
-            futures = self.correct(again, self._submit(again))
+            searched = iter(self.correct(again, self._submit(again)) if again else ())
+        futures: dict[int, Future[Hypothesis]] = {}
+        for index, fault in faults.items():
+            if fault == SIGNS:
+                futures[index] = self._corrections.spell(sentences[index], found[index])
+            elif future := next(searched, None):
+                futures[index] = result_or(future, found[index])
+        indices = tuple(futures)
 
         def join(second: list[Hypothesis]) -> list[Hypothesis]:
             repaired = list(found)
-            for index, one in zip(faults, second, strict=False):
-                if one.complete and fault_of(sentences[index].src_ids, one) is None:
+            for index, one in zip(indices, second, strict=True):
+                if one.complete and self._fault(sentences[index], one) is None:
                     repaired[index] = one
             return repaired
 
-        firsts = (found[index] for index in faults)
-        return when_all_done(list(map(result_or, futures, firsts)), join)
+        return when_all_done(list(futures.values()), join)
+
+    def _fault(self, sentence: SourceSentence, found: Hypothesis) -> str | None:
+        """A fault of a translation; `SIGNS` if it has bytes that form no character."""
+        if (fault := fault_of(sentence.src_ids, found)) is not None:
+            return fault
+        return SIGNS if self._tokenizer.target.is_broken(found.ids) else None
 
     def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Search for each sentence several times, each time with other random numbers."""

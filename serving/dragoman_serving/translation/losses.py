@@ -53,8 +53,6 @@ def losses(sentence: SourceSentence, written: str, text: str) -> Iterator[str]:
         yield NUMBERS
     if missing_terms(sentence, written):
         yield TERMS
-    if "\ufffd" in text:
-        yield SIGNS
     if _surplus(sentence.reading, written):
         yield PLACEHOLDERS
     line = sentence.original

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dragoman_serving.request.numbers import Number, end_of_scale, localized, numbers_of
 from dragoman_serving.request.restored import Edit
-from dragoman_serving.translation.edits import Aligned
+from dragoman_serving.translation.edits import Aligned, begin_of_word
 from dragoman_serving.translation.losses import WrongNumbers, is_repetition
 
 _ADDITIONAL = 0.3
@@ -20,8 +20,6 @@ _ALIKE = 0.6
 """Least share of equal digits in two numbers of which one may be the other with wrong digits."""
 _MOST_REPEATED = 25
 """Characters between a number and its repetition that are part of what was repeated."""
-_BEFORE_NUMBERS = frozenset('([„“"$€£/')
-"""Characters after which a number begins."""
 
 
 def edit_of_number(
@@ -33,9 +31,7 @@ def edit_of_number(
     if (other := _linked(aligned, weights, additional)) is not None:
         begin = other.begin
     begin = next((one.begin for one in additional if one.begin <= begin < one.end), begin)
-    text = aligned.text
-    while begin > 0 and not text[begin - 1].isspace() and text[begin - 1] not in _BEFORE_NUMBERS:
-        begin -= 1
+    begin = begin_of_word(aligned.text, begin)
     return Edit(begin, begin, localized(number.text, *languages))
 
 

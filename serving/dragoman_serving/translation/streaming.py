@@ -12,8 +12,6 @@ from dragoman_serving.engine.batching.job import Progress
 from dragoman_serving.engine.futures import Future
 from dragoman_serving.translation.segments import Piece, SourceSentence
 
-_UNFINISHED_CHARACTER = "\ufffd"
-"""An incomplete UTF-8 sequence is decoded to this character."""
 _LEAST_GROWTH = 1024
 """A new text is returned only if it has grown by a 1024th, which bounds the time of all reads."""
 
@@ -74,7 +72,7 @@ class TextStream:
         if characters < len(self._read) + len(self._read) // _LEAST_GROWTH:
             return self._read
         self._settled = ["".join(self._settled)]
-        text = (self._settled[0] + growing).rstrip(_UNFINISHED_CHARACTER)
+        text = self._settled[0] + growing
         if text.startswith(self._read):
             self._read = text
             running = self._certain.get(self._sentence, ()) if growing else ()

@@ -16,7 +16,7 @@ from dragoman_serving.request.plan import SearchPlan
 from dragoman_serving.scoring.assessment import Assessment, Candidate, SentencePair
 from dragoman_serving.scoring.pair import Scored, attention_of_tokens
 from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy, is_lost
-from dragoman_serving.translation.losses import losses
+from dragoman_serving.translation.losses import SIGNS, losses
 from dragoman_serving.translation.segments import SourceSentence, SourceText, join
 
 
@@ -198,6 +198,8 @@ class Composer:
             faults.add(fault_of(sentence.src_ids, one))
             if is_copy(sentence.line, text):
                 faults.add(UNTRANSLATED)
+            if self._target.is_broken(one.ids):
+                faults.add(SIGNS)
             if sentence.needs_check:
                 faults.update(losses(sentence, self._target.decode(one.ids), text))
         return tuple(sorted(filter(None, faults)))

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from dragoman_serving.engine.errors import Overloaded
 from dragoman_serving.request.literals import Literal
 from dragoman_serving.request.reading import Reading
+from dragoman_serving.scoring.scorer import Scorer
 from dragoman_serving.translation.corrections import Corrections
 from dragoman_serving.translation.translation import Translation
 from dragoman_serving.translation.translator import Translator
+
+from dragoman.kernel.hypothesis import Hypothesis
 
 
 def translated(shipped: Translator, text: str, **options: Any) -> Translation:
@@ -84,6 +89,89 @@ def test_literals_survive_a_model_that_loses_every_stand_in(
     assert "Hallo" in found
     best = translated(shipped, "Hello {a}, is {b} ready?", num_return_sequences=3)
     assert len(best.others) == 2
+
+
+TEXTS_WITH_SIGNS = [
+    ("en", "Good morning 🎉 my friend 👩🏽‍💻, how are you ♪?"),
+    ("en", "The sign § and the word мир are {here}, aren't they?"),
+    ("de", "Das Zeichen ≤ steht ★ in der Nähe von 🚲 und nicht hier."),
+    ("fr", "Le mot 你好 est ici ☀️ et là-bas 👍🏽, mon ami."),
+]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "greedy": {"beam_width": 1},
+    "list": {"num_return_sequences": 4},
+    "samples": {"beam_width": 1, "temperature": 1.2, "seed": 5, "num_return_sequences": 4},
+    "prefix": {"prefix": "Der"},
+    "alternatives": {"return_alternatives": True, "num_return_sequences": 4},
+    "unsplit": {"split_sentences": False},
+}
+
+
+def literals_of(shipped: Translator, text: str, language: str) -> list[str]:
+    return [text[slice(*one.span)] for one in shipped._texts.literals.of(text, language)]
+
+
+@pytest.mark.parametrize(("language", "text"), TEXTS_WITH_SIGNS)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_no_interface_loses_a_literal(
+    shipped: Translator, name: str, language: str, text: str
+) -> None:
+    target = "de" if language == "en" else "en"
+    found = translated(
+        shipped, text, source_language=language, target_language=target, **OPTIONS[name]
+    )
+    for one in (found, *found.others):
+        for literal in literals_of(shipped, text, language):
+            assert one.text.count(literal) >= 1, one.text
+            assert one.text.count(literal) == 1 or literal == "{here}", one.text
+
+
+@pytest.mark.parametrize(("language", "text"), TEXTS_WITH_SIGNS)
+def test_no_literal_is_lost_if_nothing_can_be_searched_or_aligned(
+    shipped: Translator, monkeypatch: pytest.MonkeyPatch, language: str, text: str
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise Overloaded("many are waiting", 1.0)
+
+    target = "de" if language == "en" else "en"
+    options = {"source_language": language, "target_language": target, "beam_width": 1}
+    reading = shipped._texts.pieces([text], range(1), shipped.plan(options, 1))[0].sentences[0]
+    written = "ein Satz ohne alle Zeichen und Wörter, der zu kurz ist."
+    plan = shipped.plan(options, 1)
+    corrections = Corrections(
+        plan, shipped._tokenizer, refuse, shipped._scorer, None, shipped._texts.stand_ins
+    )
+    monkeypatch.setattr(Scorer, "submit", refuse)
+    free: Future[Hypothesis] = Future()
+    free.set_result(Hypothesis(tuple(shipped._tokenizer.encode(written)), -1.0, complete=True))
+    corrected = corrections.follow(reading, free).result(timeout=0)
+    restored = reading.restored(shipped._tokenizer.decode(corrected.ids)).text
+    for literal in reading.reading.targets:
+        assert restored.count(literal) == 1, restored
+
+
+def test_a_text_with_every_usual_stand_in_keeps_its_signs(shipped: Translator) -> None:
+    text = "X1 and Q1 and Z1 and #1 and [1] are 🎉 my friends 👍🏽 * ~ # ^ ♪ today."
+    found = translated(shipped, text)
+    assert all(found.text.count(one) == 1 for one in "🎉♪")
+    assert "👍🏽" in found.text
+
+
+@pytest.mark.parametrize("options", [{}, {"num_return_sequences": 4}, {"repair": False}], ids=str)
+def test_bytes_that_form_no_character_are_not_in_a_translation(
+    shipped: Translator, options: dict[str, Any]
+) -> None:
+    text = "Kuno Kayan and Mrs. Charbonneau are here."
+    found = translated(shipped, text, beam_width=1 if "repair" in options else 4, **options)
+    assert all("\ufffd" not in one.text for one in (found, *found.others))
+    if not options:
+        assert "Kuno" in found.text
+        assert "Charbonneau" in found.text
+        assert found.warnings == ()
+    elif "repair" in options:
+        assert found.warnings == ("signs",)
+    stream = shipped.stream(text, {"source_language": "en", "target_language": "de"}, lambda: None)
+    assert "\ufffd" not in stream.future.result()[0].text
 
 
 def test_letters_with_separate_accents_are_letters(shipped: Translator) -> None:

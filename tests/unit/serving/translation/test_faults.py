@@ -19,6 +19,7 @@ from dragoman_serving.translation.segments import SourceSentence
 from dragoman_serving.translation.translator import Translator
 
 from dragoman.kernel.hypothesis import Hypothesis
+from dragoman.kernel.text import Tokenizer
 from tests.conftest import REPOSITORY
 
 BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
@@ -138,6 +139,7 @@ def test_searches_with_special_results_are_not_repaired(
     assert not plan_request({}, limits, tokenizer, model="translate_stream").repairs
 
 
+TOKENIZER = Tokenizer(BUNDLE / "tokenizer.model")
 SENTENCES = [
     SourceSentence(tuple(range(20)), 60, SearchOptions(), reading=Reading("a")),
     SourceSentence(tuple(range(20, 40)), 60, SearchOptions(), reading=Reading("b")),
@@ -148,7 +150,7 @@ SHORT = Hypothesis((1, 2), None, True)
 
 def repair(first: list[Hypothesis], submit: Submit) -> list[Hypothesis]:
     plan = cast(Any, SimpleNamespace(corrects=True))
-    follow_up = FollowUp(plan, cast(Any, None), submit, *(cast(Any, None),) * 3, 64)
+    follow_up = FollowUp(plan, TOKENIZER, submit, *(cast(Any, None),) * 3, 64)
     again = follow_up.repair(SENTENCES, first)
     return first if again is None else again.result(timeout=0)
 
