@@ -20,6 +20,8 @@ _MARK = re.compile(
     re.VERBOSE,
 )
 """A line may begin with these marks, also after tags. They are not part of a sentence."""
+_SPEAKER = re.compile(r"[-–—] +(?=\S)")
+"""The dash of another speaker, before a sentence within a line."""
 _NUMBER_ALONE = re.compile(r"\d{1,3}[.)]")
 """The splitter takes the numbers in `1. Open the door. 2. Close it.` for sentences."""
 _NARROWEST, _WIDEST = 40, 120
@@ -92,8 +94,8 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
 
     A line break ends a sentence, except in a hard-wrapped paragraph (`LineBreaks` removes the
     breaks from a sentence and restores them). So does white space between columns: a tab, or three
-    spaces and more. List bullets and numbers, and parts without letters or digits, are not
-    translated.
+    spaces and more. List bullets and numbers, the dashes of speakers, and parts without letters or
+    digits, are not translated.
 
     Args:
         text: any text.
@@ -119,6 +121,9 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
                 _keep(parts, piece)
                 continue
             at = piece.index(sentence)
+            if parts and (dash := _SPEAKER.match(sentence)):
+                at += dash.end()
+                sentence = sentence[dash.end() :]
             _keep(parts, piece[:at])
             parts.append((sentence, piece[at + len(sentence) :]))
     return parts

@@ -53,8 +53,8 @@ SETS = ("ntrex128/test", "newstest/newstest2013.en-{}", "newstest/newstest2014.e
 LABELS = tuple(f"{name}-en-{{}}/train" for name in ("apps", "apps2", "apps3", "homeassistant"))
 WORDS = 1250
 """Number of single words and labels in each direction."""
-PARTS = ("numbers", "signs", "placeholders", "glossary", "words", "cost", "cases")
-SHORT_PARTS = PARTS[:3]
+PARTS = ("numbers", "signs", "placeholders", "variations", "glossary", "words", "cost", "cases")
+SHORT_PARTS = PARTS[:4]
 AT_ONCE = 250
 
 
@@ -65,6 +65,8 @@ def open_model(where: str) -> Iterator[Translate]:
     model: Any = Client(where, timeout_s=600) if is_server else Translator(Path(where))
 
     def translate(texts: Sequence[str], options: Mapping[str, Any]) -> list[Any]:
+        if not texts:
+            return []
         if len(texts) > AT_ONCE:
             return [*translate(texts[:AT_ONCE], options), *translate(texts[AT_ONCE:], options)]
         try:
@@ -127,6 +129,8 @@ def rows_of(part: str, bench: Bench, corpora: Path | None) -> Iterator[Row]:
             yield from bench.signs(src, tgt)
         elif part == "placeholders":
             yield from bench.placeholders(src, tgt, by_kind)
+        elif part == "variations":
+            bench.variations(src, tgt, by_kind)
         elif corpora is None:
             yield bench.numbers("made up", number_texts(src, 40), src, tgt)
         elif part == "numbers":
@@ -181,6 +185,7 @@ _UNPROTECTED = {"keep_placeholders": False}
     ),
     option("--parts", nargs="+", choices=PARTS, default=PARTS),
     option("--limit", type=positive, help="number of texts in each row (default: all)"),
+    option("--seed", type=int, default=0, help="of the variations (default: 0)"),
     option("--short", action="store_true", help="a few hundred made-up sentences"),
     option("--show", type=int, default=0, help="number of wrong translations of each row"),
     option("--cases", type=Path, default=PROJECT.parent / "shared/cases/fidelity.md"),
@@ -195,7 +200,7 @@ def main(arguments: argparse.Namespace) -> Results:
         raise UsageError("--data-dir: the folder of the corpora is required without --short")
     rows, cases, costs = list[Row](), list[dict[str, Any]](), list[list[str]]()
     with open_model(arguments.bundle) as translate:
-        bench = Bench(translate, dict(arguments.options or ()), limit)
+        bench = Bench(translate, dict(arguments.options or ()), limit, arguments.seed)
         for part in parts:
             if part == "cases":
                 cases += print_cases(bench, arguments.cases)

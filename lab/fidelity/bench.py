@@ -19,6 +19,7 @@ from dragoman.kernel.errors import DragomanError
 from lab.fidelity import placeholders, signs, terms
 from lab.fidelity.cases import Case
 from lab.fidelity.numbers import differing
+from lab.fidelity.variations import Variation, variations
 from lab.report import percent
 
 Pairs = Sequence[tuple[str, ...]]
@@ -55,9 +56,12 @@ class Row:
 class Bench:
     """A model, the options of all requests, and the size of each part."""
 
-    def __init__(self, translate: Translate, options: Mapping[str, Any], limit: int | None) -> None:
+    def __init__(
+        self, translate: Translate, options: Mapping[str, Any], limit: int | None, seed: int = 0
+    ) -> None:
         """Set what all parts use."""
         self._translate, self._options, self.limit = translate, options, limit
+        self.seed = seed
 
     def translated(self, texts: Sequence[str], src: str, tgt: str, **more: Any) -> list[str]:
         """Translations, with further options."""
@@ -146,6 +150,29 @@ class Bench:
         row.beside = f"empty {empty}"
         return row
 
+    def variations(self, src: str, tgt: str, by_kind: dict[str, Row]) -> None:
+        """Variations of all kinds; adds to the rows by kind."""
+        made = variations(src, tgt, self.limit or 1000, self.seed)
+        plain = [one for one in made if not one.is_html]
+        for is_auto in (False, True):
+            some = [one for one in plain if one.is_auto is is_auto]
+            source = "auto" if is_auto else src
+            texts = self.translated([one.text for one in some], source, tgt)
+            for one, text in zip(some, texts, strict=True):
+                self._add(one, text, by_kind)
+        options = {"source_language": src, "target_language": tgt, **self._options}
+        for one in made:
+            if one.is_html:
+                text = self._marked(one.text, HtmlReader(encoding="utf-8"), options)
+                self._add(one, text, by_kind)
+
+    @staticmethod
+    def _add(one: Variation, translation: str, by_kind: dict[str, Row]) -> None:
+        faults = list(one.faults(translation))
+        row = by_kind.setdefault(one.kind, Row(f"variations: {one.kind}", "all", 0, 0))
+        direction = f"{one.src}-{one.tgt}{' html' * one.is_html}"
+        row.add(not faults, f"{direction} {faults}\n  {one.text!r}\n  {translation!r}")
+
     def case(self, case: Case) -> str | None:
         """The translation of a case, or why it is refused; None: it does not run in process."""
         try:
@@ -161,11 +188,15 @@ class Bench:
         if case.markup is None:
             return str(self._translate([case.text], options)[0].text)
         if case.markup == "html":
-            reader: Reader = HtmlReader(encoding="utf-8")
-        else:
-            profile = TEXT.with_tags(ignore=["x"])
-            reader = XmlReader(profile, encoding="utf-8", is_fragment=True)
-        excerpt = read_text(case.text, reader)
+            return self._marked(case.text, HtmlReader(encoding="utf-8"), options)
+        profile = TEXT.with_tags(ignore=["x"])
+        return self._marked(
+            case.text, XmlReader(profile, encoding="utf-8", is_fragment=True), options
+        )
+
+    def _marked(self, text: str, reader: Reader, options: Mapping[str, Any]) -> str:
+        """The translation of a text with markup."""
+        excerpt = read_text(text, reader)
         options = {k: v for k, v in options.items() if k not in OPTIONS["markup"].not_with}
         answers = [
             self._translate([one.text], {**options, "markup": [one.markup]})[0]

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-_MARKS: Final = {"en": (",", "."), "de": (".", ","), "fr": ("\u202f", ",")}
+MARKS: Final = {"en": (",", "."), "de": (".", ","), "fr": ("\u202f", ",")}
 
 
 @cache
@@ -26,7 +26,7 @@ def templates(use: str, language: str) -> list[str]:
 def number_texts(language: str, number: int) -> list[tuple[str, ...]]:
     """Sentences with numbers in the conventions of a language."""
     generator = random.Random(language)  # noqa: S311  (no secret)
-    thousands, decimal = _MARKS[language]
+    thousands, decimal = MARKS[language]
     marks = str.maketrans({",": thousands, ".": decimal})
     texts = list[tuple[str, ...]]()
     for index in range(number):

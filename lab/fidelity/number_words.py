@@ -82,7 +82,8 @@ def _dictionary(language: str) -> dict[str, set[Fraction]]:
     for number, word in enumerate(units):
         add(number, word)
     for ten, word in enumerate(_TENS[language].split(), start=2):
-        add(10 * ten, word, f"{word[:-1]}ies", f"{word.removesuffix('e')}aine")
+        stem = word.removesuffix("e")
+        add(10 * ten, word, f"{word[:-1]}ies", f"{word[:-1]}ieth", f"{stem}aine", f"{stem}ième")
         for unit in range(1, 20):
             joined = f"{units[unit].removesuffix('s')}und{word}"
             add(10 * ten + unit, joined if language == "de" else f"{word}-{units[unit]}")

@@ -240,7 +240,7 @@ def _scale(text: str, end: int, language: str) -> tuple[int, int]:
 
 def _scaled(number: Number, factor: int, after: str, language: str) -> Number:
     """A number with its scale; M and k may be one, or a unit."""
-    if further := _RANGE.match(after):  # 3 to 5 million
+    if factor == 1 and (further := _RANGE.match(after)):  # 3 to 5 million
         scale, _ = _scale(after, further.end(), language)
         return number.also(lambda value: value * scale)
     if letter := re.match(r" ?([kKmM])(?:\b|[€$£])", after):

@@ -55,6 +55,12 @@ _KINDS: Final[Mapping[str, Mapping[str, _Make]]] = {
 }
 
 
+def placeholder(generator: random.Random) -> str:
+    """A placeholder with a name or a number."""
+    text = _of(*_TEXT)(generator)
+    return text.replace("&", "#")
+
+
 @dataclass(frozen=True)
 class Sentence:
     """A sentence with its placeholders in their order, each by its kind."""

@@ -24,43 +24,67 @@ _SUFFIXES = (
     "txt|vtt|wav|webp|whl|xlsx?|xml|xz|ya?ml|zip|zst"
 )
 _DOMAINS = "ai|app|at|be|ca|ch|com|de|dev|edu|eu|fr|gov|info|io|it|net|nl|org|uk"
+_STANDARDS = "ANSI|ASTM|BS|DIN|EN|IEC|IEEE|ISO|NF|RFC|TR|TS|VDE|VDI"
 _HEX = r"[0-9A-Fa-f]"
-_FORMS = (
-    r"(?:https?|ftp|file|ssh|git)://[^\s<>\"]*[^\s<>\".,;:!?)\]}']",  # addresses
-    r"(?:mailto|tel):[^\s<>\",;)]*[\w/]",
-    r"www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
-    r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail: at most 64 characters before the @
-    rf"(?<![\w.@-])(?:[\w-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:/[^\s<>\"]*[\w/])?(?![\w-]|\.\w)",
+_OF_SIGNS = (
     r"&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9A-Fa-f]+);",  # character references
     r"`[^`\n]+`",  # code in Markdown
     r"<%[^%<>\n]*%>|\{%[^%{}\n]*%\}",  # template engines
     r"\{{2,3}[^{}\n]*\}{2,3}",
     r"[$#]?\{[^{}\n]*\}",  # str.format, ICU, shells
     r"\$[A-Za-z_]\w*",
-    r"%[A-Za-z_][\w.-]{0,63}%",
-    r"(?<!\w)__\w{1,64}__(?!\w)",
+    r"%[A-Za-z_](?:[\w.-]{0,62}\w)?%(?!\w)",
     r"%\([^()\n]+\)[#0 +-]*+\d*+(?:\.\d+)?[diouxXeEfFgGcrsa]",  # printf
     r"%(?:\d+\$)?[#0+-]*+\d*+(?:\.\d+)?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGcrsa@](?![A-Za-z])",
-    r"(?<![\w:]):[a-z0-9_+-]{1,64}:(?!\w)",  # :smile:
-    r"(?<![\w:]):[A-Za-z_]\w*(?![\w:])",  # variables of frameworks for the web
+    r"(?<![\w:]):(?:[a-z0-9_+-]{1,64}:(?!\w)|[A-Za-z_]\w*(?![\w:]))",  # :smile:, :variable
     r"(?<![\w@.])@\w(?:[\w.-]*\w)?",
     r"(?<![\w#&])#(?=\w*[^\W\d])\w+",
-    rf"(?<![\w:-])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![\w:])",  # MAC addresses
-    rf"(?<![\w-]){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![\w-])",  # UUIDs
-    rf"(?<![\w:])(?:{_HEX}{{1,4}}:){{2,7}}:?{_HEX}{{1,4}}(?:,\d{{3}})?(?![\w:])",  # IPv6, times
-    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?(?![\w.]?\w)",  # IPv4
-    r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",  # IBANs
-    rf"(?<!\w)(?:0x{_HEX}{{1,64}}|(?=[a-f]*\d){_HEX}{{16,128}})(?!\w)",
     r"(?<!\w)\+\d{1,3}(?:[ ./()-]{1,3}\d{1,6}){2,8}(?!\w)",  # telephone numbers
+    r"(?<!\w)\(0\d{1,5}\)[ /-]?\d{2,8}(?:[ /-]\d{2,8}){0,4}(?![\w/]|[.,:]\d)",
+    r"(?<![\w./~])~?(?:/[\w.-]+){2,}/?",
+)
+"""Patterns of literals by what they begin with, so that few are tried at each position. Each must
+take linear time on any text. A zero is both flag and digit, so both are possessive."""
+_OF_DIGITS = (
+    r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:/\d+)?(?![\w.]?\w)",  # IPv4
     r"(?<![\w.,:/-])(?<!\d )(?:00?[1-9]\d{1,4}[ /-]\d{3,8}(?:[ -]\d{2,8}){0,4}|0[1-9](?: \d\d){4})"
     r"(?![\w/]|[.,:]\d)",
+    r"(?<![\w.,/])\d{1,3} [1-9]/(?:[2-9]|1[0-6])(?![\w/]|[.,]\d)",  # 4 1/2
+    r"(?<![\w.,])\d+(?:[.,]\d+)? ?[×·x*] ?10(?:\^[+-]?\d+|[⁺⁻]?[⁰¹²³⁴-⁹]+)(?!\w)",  # noqa: RUF001
     r"(?<![\w.-])\d+(?:-\d+){2,}(?:-[\dX])?(?!\w)",  # dates, ISBNs
-    r"(?<![\w.])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+){2,})(?:-\w+)?(?!\w)",  # versions, dates
-    rf"(?<![\w./\\~-])[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",  # file names
-    r"(?<![\w./~])~?(?:/[\w.-]+){2,}/?|(?<!\w)[A-Za-z]:\\[^\s\"]*\w",
+    r"(?<![\w.])\d+(?:\.\d+){2,}(?:-\w+)?(?!\w)",  # versions, dates
 )
-"""Each pattern must take linear time on any text. A zero is both flag and digit, so both are
-possessive."""
+_OF_ADDRESSES = (
+    r"(?:https?|ftp|file|ssh|git)://[^\s<>\"]*[^\s<>\".,;:!?)\]}']",  # addresses
+    r"(?:mailto|tel):[^\s<>\",;)]*[\w/]",
+    r"www\.[^\s<>\"]*[^\s<>\".,;:!?)\]}']",
+)
+_OF_LETTERS = (
+    r"(?<![\w.])v\d+(?:\.\d+)*(?:-\w+)?(?!\w)",
+    rf"(?<![\w.-])(?:{_STANDARDS})(?:[ /-](?:{_STANDARDS}))*+[ -]?\d{{3,6}}(?:[.:-]\d{{1,4}})*+"
+    r"(?!\w)",
+    r"(?<![\w./\\~@#$%:-])[A-Za-z][A-Za-z0-9]*+(?:_++[A-Za-z0-9]++)++(?!\w)",  # snake_case
+)
+_OF_WORDS = (
+    r"(?<!\w)__\w{1,64}__(?!\w)",
+    rf"(?<![\w:-])(?:{_HEX}{{2}}[:-]){{5}}{_HEX}{{2}}(?![\w:])",  # MAC addresses
+    rf"(?<![\w-]){_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}(?![\w-])",  # UUIDs
+    rf"(?<![\w:])(?={_HEX}{{1,4}}:)(?:(?:{_HEX}{{1,4}}:){{2,7}}{_HEX}{{1,4}}(?:,\d{{3}})?"  # times
+    rf"|(?:{_HEX}{{1,4}}:){{1,7}}:(?:{_HEX}{{1,4}}(?::{_HEX}{{1,4}}){{0,6}})?(?:/\d+)?)(?![\w:])",
+    r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)",  # IBANs
+    rf"(?<!\w)(?:0x{_HEX}{{1,64}}|(?=[a-f]*\d){_HEX}{{16,128}})(?!\w)",
+    rf"(?=\d)(?:{'|'.join(_OF_DIGITS)})",
+    rf"(?=[A-Za-z])(?:{'|'.join(_OF_LETTERS)})",
+)
+_FORMS = (
+    rf"(?=[^\w\s])(?:{'|'.join(_OF_SIGNS)})",
+    rf"(?=\w)(?:{'|'.join(_OF_ADDRESSES)})",
+    r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+\.[\w.-]*\w",  # mail: at most 64 characters before the @
+    rf"(?<![\w.@-])(?:[\w-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:/[^\s<>\"]*[\w/])?(?![\w-]|\.\w)",
+    rf"(?=\w)(?:{'|'.join(_OF_WORDS)})",
+    rf"(?<![\w./\\~:-])[\w./\\~:-]{{1,200}}\.(?:{_SUFFIXES})(?![\w-]|\.\w)",  # file names
+    r"(?<!\w)[A-Za-z]:\\[^\s\"]*\w",
+)
 _SMILEYS = r"(?<!\S)(?:[:;=][-']?[()\[\]DPpOo|/\\]|<3|\^\^)(?!\w)"
 _MARKS = r"\*{2,3}|~~|'{2,5}|={2,}|&&|\|\||(?<=[\w,;] )!\[(?=\w)"
 """Marks of Markdown and wikis, and operators; not `![` where its `!` may end a sentence."""
@@ -113,7 +137,7 @@ _TAGS_OF_FLAGS = frozenset(map(chr, range(0xE0020, 0xE0080)))
 _LACKS = re.compile(r"[^\x00-\x7f]")
 _UNWRITTEN = re.compile(
     r"(?<![aN1L])[aN1]*L[aN1L]*(?:['-][aN1L]+)*(?: [aN1]*L[aN1L]*(?:['-][aN1L]+)*)*"  # words
-    r"|(?<![aN1.,])(?:1+[.,]){0,4}(?:1+|a{1,3})?N+(?:(?:a{1,3}|1+)N+)*"  # 10², m²
+    r"|(?<![aN1.,])(?:1+[.,]){0,4}(?:1+ ?|a{1,3})?N+(?:(?:a{1,3}|1+)N+)*"  # 10², m²
     r"(?:a{1,2}(?![a1]))?"  # H₂O
     r"|(?<![aN1.,])(?:1+[.,]){0,4}1+S+(?:a(?![a1]))?"  # 20℃
     r"|(?<![a1])S+a(?![a1])"  # °C
@@ -121,6 +145,10 @@ _UNWRITTEN = re.compile(
 )
 """Literals in the kinds of a text's characters: `L`, `N` and `S` are letters, numbers and signs
 that cannot be written, `a` and `1` other letters and digits."""
+LONE_LETTER: Final = r"(?i:[^\x00-\x7f\d_\Wàáåèéêíîóôöøőú])(?![\w'-])"
+"""A letter by itself, at the beginning of a word, except for those that are words in some
+language."""
+_ALONE = re.compile(rf"(?<![\w'-]){LONE_LETTER}")
 _FOREIGN = re.compile(r"(?<![aF1])[aF]*F[aF1]*(?:['-][aF1]+)*")
 """Words with `F`, a letter that can be written but is not one of the text's language."""
 _FOREIGN_KINDS, _OTHER_KINDS = str.maketrans("U", "L"), str.maketrans("UF", "aa")
@@ -198,6 +226,8 @@ class Literals:
         A model may know such a name, as `Zürich`, and usually repeats it.
         """
         text = _DECOMPOSED.sub(_composed, text)
+        if language in LETTERS:
+            yield from (Literal(*match.span()) for match in _ALONE.finditer(text))
         text_in_kinds = text.translate(_as_letters(LETTERS.get(language, "")))
         kinds = _EMOJI_FORM.sub(_signs, "".join(map(self._kind, text_in_kinds)))
         kinds = kinds.translate(_FOREIGN_KINDS if language in LETTERS else _OTHER_KINDS)

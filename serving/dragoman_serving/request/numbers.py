@@ -372,8 +372,9 @@ def _values(
     if is_half_day and len(parts) <= 2:
         hours, *minutes = digits
         minute = minutes[0] if minutes else 0
+        found |= set() if minute else {hours}
         for hour in (hours, (hours + 12) % 24) if hours <= _HALF_DAY else (hours,):
-            found |= {(hour, minute)} | ({hour} if not minute else set())
+            found.add((hour, minute))
     return frozenset(found or {digits})
 
 

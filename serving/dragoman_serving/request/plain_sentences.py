@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from dragoman_serving.request.literals import LETTERS
+from dragoman_serving.request.literals import LETTERS, LONE_LETTER
 
 _OF_LANGUAGE = {
     code: re.compile(
-        rf"[A-Z{capitals}][a-z{letters}]*+"
-        rf"(?:(?:,? |['-])(?:[A-Z{capitals}]?[a-z{letters}]++|[A-Z{capitals}]))*+[.!?]?"
+        rf"(?!{LONE_LETTER})[A-Z{capitals}][a-z{letters}]*+"
+        rf"(?:(?:,? (?!{LONE_LETTER})|['-])(?:[A-Z{capitals}]?[a-z{letters}]++|[A-Z{capitals}]))*+"
+        r"[.!?]?"
     )
     for code, letters in {"": "", **LETTERS}.items()
     for capitals in [letters.upper()]

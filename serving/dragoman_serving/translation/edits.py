@@ -21,9 +21,9 @@ from dragoman_serving.translation.losses import occurrences
 _WORD = re.compile(r"\w+(?:[-’']\w+)*")  # noqa: RUF001
 _LINKED = 0.5
 """A word belongs to a term if this share of the strongest attention lies on it."""
-_BEFORE_WORDS = frozenset('([„“"$€£/')
+_BEFORE_WORDS = frozenset('([„“"$€£')
 """Characters after which a word or a number begins."""
-_FINAL_MARKS = re.compile(r"\s*[.!?:;]*$")
+_FINAL_MARKS = " .!?:;"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def edits_of_literals(aligned: Aligned, reading: Reading, begin: int) -> list[Ed
 def _of_literal(aligned: Aligned, stand_in: str, source: str, span: Span, begin: int) -> Edit:
     text = aligned.text
     if not any(map(str.isalnum, source[span[1] :])):
-        end = max(begin, len(_FINAL_MARKS.sub("", text)))
+        end = max(begin, len(text.rstrip(_FINAL_MARKS)))
         return Edit(end, end, f" {stand_in}" if text[:end] else stand_in)
     weights = aligned.on(*span)
     at = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0

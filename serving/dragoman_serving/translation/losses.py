@@ -19,7 +19,7 @@ from dragoman_serving.translation.segments import SourceSentence
 NUMBERS, PLACEHOLDERS, SIGNS, TERMS = "numbers", "placeholders", "signs", "terms"
 """Names of losses in answers."""
 
-_DIGITS = re.compile(r"\d+(?:[.,]\d+)*")
+_DIGITS = re.compile(r"\d+(?:[.,:/]\d+)*")
 
 
 class WrongNumbers(NamedTuple):

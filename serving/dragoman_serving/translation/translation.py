@@ -19,6 +19,8 @@ from dragoman_serving.translation.faults import UNTRANSLATED, fault_of, is_copy,
 from dragoman_serving.translation.losses import SIGNS, losses
 from dragoman_serving.translation.segments import SourceSentence, SourceText, join
 
+_FINAL_MARKS = " .!?…"
+
 
 @dataclass  # not frozen, like `Sentence`
 class Translation:
@@ -245,7 +247,14 @@ def written(
         return sentence.original if is_whole else ""
     if sentence.literals or sentence.capitals:
         text = sentence.restored(text).text
-    return text.replace("...", "…") if sentence.has_ellipsis else text
+    return _with_ellipsis(text, sentence.original) if sentence.has_ellipsis else text
+
+
+def _with_ellipsis(text: str, original: str) -> str:
+    """A translation whose dots are one character, also at the end if they are there."""
+    text = text.replace("...", "…")
+    end = original[len(original.rstrip(_FINAL_MARKS)) :]
+    return text if "…" in text or "…" not in end else text.rstrip(_FINAL_MARKS) + end
 
 
 def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:

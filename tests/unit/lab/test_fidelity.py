@@ -14,6 +14,7 @@ from lab.fidelity.numbers import differing
 from lab.fidelity.placeholders import positions, sentences
 from lab.fidelity.signs import emoji, foreign_words, is_kept
 from lab.fidelity.terms import has
+from lab.fidelity.variations import Variation, variations
 from lab.measurement import SHIPPED
 
 EQUAL = [
@@ -44,6 +45,8 @@ EQUAL = [
     ("en", "+1 (555) 010-9999", "de", "+1 555 0109999"),
     ("en", "192.168.178.254", "de", "192.168.178.254"),
     ("de", "40 Jahre", "en", "four decades"),
+    ("de", "147 Millionen Dollar bzw. 8 Cent", "en", "147 million or 8 cents"),
+    ("fr", "le vingtième membre", "en", "the 20th member"),
 ]
 DIFFERENT = [
     ("en", "Take 2 pills every 8 hours", "de", "Nimm 28 Stunden"),
@@ -64,6 +67,10 @@ DIFFERENT = [
     ("en", "192.168.178.254", "de", "192.168.178.178.254"),
     ("en", "-5 °C", "de", "5 °C"),
 ]
+KINDS = (
+    *("breaks", "codes", "columns", "dashes", "detection", "labels", "negation", "numbers"),
+    *("placeholders", "signs", "symbols"),
+)
 LEAST = {
     "numbers: made up": 0.95,
     "emoji": 1.0,
@@ -71,6 +78,7 @@ LEAST = {
     "scripts": 1.0,
     "placeholders: once": 0.99,
     "placeholders: order": 0.99,
+    **dict.fromkeys((f"variations: {kind}" for kind in KINDS), 1.0),
 }
 """Shares that the shipped model keeps, somewhat rounded down."""
 
@@ -109,6 +117,39 @@ def test_damaged_placeholders_are_not_found() -> None:
     assert None in positions(sentence, "Von:total: bis :item:")
     assert None in positions(sentence, "Von :total: bis :total: und :item:")
     assert positions(sentence, "Von :item: bis :total:") == [15, 4]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+def test_a_text_is_no_fault_of_its_own_kind(language: str) -> None:
+    made = variations(language, language, 400)
+    assert len({one.text for one in made}) > 300
+    assert {one.kind for one in made} == set(KINDS)
+    for one in made:
+        faults = set(one.faults(one.text))
+        assert not {fault for fault in faults if not fault.startswith(("untrans", "not trans"))}, (
+            one
+        )
+    assert made != variations(language, language, 400, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "kept", "damaged"),
+    [
+        ("numbers", "2 pills every 8 hours", (), "28 Stunden"),
+        ("signs", "Good 👍🏽 work", ("👍🏽",), "Gute 👍 Arbeit"),
+        ("signs", "x ≤ 5", ("≤",), "x ≤ 5 \ufffd"),
+        ("codes", "Buy A4 now", ("A4",), "Kaufe A4er jetzt"),
+        ("breaks", "Open<br>Close", (), "Öffnen Schließen"),
+        ("columns", "a\tb", (), "a b"),
+        ("dashes", "- Hi!<br>- Hello!", (), "- Hallo!<br>Hallo!"),
+        ("negation", "This is NOT mine.", (), "Das ist meins."),
+        ("negation", "NEVER do this.", (), "NEVER tun Sie das nicht."),
+        ("labels", "all", (), ""),
+    ],
+)
+def test_damage_is_a_fault(kind: str, text: str, kept: tuple[str, ...], damaged: str) -> None:
+    variation = Variation(kind, "en", "de", text, kept)
+    assert list(variation.faults(damaged))
 
 
 def test_a_term_is_a_word() -> None:

@@ -260,3 +260,18 @@ def test_a_line_separator_ends_a_line_that_seems_wrapped() -> None:
 )
 def test_line_breaks_after_a_sentence_stay_there(text: str, translation: str, wanted: str) -> None:
     assert LineBreaks.of(text).put_into(translation) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("- Who is it? - It is me.", ["Who is it?", "It is me."]),
+        ("– Kommst du? – Nein. — Schade!", ["Kommst du?", "Nein.", "Schade!"]),
+        ("It is late. -5 degrees is cold.", ["It is late.", "-5 degrees is cold."]),
+        ("A well-known - and old - house.", ["A well-known - and old - house."]),
+    ],
+)
+def test_the_dash_of_a_speaker_is_kept(text: str, sentences: list[str]) -> None:
+    parts = split_sentences(text, "en")
+    assert "".join(map("".join, parts)) == text
+    assert [sentence for sentence, _ in parts if sentence] == sentences

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  signs of multiplication
 """Literals: parts of a text that its translation must repeat unchanged."""
 
 from __future__ import annotations
@@ -54,6 +55,13 @@ def known(text: str) -> list[str]:
         ("A-2024-00017, COVID-19, B12 and 3D", ["A-2024-00017", "COVID-19", "B12"]),
         ("''a'' && b || c == d, ==E== an ![f](g)", ["''", "''", "&&", "||", *["=="] * 3, "!["]),
         ("It is 10:30. No: 5 of 6 are 7% (8).", []),
+        ("from 2001:db8::2:1 or fe80::1/64 by a::x", ["2001:db8::2:1", "fe80::1/64"]),
+        ("call (079) 8936-36 (079 is old)", ["(079) 8936-36"]),
+        ("by DIN EN ISO 9001:2015 and EN 13813, BS 7", ["DIN EN ISO 9001:2015", "EN 13813"]),
+        ("set max_size_2 and a__b, not _so_ or x_", ["max_size_2", "a__b"]),
+        ("from %s-%2$s, %path%/a", ["%s", "%2$s", "%path%"]),
+        ("7 × 10³ m, 1,5·10⁶ or 3*10^-4, 2 × 10 m", ["7 × 10³", "1,5·10⁶", "3*10^-4"]),
+        ("4 1/2 cups, 4 1/2024, 1/2", ["4 1/2"]),
     ],
 )
 def test_literals_of_all_known_forms_are_found(text: str, found: list[str]) -> None:
@@ -100,7 +108,7 @@ def test_words_with_letters_of_their_language_are_no_literals(literals: Literals
 @pytest.mark.parametrize(
     ("language", "text", "names"),
     [
-        ("en", "The letters œ and ß, pâté à la carte", ["œ", "ß"]),
+        ("en", "A pâté à la carte", []),
         ("en", "Zoë met Mr. Müller at the café in Malmö.", ["Müller", "Malmö"]),
         ("de", "Herr Çelik fuhr nach Besançon, Übung für Größe", ["Çelik", "Besançon"]),
         ("fr", "À Zürich, l'été et Noël sont à Gößweinstein", ["Zürich", "Gößweinstein"]),
@@ -112,6 +120,23 @@ def test_names_with_letters_of_other_languages_are_usually_repeated(
 ) -> None:
     found = literals.of(text, language)
     assert [text[one.begin : one.end] for one in found if one.is_usual] == names
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "letters"),
+    [
+        ("en", "The letters œ and ß, pâté à la carte", ["œ", "ß"]),
+        ("de", "Das ß und ä stehen in Fuß, das ß-Ding nicht", ["ß", "ä"]),
+        ("fr", "Il y a un ç à l'œil, ô mon ami", ["ç"]),
+        ("sv", "en ö och en å", []),
+    ],
+)
+def test_a_letter_by_itself_is_kept(
+    literals: Literals, language: str, text: str, letters: list[str]
+) -> None:
+    found = literals.of(text, language)
+    assert [text[one.begin : one.end] for one in found] == letters
+    assert not any(one.is_usual for one in found)
 
 
 def test_kept_spans_are_literals_and_join_their_neighbours(literals: Literals) -> None:
