@@ -20,7 +20,7 @@ _SCALES = {
     "de": "2 Hundert Hundert|3 Tausend Tausend|6 Million Millionen Mio|9 Milliarde Milliarden Mrd"
     "|12 Billion Billionen",
     "en": "2 hundred hundred hundreds|3 thousand thousand thousands|6 million million millions mn"
-    "|9 billion billion billions bn|12 trillion trillion",
+    "|9 billion billion billions bn|12 trillion trillion trillions tn",
     "fr": "2 centaine centaines|3 mille mille|6 million millions|9 milliard milliards Md"
     "|12 billion billions",
     "it": "3 mila mila|6 milione milioni|9 miliardo miliardi",

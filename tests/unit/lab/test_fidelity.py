@@ -78,7 +78,7 @@ LEAST = {
     "scripts": 1.0,
     "placeholders: once": 0.99,
     "placeholders: order": 0.99,
-    **dict.fromkeys((f"variations: {kind}" for kind in KINDS), 1.0),
+    **dict.fromkeys((f"variations: {kind}" for kind in KINDS), 0.99),
 }
 """Shares that the shipped model keeps, somewhat rounded down."""
 
@@ -121,15 +121,15 @@ def test_damaged_placeholders_are_not_found() -> None:
 
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 def test_a_text_is_no_fault_of_its_own_kind(language: str) -> None:
-    made = variations(language, language, 400)
-    assert len({one.text for one in made}) > 300
+    made = variations(language, language, 120)
+    assert len({one.text for one in made}) > 100
     assert {one.kind for one in made} == set(KINDS)
     for one in made:
         faults = set(one.faults(one.text))
         assert not {fault for fault in faults if not fault.startswith(("untrans", "not trans"))}, (
             one
         )
-    assert made != variations(language, language, 400, seed=1)
+    assert made != variations(language, language, 120, seed=1)
 
 
 @pytest.mark.parametrize(
