@@ -25,7 +25,7 @@ BUNDLE = REPOSITORY / "model_repository/translate/1/bundle"
 _WORDS = """
 I a The the house Haus Straße École œuvre können übel ÄRGER NATO iPhone X2 3 don't l'eau 'tis
 well-known e.g. www.a.org NOT -- … “so” Zürich łódź ﬁn naïve é {0} <b> :) & 10% Dr. a.m. İzmir
-ÅÄ Œ ŒŒ œœ verylongwordwithoutanyspaceinitatallverylongwordwithoutanyspaceinitatall
+ÅÄ Œ ŒŒ œœ ü Ä ß À verylongwordwithoutanyspaceinitatallverylongwordwithoutanyspaceinitatall
 """
 WORDS = st.sampled_from(_WORDS.split())
 SEPARATORS = st.sampled_from(
