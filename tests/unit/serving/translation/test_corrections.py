@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from dragoman_serving.engine.errors import Overloaded
+from dragoman_serving.engine.futures import Future
 from dragoman_serving.request.literals import Literal
 from dragoman_serving.request.reading import Reading
 from dragoman_serving.scoring.scorer import Scorer
