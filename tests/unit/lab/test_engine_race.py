@@ -257,7 +257,9 @@ def test_a_converted_model_generates_the_oracles_tokens(
         together = process.run(Texts(texts, "de"), BatchSearch(1, len(texts)))
     assert answer.ids == [list(hypothesis.ids) for hypothesis in expected]
     assert answer.cut == [not hypothesis.complete for hypothesis in expected]
-    assert answer.texts == [loaded.tokenizer.decode(hypothesis.ids) for hypothesis in expected]
+    # Our tokenizer leaves out bytes that form no character; CTranslate2's writes U+FFFD.
+    decoded = [loaded.tokenizer.decode(hypothesis.ids) for hypothesis in expected]
+    assert [text.replace("\ufffd", "") for text in answer.texts or []] == decoded
     for ids, hypothesis in zip(together.ids or [], expected, strict=True):
         assert tuple(ids[: len(hypothesis.ids)]) == hypothesis.ids
     with pytest.raises(UsageError, match="exists"):

@@ -125,7 +125,9 @@ def test_a_document_needs_its_key(app: Application) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [
-        ({"name": "a.docx"}, 400, ".docx"),
+        ({"name": "a.exe"}, 400, ".exe"),
+        ({"name": "a.docx"}, 400, "is not a ZIP archive, as Office documents and books are"),
+        ({"name": "a.pdf"}, 400, "convert it to DOCX"),
         ({"name": ""}, 400, ""),
         ({"text": b"\xff\xfe"}, 400, "UTF-8"),
         ({"name": "a.xlf", "text": b"<a>"}, 400, "the document is not valid XLIFF: line 1"),

@@ -84,11 +84,23 @@ def test_a_public_url_is_that_of_the_link() -> None:
         assert url.startswith("https://translate.example/sub/download_file/")
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a", ".txt.exe"])
+@pytest.mark.parametrize("name", ["a", ".txt.exe"])
 def test_other_formats_are_refused(app: Application, name: str) -> None:
     answer = upload(app, name)
     assert answer.status == 415
     assert "give .txt, .html" in answer.json["error"]
+
+
+def test_a_format_that_cannot_be_read_is_refused_with_what_to_do(app: Application) -> None:
+    answer = upload(app, "a.pdf")
+    assert answer.status == 415
+    assert "convert it to DOCX" in answer.json["error"]
+
+
+def test_a_damaged_document_is_refused(app: Application) -> None:
+    answer = upload(app, "a.docx")
+    assert answer.status == 400
+    assert "is not a ZIP archive" in answer.json["error"]
 
 
 def test_a_page_is_returned_as_a_page(app: Application) -> None:
