@@ -25,7 +25,7 @@ from dragoman_gateway.reader.marked import TextForm
 
 SCHEME = "dragoman://documents/"
 _WAIT_S = 20.0
-"""How long a call waits for a document; many clients give up after 30 s."""
+"""How long a call waits for a document; many clients stop waiting after 30 s."""
 _MOST_INLINE_BYTES = 64 << 10
 """Size of a translated document up to which it is in the result, beside its link."""
 _MOST_READ_BYTES = 8 << 20

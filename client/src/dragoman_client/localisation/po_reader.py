@@ -39,7 +39,7 @@ class _Line(NamedTuple):
     Attributes:
         begin: where it begins.
         end: where it ends, with its line end.
-        keyword: its keyword, or nothing if it goes on with a string or is a comment.
+        keyword: its keyword, or nothing if it continues a string or is a comment.
         written: the string with its escapes; None: a comment.
     """
 

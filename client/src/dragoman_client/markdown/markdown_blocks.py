@@ -154,7 +154,7 @@ class MarkdownBlocks:
         return position
 
     def _is_lazy(self, position: int, end: int) -> bool:
-        """Whether a line goes on with a paragraph in a container that it does not repeat."""
+        """Whether a line continues a paragraph in a container that it does not repeat."""
         indent, first = self._indent(position, end)
         line = self._text[first:end]
         return indent > 3 or not (

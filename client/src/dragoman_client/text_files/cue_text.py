@@ -20,7 +20,7 @@ MOST_JOINED: Final = 1000
 """Approximate maximum number of characters and of codes of a text of several cues."""
 _SPACE: Final = re.compile(r"[\s\0-\x1f\x7f]")
 _WIDE: Final = re.compile("[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
-"""Characters beside which a line may end without a space."""
+"""A line may end before or after these characters without a space."""
 
 
 _NO_TAG: Final = Tag((b"",))
