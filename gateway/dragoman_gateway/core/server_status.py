@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 
 from dragoman_client import AsyncTranslator, ServerInfo, TranslationError
@@ -16,8 +17,11 @@ _CONFIRMED_S = 1.0
 gateway never answers with a previous model's translations after a new one is loaded."""
 _FRESH_S = 0.25
 """How long an answer about readiness is reused."""
-_READY_S = 2.0
-"""Timeout of the readiness request."""
+_READY_S = 1.2
+"""Timeout of a readiness request."""
+_READY_REQUESTS = 2
+"""Requests before the server counts as not ready: behind a balancer the first may reach a server
+that has just stopped, while the others translate."""
 
 
 class ServerStatus:
@@ -48,12 +52,13 @@ class ServerStatus:
         """
         async with self._asking_ready:
             if time.monotonic() - self._asked_s >= _FRESH_S:
-                try:
-                    async with asyncio.timeout(_READY_S):
-                        await self._translator.info()
+                self._was_ready = False
+                for _ in range(_READY_REQUESTS):
+                    with contextlib.suppress(TimeoutError, TranslationError):
+                        async with asyncio.timeout(_READY_S):
+                            await self._translator.info()
                         self._was_ready = True
-                except (TimeoutError, TranslationError):
-                    self._was_ready = False
+                        break
                 self._asked_s = time.monotonic()
             return self._was_ready
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -61,6 +62,26 @@ def test_a_server_whose_engine_hangs_is_not_ready(monkeypatch: pytest.MonkeyPatc
         for path in ("/readyz", "/api/v1/health"):
             assert app.call("GET", path).status == 503
         assert app.call("GET", "/livez").status == 200
+
+
+def test_a_stopped_server_behind_a_balancer_does_not_make_it_unready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first request reaches a server that hangs, the next one another server."""
+    requests = itertools.count()
+
+    with Application() as app:
+        info = app.gateway.translations._requests.info
+
+        async def balanced() -> Any:
+            if next(requests) == 0:
+                await asyncio.Event().wait()
+            return await info()
+
+        monkeypatch.setattr(server_status, "_READY_S", 1.0)
+        monkeypatch.setattr(app.gateway.translations._requests, "info", balanced)
+        assert app.call("GET", "/readyz").status == 200
+    assert next(requests) == 2
 
 
 def test_probes_do_not_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
