@@ -107,7 +107,7 @@ class AsyncTranslator(Exchange):
             raise RuntimeError("translate_file connects by itself, not over a transport handed in")
         loop, stopped = asyncio.get_running_loop(), threading.Event()
 
-        def told(progress: FileProgress) -> None:
+        def on_progress(progress: FileProgress) -> None:
             if stopped.is_set():
                 raise _StoppedError
             loop.call_soon_threadsafe(tell, progress)
@@ -133,7 +133,7 @@ class AsyncTranslator(Exchange):
                     resume=resume,
                     force=force,
                     columns=columns,
-                    tell=told,
+                    tell=on_progress,
                     refuse=refused,
                     **options,
                 )

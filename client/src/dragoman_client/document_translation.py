@@ -121,10 +121,10 @@ class Excerpt:
     @classmethod
     def of(cls, parts: Iterable[Part]) -> Self:
         """Make an excerpt of some parts."""
-        found = cls()
+        excerpt = cls()
         for part in parts:
-            found.add(part)
-        return found
+            excerpt.add(part)
+        return excerpt
 
     def add(self, part: Part) -> None:
         """Add the next part."""
@@ -144,7 +144,7 @@ class Excerpt:
         remaining = iter(answers)
 
         def write(segment: Segment) -> bytes:
-            attributes = [write(one) for one in segment.attributes]
+            attributes = [write(attribute) for attribute in segment.attributes]
             if (answer := next(remaining)) is None:
                 spans = tuple((begin, end) for begin, end, _ in segment.markup.codes)
                 return segment.write(segment.text, PlacedCodes(spans), attributes)
@@ -163,8 +163,8 @@ class Excerpt:
         return written
 
     def _add_segment(self, segment: Segment) -> None:
-        for one in segment.attributes:
-            self._add_segment(one)
+        for attribute in segment.attributes:
+            self._add_segment(attribute)
         self.segments.append(segment)
         self.size += len(segment.text)
 
@@ -208,7 +208,9 @@ def translate_parts(
 
         async def send(part: range) -> Sequence[Translation]:
             these = segments[part.start : part.stop]
-            return translate([one.text for one in these], [one.markup for one in these])
+            return translate(
+                [segment.text for segment in these], [segment.markup for segment in these]
+            )
 
         return await isolate(len(segments), send)
 
@@ -220,7 +222,9 @@ def translate_parts(
                 if isinstance(result, InvalidRequest):
                     refuse(number, result)
             done += len(results)
-            yield excerpt.written(one if isinstance(one, Translation) else None for one in results)
+            yield excerpt.written(
+                answer if isinstance(answer, Translation) else None for answer in results
+            )
             tell(done)
 
 

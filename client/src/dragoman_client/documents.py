@@ -101,9 +101,9 @@ class Document:
         if len(text) <= self.most_characters:
             return len(text)
         for pattern in _BEST_ENDS:
-            found = pattern.match(text, 0, self.most_characters)
-            if found and 2 * found.end() >= self.most_characters:
-                return found.end()
+            match = pattern.match(text, 0, self.most_characters)
+            if match and 2 * match.end() >= self.most_characters:
+                return match.end()
         return self.most_characters
 
 

@@ -121,5 +121,5 @@ def _retry_after_s(message: str, header: str | None) -> float | None:
     """Seconds to wait; a header that holds a date is ignored."""
     if header is not None and header.isascii() and header.isdecimal():
         return float(header)
-    told = _RETRY_AFTER.search(message)
-    return float(told[1]) if told else None
+    match = _RETRY_AFTER.search(message)
+    return float(match[1]) if match else None

@@ -297,6 +297,6 @@ def _is_of_another_version(error: InvalidRequest | ServerError) -> bool:
 
 def _part_read(part: Part, begin_s: float, options: Mapping[str, Any]) -> Translation:
     """Parse a part of an answer; only the last part has the optional outputs."""
-    asked = options if is_last(part) else {}
-    (found,) = read_outputs(part, 1, time.monotonic() - begin_s, asked)
-    return found
+    requested = options if is_last(part) else {}
+    (translation,) = read_outputs(part, 1, time.monotonic() - begin_s, requested)
+    return translation

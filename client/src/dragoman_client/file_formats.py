@@ -381,14 +381,14 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
 """All known formats. If the name of a file does not tell its format, it has the first one here
 whose beginning it has."""
 READABLE: Final[Mapping[str, ReadableFormat]] = {
-    one.name: one for one in FORMATS if isinstance(one, ReadableFormat)
+    form.name: form for form in FORMATS if isinstance(form, ReadableFormat)
 }
 """The formats that can be translated, by name."""
-_BY_ENDING: Final = {ending: one for one in FORMATS for ending in one.endings}
-_BINARY: Final = [one for one in FORMATS if isinstance(one, RefusedFormat) and one.is_binary]
+_BY_ENDING: Final = {ending: form for form in FORMATS for ending in form.endings}
+_BINARY: Final = [form for form in FORMATS if isinstance(form, RefusedFormat) and form.is_binary]
 DOCUMENT_ENDINGS: Final = (
     ".txt",
-    *(ending for one in READABLE.values() if not one.needs_columns for ending in one.endings),
+    *(ending for form in READABLE.values() if not form.needs_columns for ending in form.endings),
 )
 """Extensions of all files that can be translated without more than languages."""
 
@@ -405,7 +405,7 @@ def format_of(name: str, begin: bytes = b"") -> FileFormat | None:
     if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         begin = begin[: len(begin) // 2 * 2].decode("utf-16", "replace").encode("utf-8", "replace")
     begin = begin.removeprefix(codecs.BOM_UTF8)
-    return next((one for one in FORMATS if one.begins and one.begins(begin)), None)
+    return next((form for form in FORMATS if form.begins and form.begins(begin)), None)
 
 
 def open_reader(name: str, reading: Reading) -> Reader | PackageReader:

@@ -89,9 +89,9 @@ def translate_file(
     digest, count = _digest(source), sum(1 for _ in read_lines(source, form))
     if isinstance(form, Document):
         options = form.with_sentences(options)
-    asked = {"source_sha256": digest, "format": repr(form), "options": check(options)}
+    identity = {"source_sha256": digest, "format": repr(form), "options": check(options)}
     by_line = bool(line_end(form))
-    with _PartialFile.opened(source, target, asked, resume, force, by_line) as output:
+    with _PartialFile.opened(source, target, identity, resume, force, by_line) as output:
         if output.lines > count:
             raise ValueError(f"{output.path}: has more lines than {source}")
         progress = FileProgress(output.lines, count, output.lines, output.refused)
@@ -220,7 +220,7 @@ class _PartialFile:
         self._by_line = by_line
         self._note = path.with_name(path.name + ".json")
         self._new_note = path.with_name(path.name + ".json.new")
-        self._asked: Mapping[str, object] = {}
+        self._identity: Mapping[str, object] = {}
         self._replaces = False
         self.lines = self.refused = 0
         self._written = self._written_bytes = 0
@@ -231,7 +231,7 @@ class _PartialFile:
         cls,
         source: Path,
         target: Path,
-        asked: Mapping[str, object],
+        identity: Mapping[str, object],
         resume: bool,
         force: bool,
         by_line: bool = True,
@@ -241,7 +241,7 @@ class _PartialFile:
         Args:
             source: the file to translate.
             target: name of the output when it is complete.
-            asked: digest, format and options of this translation.
+            identity: digest, format and options of this translation.
             resume: continue an existing partial file.
             force: replace an existing partial file.
             by_line: whether the output consists of lines, which can be counted; otherwise the note
@@ -271,8 +271,8 @@ class _PartialFile:
             if force:
                 file.truncate(0)
             elif begun:
-                output._go_on(asked)
-            output._asked, output._replaces = asked, output._replaces or force
+                output._go_on(identity)
+            output._identity, output._replaces = identity, output._replaces or force
             output.keep_refused(output.refused)
             yield output
 
@@ -293,7 +293,7 @@ class _PartialFile:
 
     def _write_note(self) -> None:
         note: dict[str, object] = {
-            "asked": self._asked,
+            "asked": self._identity,
             "refused": self.refused,
             "replaces": self._replaces,
         }
@@ -316,13 +316,13 @@ class _PartialFile:
         os.replace(self.path, self._target)
         self._note.unlink(missing_ok=True)
 
-    def _go_on(self, asked: Mapping[str, object]) -> None:
+    def _go_on(self, identity: Mapping[str, object]) -> None:
         """Read the state of the earlier run, and truncate an incomplete last line."""
         try:
             note = json.loads(self._note.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             note = None
-        if not isinstance(note, dict) or note.get("asked") != json.loads(json.dumps(asked)):
+        if not isinstance(note, dict) or note.get("asked") != json.loads(json.dumps(identity)):
             raise ValueError(
                 f"{self.path}: begun with another input, format or options: use force to replace it"
             )

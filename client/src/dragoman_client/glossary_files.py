@@ -71,15 +71,15 @@ def parse_glossary(content: str | bytes, form: GlossaryForm | None = None) -> di
     if form not in get_args(GlossaryForm):
         raise ValueError(f"form is {form!r}: give csv, tsv or json")
     rows = {"csv": _csv_rows, "tsv": _tsv_rows, "json": _json_rows}[form]
-    found: dict[str, str] = {}
+    terms: dict[str, str] = {}
     for number, source, target in rows(text):
         source, target = source.strip(), target.strip()
         where = f"{_LINE_NUMBERS[form]} {number}"
         if not source or not target:
             raise ValueError(f"{where}: the {'target' if source else 'source'} term is empty")
-        if found.setdefault(source, target) != target:
+        if terms.setdefault(source, target) != target:
             raise ValueError(f"{where}: {source[:50]!r} has two target terms: remove one")
-    return found
+    return terms
 
 
 def format_glossary(terms: Mapping[str, str], form: GlossaryForm) -> str:
@@ -148,12 +148,12 @@ def _csv_rows(text: str) -> Iterator[tuple[int, str, str]]:
 
 def _json_rows(text: str) -> Iterator[tuple[int, str, str]]:
     try:
-        found = json.loads(text, object_pairs_hook=list)
+        pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not valid JSON: {error}") from error
     if not text.lstrip().startswith("{"):
         raise ValueError('not an object of terms, such as {"tea": "Tee"}')
-    for number, (source, target) in enumerate(cast("list[tuple[str, Any]]", found), start=1):
+    for number, (source, target) in enumerate(cast("list[tuple[str, Any]]", pairs), start=1):
         if not isinstance(target, str):
             raise ValueError(f"entry {number}: the target term of {source[:50]!r} is not text")
         yield number, source, target

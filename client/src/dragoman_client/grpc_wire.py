@@ -128,8 +128,8 @@ def read_stream_response(message: Any) -> Part:
     """
     if message.error_message:
         raise from_status(None, message.error_message)
-    found = read_response(message.infer_response)
-    return {name: None if v is None else v.reshape(1, -1) for name, v in found.items()}
+    outputs = read_response(message.infer_response)
+    return {name: None if v is None else v.reshape(1, -1) for name, v in outputs.items()}
 
 
 def call_error(address: Address, error: Any) -> TranslationError:

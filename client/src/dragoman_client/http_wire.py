@@ -161,8 +161,8 @@ def refusal_message(body: bytes) -> str:
 
 def _plain(values: list[Any]) -> Any:
     """Converts the elements of a tensor to a JSON value."""
-    found = [v.decode("utf-8") if isinstance(v, bytes) else v for v in values]
-    return found[0] if len(found) == 1 else found
+    elements = [v.decode("utf-8") if isinstance(v, bytes) else v for v in values]
+    return elements[0] if len(elements) == 1 else elements
 
 
 def column_of(value: Any) -> Array:

@@ -64,11 +64,11 @@ class JsonLines:
 
     def read(self, line: str) -> str:
         """See `LineFormat`."""
-        found = self._object(line)
-        text = found.get(self.field)
+        members = self._object(line)
+        text = members.get(self.field)
         if not isinstance(text, str):
             raise ValueError(f"no text under {self.field!r}")
-        _json(found)  # fails before the translation if the object cannot be written
+        _json(members)  # fails before the translation if the object cannot be written
         return text
 
     def write(self, line: str, translation: Translation) -> str:
@@ -83,12 +83,12 @@ class JsonLines:
         if not line.strip():
             return {self.field: ""}
         try:
-            found = json.loads(line)
+            document = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"not JSON: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise ValueError("not a JSON object")
-        return found
+        return document
 
 
 @dataclass(frozen=True)
@@ -129,16 +129,16 @@ def _in_one_line(translation: Translation) -> str:
     return translation.text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
-def answer_as_json(found: Assessed) -> dict[str, Any]:
+def answer_as_json(answer: Assessed) -> dict[str, Any]:
     """Returns the outputs that a translation or a score has as members of a JSON object."""
     members: dict[str, Any] = {}
     for output in OUTPUTS.values():
-        value = getattr(found, output.field, None)
+        value = getattr(answer, output.field, None)
         other = OUTPUTS.get(output.only_with)
         if value not in (None, ()) and (other is None or other.line in members):
             members[output.line] = output.codec.as_json(value)
-    if isinstance(found, Translation) and found.alternatives:
-        members["alternatives"] = list(map(answer_as_json, found.alternatives))
+    if isinstance(answer, Translation) and answer.alternatives:
+        members["alternatives"] = list(map(answer_as_json, answer.alternatives))
     return members
 
 

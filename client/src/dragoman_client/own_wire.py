@@ -80,10 +80,10 @@ def is_own(status: int, retry_after: str | None, body: bytes) -> bool:
         TranslationError: a proxy answered that the server behind it is not available.
     """
     with contextlib.suppress(*_FAULTS):  # then it is not a gateway's JSON
-        found = json.loads(body)
-        if found.get("product") == _PRODUCT:
+        answer = json.loads(body)
+        if answer.get("product") == _PRODUCT:
             return True
-        if isinstance(found["error"]["code"], str) and "request_id" in found:
+        if isinstance(answer["error"]["code"], str) and "request_id" in answer:
             return True
     if status in _BUSY:
         raise from_status(str(status), refusal_message(body), retry_after)
@@ -99,15 +99,15 @@ def request_body(inputs: Mapping[str, Array], streamed: bool = False) -> bytes:
     """
     values: dict[str, Any] = {}
     for name, tensor in inputs.items():
-        found = [_plain(value) for value in tensor.reshape(-1).tolist()]
+        elements = [_plain(value) for value in tensor.reshape(-1).tolist()]
         if name in _TEXT_NAMES:
-            values[_TEXT_NAMES[name]] = found[0] if streamed else found
+            values[_TEXT_NAMES[name]] = elements[0] if streamed else elements
         elif OPTIONS[name].kind == "terms":
-            values[name] = json.loads(found[0])
+            values[name] = json.loads(elements[0])
         elif OPTIONS[name].kind == "markup":
-            values[name] = [json.loads(one) if one else None for one in found]
+            values[name] = [json.loads(element) if element else None for element in elements]
         else:
-            values[name] = found if OPTIONS[name].is_list else found[0]
+            values[name] = elements if OPTIONS[name].is_list else elements[0]
     return json.dumps(values, ensure_ascii=False).encode()
 
 
@@ -169,10 +169,10 @@ def read_info(
     check_status(status, retry_after, body)
     try:
         # A gateway does not expose the engine's metrics.
-        found = {"metrics_port": None, **json.loads(body)}
+        info = {"metrics_port": None, **json.loads(body)}
     except _FAULTS as error:
         raise _no_answer(authority, error) from error
-    return {INFO: column_of([json.dumps(found)])}
+    return {INFO: column_of([json.dumps(info)])}
 
 
 def read_ready(status: int, retry_after: str | None, body: bytes) -> bool:
@@ -209,10 +209,10 @@ class EventReader:
         if not line.startswith(b"data:"):
             return None
         try:
-            found = json.loads(line.removeprefix(b"data:"))
+            event = json.loads(line.removeprefix(b"data:"))
             if self._is_error:
-                raise of_error(found["error"])
-            return _outputs([found])
+                raise of_error(event["error"])
+            return _outputs([event])
         except _FAULTS as error:
             raise _no_answer(self._authority, error) from error
 
@@ -225,7 +225,7 @@ def _outputs(answers: Iterable[dict[str, Any]], each: int = 1) -> dict[str, Arra
     """Converts answers to outputs of a model; a translation's alternatives follow it."""
     rows: list[dict[str, Any]] = []
     for answer in answers:
-        own = [_row(one) for one in (answer, *answer.get("alternatives", ()))]
+        own = [_row(translation) for translation in (answer, *answer.get("alternatives", ()))]
         repeated = {**own[-1], "finish_reason": REPEATED}
         rows += (*own, *[repeated] * (each - len(own)))
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -76,5 +76,5 @@ def read_scores(
     Raises:
         ServerError: a tensor is missing, or has the wrong length or content.
     """
-    found = read_fields(outputs, count, options, SCORE)
-    return [PairScore(elapsed_s=elapsed_s, **one) for one in found]
+    rows = read_fields(outputs, count, options, SCORE)
+    return [PairScore(elapsed_s=elapsed_s, **row) for row in rows]

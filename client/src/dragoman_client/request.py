@@ -12,7 +12,7 @@ from dragoman_options.table import OUTPUTS, STREAM, TRANSLATE, Translation, requ
 from dragoman_client.errors import IncompleteAnswer, ServerError
 from dragoman_client.tensors import Array, option_tensors, text_tensor
 
-ALWAYS: Final = tuple(one.name for one in OUTPUTS.values() if TRANSLATE in one.always)
+ALWAYS: Final = tuple(output.name for output in OUTPUTS.values() if TRANSLATE in output.always)
 """Names of the tensors in every answer, each of shape [1, N]."""
 
 Part = Mapping[str, Array | None]
@@ -86,18 +86,18 @@ def read_outputs(
         ServerError: a tensor is missing, or has the wrong length, type or encoding.
     """
     each = options.get("num_return_sequences", 1)
-    fields = read_fields(outputs, count * each, options, TRANSLATE)
-    found = [Translation(elapsed_s=elapsed_s, **one) for one in fields]
+    rows = read_fields(outputs, count * each, options, TRANSLATE)
+    translations = [Translation(elapsed_s=elapsed_s, **row) for row in rows]
     if each == 1:
-        return found
+        return translations
     return [
         dataclasses.replace(
-            found[i],
+            translations[i],
             alternatives=tuple(
-                other for other in found[i + 1 : i + each] if other.finish_reason != REPEATED
+                other for other in translations[i + 1 : i + each] if other.finish_reason != REPEATED
             ),
         )
-        for i in range(0, len(found), each)
+        for i in range(0, len(translations), each)
     ]
 
 

@@ -76,33 +76,33 @@ class ServerInfo:
         try:
             written = outputs[INFO]
             assert written is not None
-            found = json.loads(written.reshape(-1)[0])
+            info = json.loads(written.reshape(-1)[0])
             return cls(
-                version=str(found["version"]),
-                models=tuple(map(str, found["models"])),
-                languages=tuple(map(str, found["languages"])),
-                directions=tuple((str(src), str(tgt)) for src, tgt in found["directions"]),
-                pairs=_pairs(found),
-                bundles=tuple(map(dict, found["bundles"])),
-                options={str(one["name"]): dict(one) for one in found["options"]},
-                limits=dict(found["limits"]),
-                metrics_port=found["metrics_port"],
+                version=str(info["version"]),
+                models=tuple(map(str, info["models"])),
+                languages=tuple(map(str, info["languages"])),
+                directions=tuple((str(src), str(tgt)) for src, tgt in info["directions"]),
+                pairs=_pairs(info),
+                bundles=tuple(map(dict, info["bundles"])),
+                options={str(option["name"]): dict(option) for option in info["options"]},
+                limits=dict(info["limits"]),
+                metrics_port=info["metrics_port"],
             )
         except _DAMAGED as error:
             raise ServerError(f"the server does not say what it is: {error!r}") from error
 
 
-def _pairs(found: Mapping[str, Any]) -> tuple[LanguagePair, ...]:
-    if "pairs" in found:
-        return tuple(map(_pair, found["pairs"]))
-    return tuple(LanguagePair(str(src), str(tgt), ()) for src, tgt in found["directions"])
+def _pairs(info: Mapping[str, Any]) -> tuple[LanguagePair, ...]:
+    if "pairs" in info:
+        return tuple(map(_pair, info["pairs"]))
+    return tuple(LanguagePair(str(src), str(tgt), ()) for src, tgt in info["directions"])
 
 
-def _pair(found: Mapping[str, Any]) -> LanguagePair:
-    via = found["via"]
+def _pair(pair: Mapping[str, Any]) -> LanguagePair:
+    via = pair["via"]
     return LanguagePair(
-        str(found["source"]),
-        str(found["target"]),
-        tuple(map(str, found["models"])),
+        str(pair["source"]),
+        str(pair["target"]),
+        tuple(map(str, pair["models"])),
         None if via is None else str(via),
     )

@@ -38,10 +38,10 @@ def option_tensors(options: Mapping[str, Any]) -> dict[str, Array]:
 @functools.lru_cache(maxsize=256)
 def _short_tensors(options: ShortItems) -> dict[str, Array]:
     """The tensors of options with short values, which many requests share and nobody changes."""
-    found = {name: _tensor(name, value) for name, _, value in options}
-    for array in found.values():
+    tensors = {name: _tensor(name, value) for name, _, value in options}
+    for array in tensors.values():
         array.setflags(write=False)
-    return found
+    return tensors
 
 
 def text_tensor(texts: Sequence[str], what: str = "text", first_index: int = 0) -> Array:

@@ -95,18 +95,18 @@ class Translator:
             key_file,
             compression,
         )
-        way: AsyncTransport
+        async_transport: AsyncTransport
         if transport is not None:
-            way = AwaitableTransport(transport)
+            async_transport = AwaitableTransport(transport)
         else:
             address = settings.address(url)
             if address.is_engine:
-                way = BlockingEngineTransport(address.path)
+                async_transport = BlockingEngineTransport(address.path)
             elif address.is_grpc:
-                way = BlockingGrpcTransport(address, settings)
+                async_transport = BlockingGrpcTransport(address, settings)
             else:
-                way = HttpTransport(BlockingConnections(address, settings))
-        self._exchange = Exchange(way, settings, awaitable(time.sleep), ThreadPool)
+                async_transport = HttpTransport(BlockingConnections(address, settings))
+        self._exchange = Exchange(async_transport, settings, awaitable(time.sleep), ThreadPool)
 
     def __enter__(self) -> Self:
         """The translator itself."""
@@ -358,9 +358,9 @@ class Translator:
         def translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
             nonlocal cut
             marked = OptionArguments(**{**options, "markup": markup})
-            found = self.translate(texts, **marked)
-            cut += sum(one.finish_reason == "length" for one in found)
-            return found
+            translations = self.translate(texts, **marked)
+            cut += sum(translation.finish_reason == "length" for translation in translations)
+            return translations
 
         number = translate_document(
             source,

@@ -10,9 +10,9 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 
-def work_together(one: str, other: str) -> bool:
+def work_together(version: str, other: str) -> bool:
     """Whether a client and a server of these versions, such as "0.1.2", are compatible."""
-    return series(one) == series(other)
+    return series(version) == series(other)
 
 
 def series(version: str) -> str:

@@ -108,8 +108,8 @@ def _errors_percent(window: Window) -> float:
 
 
 def _values(point: Point, of: Callable[[Window], float | None]) -> list[float]:
-    found = (of(window) for window in point.windows)
-    return [value for value in found if value is not None]
+    values = (of(window) for window in point.windows)
+    return [value for value in values if value is not None]
 
 
 _FIGURES: tuple[tuple[str, Callable[[Window], float | None], bool], ...] = (

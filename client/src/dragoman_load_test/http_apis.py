@@ -130,9 +130,9 @@ def _write_own(
 
 def _read_own(body: bytes) -> Answer:
     with messages.reading("an answer of a gateway"):
-        found = json.loads(body)["translations"]
-        texts = tuple(str(one["text"]) for one in found)
-        return Answer(texts, sum(one["output_tokens"] for one in found))
+        translations = json.loads(body)["translations"]
+        texts = tuple(str(translation["text"]) for translation in translations)
+        return Answer(texts, sum(translation["output_tokens"] for translation in translations))
 
 
 def _own_lines() -> ReadLine:
@@ -169,8 +169,8 @@ def _write_libretranslate(
 
 def _read_libretranslate(body: bytes) -> Answer:
     with messages.reading("an answer of LibreTranslate's protocol"):
-        found = json.loads(body)["translatedText"]
-        texts = [found] if isinstance(found, str) else found
+        translated = json.loads(body)["translatedText"]
+        texts = [translated] if isinstance(translated, str) else translated
         return Answer(tuple(map(str, texts)), 0)
 
 
@@ -185,7 +185,9 @@ def _write_deepl(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
 
 def _read_deepl(body: bytes) -> Answer:
     with messages.reading("an answer of DeepL's protocol"):
-        return Answer(tuple(str(one["text"]) for one in json.loads(body)["translations"]), 0)
+        return Answer(
+            tuple(str(translation["text"]) for translation in json.loads(body)["translations"]), 0
+        )
 
 
 def _check_deepl(status: int, retry_after: str | None, body: bytes) -> None:

@@ -58,9 +58,9 @@ class LatencyHistogram:
             ValueError: a histogram is malformed.
         """
         merged = cls()
-        for one in encoded:
+        for histogram in encoded:
             try:
-                merged._histogram.decode_and_add(one.encode("ascii"))
+                merged._histogram.decode_and_add(histogram.encode("ascii"))
             except Exception as error:  # the library's errors have no common base class
                 raise ValueError(f"not a histogram of latencies: {error!r}") from error
         return merged

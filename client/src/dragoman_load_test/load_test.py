@@ -132,7 +132,7 @@ class LoadTest:
         )
         for point in confirmed:
             self.watcher.point(point)
-        judgements = [one.judge(point) for point in confirmed for one in objectives]
+        judgements = [objective.judge(point) for point in confirmed for objective in objectives]
         opened = sorted(points[1:], key=lambda point: point.amount)
         run = self.run_of([start, *opened], ())
         return dataclasses.replace(run, judgements=tuple(judgements), capacity=capacity)
@@ -169,16 +169,18 @@ class LoadTest:
 def objections(point: Point, objectives: Sequence[Objective]) -> list[str]:
     """Returns why a rate failed: missed objectives, a backlog, or a generator that was too slow."""
     verdicts = [objective.judge(point) for objective in objectives]
-    found = [f"{one.objective} missed: {one.found}" for one in verdicts if not one.met]
+    reasons = [
+        f"{verdict.objective} missed: {verdict.found}" for verdict in verdicts if not verdict.met
+    ]
     if is_behind([window.in_flight for window in point.windows], point.requests):
-        found.append("the backlog grew")
+        reasons.append("the backlog grew")
     seconds = sum(window.elapsed_s for window in point.windows)
     sent = (point.requests - point.errors[NOT_SENT]) * point.batch_size / seconds
     # The number of random arrivals varies by itself.
     spread = 3 * math.sqrt(point.amount * point.batch_size / seconds)
     if sent < _OFFERED * point.amount - spread:
-        found.append(f"the generator sent only {sent:.1f} sentences/s")
-    return found
+        reasons.append(f"the generator sent only {sent:.1f} sentences/s")
+    return reasons
 
 
 def _now() -> str:

@@ -160,11 +160,11 @@ def _answer(tensors: Mapping[str, bytes]) -> Answer:
 
 def _strings(raw: bytes) -> list[str]:
     """Returns the elements of a tensor of strings, each preceded by its length."""
-    found, start = [], 0
+    strings, start = [], 0
     while start < len(raw):
         (length,) = struct.unpack_from("<I", raw, start)
         start += 4 + length
         if start > len(raw):
             raise ValueError("a string is cut off")
-        found.append(raw[start - length : start].decode("utf-8"))
-    return found
+        strings.append(raw[start - length : start].decode("utf-8"))
+    return strings

@@ -46,24 +46,24 @@ class Objective:
         Raises:
             ValueError: the text is not an objective.
         """
-        found = _FORM.fullmatch(text)
-        if found is None:
+        match = _FORM.fullmatch(text)
+        if match is None:
             raise ValueError(f"objective {text!r}: write it like {FORMS}")
-        if found["errors"]:
-            return cls(text, "errors", float(found["errors"]) / 100)
-        if found["sentences"]:
-            return cls(text, "sentences", float(found["sentences"]))
-        bound_ms = float(found["time"]) * (1000 if found["unit"] == "s" else 1)
-        percentile = float(found["percentile"])
+        if match["errors"]:
+            return cls(text, "errors", float(match["errors"]) / 100)
+        if match["sentences"]:
+            return cls(text, "sentences", float(match["sentences"]))
+        bound_ms = float(match["time"]) * (1000 if match["unit"] == "s" else 1)
+        percentile = float(match["percentile"])
         if not bound_ms or not percentile:
             raise ValueError(f"objective {text!r}: percentile and time must be more than 0")
-        measure: Measure = "first part" if found["first"] else "latency"
+        measure: Measure = "first part" if match["first"] else "latency"
         return cls(text, measure, bound_ms, percentile)
 
     def judge(self, point: Point) -> Judgement:
         """Returns whether a load met the objective."""
-        found, met = self._found(point)
-        return Judgement(self.text, point.load, found, met)
+        measured, met = self._found(point)
+        return Judgement(self.text, point.load, measured, met)
 
     def _found(self, point: Point) -> tuple[str, bool]:
         if self.measure == "errors":
@@ -81,7 +81,9 @@ class Objective:
         share = latencies.share_within(self.bound) * len(latencies) / max(requests, len(latencies))
         measured_ms = latencies.percentile_ms(self.percentile)
         name = self.text.partition("=")[0]
-        found = f"{name}={measured_ms:.1f}ms"
+        measured = f"{name}={measured_ms:.1f}ms"
         if len(latencies) < requests:
-            found += f", and {requests - len(latencies)} of {requests} requests without an answer"
-        return found, share >= self.percentile / 100
+            measured += (
+                f", and {requests - len(latencies)} of {requests} requests without an answer"
+            )
+        return measured, share >= self.percentile / 100

@@ -55,16 +55,16 @@ def limits_found(processors: float, lag: LatencyHistogram, median_ms: float) -> 
         lag: how late scheduled events ran.
         median_ms: median of the measured latencies.
     """
-    found = []
+    limits = []
     if processors > _BUSY_SHARE:
-        found.append(
+        limits.append(
             f"the generator used {processors:.0%} of the one processor it can use: it may have "
             "been the bottleneck instead of the server"
         )
     late_ms = lag.percentile_ms(99)
     if late_ms > max(_LATE_MS, _LATE_SHARE * median_ms):
-        found.append(
+        limits.append(
             f"in 1 % of cases the generator was at least {late_ms:.0f} ms late: the latencies "
             "include its own delay; give it processors that the server does not use"
         )
-    return found
+    return limits

@@ -105,7 +105,9 @@ def _capacity(axes: Axes, capacity: Capacity, points: Sequence[Point]) -> None:
     """Draw the latency at each offered rate, and which rates met the objectives."""
     held = {trial.rate: trial.held for trial in capacity.trials}  # the last trial of a rate counts
     # Of several trials of a rate, the last one is the longest.
-    order = sorted({point.amount: point for point in points}.values(), key=lambda one: one.amount)
+    order = sorted(
+        {point.amount: point for point in points}.values(), key=lambda point: point.amount
+    )
     for percentile, colour in ((50, COLOURS[0]), (99, COLOURS[1])):
         rates = [point.amount for point in order]
         times = [point.percentile_ms(percentile).mean for point in order]

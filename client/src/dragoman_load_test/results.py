@@ -266,7 +266,7 @@ class Run:
             ValueError: the file cannot be read, or has other content.
         """
         try:
-            found: _File = TypeAdapter(_File).validate_json(file.read_bytes())
+            content: _File = TypeAdapter(_File).validate_json(file.read_bytes())
         except OSError as error:
             raise ValueError(f"{file}: cannot be read: {error.strerror}") from error
         except ValidationError as error:
@@ -275,9 +275,9 @@ class Run:
             raise ValueError(
                 f"{file}: not a result of dragoman load-test: {where}: {first['msg']}"
             ) from error
-        if found.version != VERSION:
-            raise ValueError(f"{file}: has version {found.version}, expected {VERSION}")
-        return found.run
+        if content.version != VERSION:
+            raise ValueError(f"{file}: has version {content.version}, expected {VERSION}")
+        return content.run
 
 
 @dataclass(frozen=True)

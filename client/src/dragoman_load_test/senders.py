@@ -79,8 +79,8 @@ async def open_senders(
     """
     _raise_limit_of_files()
     if target.address.is_grpc:
-        wanted = _CONNECTIONS if at_once is None else math.ceil(at_once / _MOST_SHARING)
-        connections = min(wanted, _CONNECTIONS, len(batches))
+        needed = _CONNECTIONS if at_once is None else math.ceil(at_once / _MOST_SHARING)
+        connections = min(needed, _CONNECTIONS, len(batches))
         async with _grpc_senders(target, batches, connections) as senders:
             yield senders
     else:

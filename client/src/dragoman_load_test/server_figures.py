@@ -133,12 +133,12 @@ class ServerWatch:
         counters, gauges = read
         self._samples.append(gauges)
         names = sorted(set().union(*self._samples))
-        found = {name: [sample.get(name, 0.0) for sample in self._samples] for name in names}
+        series = {name: [sample.get(name, 0.0) for sample in self._samples] for name in names}
         return ServerFigures(
             time.perf_counter() - begin_s,
             {name: value - before.get(name, 0.0) for name, value in counters.items()},
-            {name: sum(values) / len(values) for name, values in found.items()},
-            {name: max(values) for name, values in found.items()},
+            {name: sum(values) / len(values) for name, values in series.items()},
+            {name: max(values) for name, values in series.items()},
         )
 
     async def _sample(self) -> None:

@@ -77,11 +77,11 @@ def comparison_lines(comparison: Comparison) -> Iterator[str]:
     """Two tests in comparison."""
     before, after = comparison.names
     yield f"{'load':<24} {'metric':<12} {before:>16} {after:>16} {'change':>18}"
-    for found in comparison.differences():
-        change = format_change(found.change, found.before)
+    for difference in comparison.differences():
+        change = format_change(difference.change, difference.before)
         yield (
-            f"{found.load:<24} {found.figure:<12} {found.before:>16.1f} {found.after:>16.1f} "
-            f"{change:>18}  {found.verdict}"
+            f"{difference.load:<24} {difference.figure:<12} {difference.before:>16.1f} "
+            f"{difference.after:>16.1f} {change:>18}  {difference.verdict}"
         )
     for name, run in zip(comparison.names, (comparison.before, comparison.after), strict=True):
         if run.capacity is not None:

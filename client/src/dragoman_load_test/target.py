@@ -56,15 +56,15 @@ class Target:
         access = access or Access()
         address = read_url(url, access)
         checked = check(options or {}, STREAM if streamed else TRANSLATE)
-        found = cls(url, address, access, checked, streamed, timeout_s, api)
+        target = cls(url, address, access, checked, streamed, timeout_s, api)
         if address.is_engine:
             raise ValueError(f"URL {url!r}: load tests are for http:// and grpc://")
         if address.is_grpc and api != "triton":
             raise ValueError(f"URL {url!r}: the protocol {api} is for http:// and https://")
-        spoken = found.http_api  # raises for options that the API does not have
+        spoken = target.http_api  # raises for options that the API does not have
         if streamed and spoken.stream_path is None:
             raise ValueError(f"{spoken.title}'s protocol has no streams")
-        return found
+        return target
 
     @property
     def http_api(self) -> HttpApi:

@@ -30,21 +30,24 @@ _OUTPUTS_HEAD = """\
 
 def option_table() -> str:
     """Returns the table of options, with a final newline."""
-    return _HEAD + "".join(f"| {' | '.join(_cells(one))} |\n" for one in OPTIONS.values())
+    return _HEAD + "".join(f"| {' | '.join(_cells(option))} |\n" for option in OPTIONS.values())
 
 
 def output_table() -> str:
     """Returns the table of outputs, with a final newline."""
     return _OUTPUTS_HEAD + "".join(
-        f"| `{one.name}` | `{one.field}` | {one.codec.datatype}{', ' * bool(one.codec.form)}"
-        f"{one.codec.form} | {', '.join(one.models)} | {_when(one)} | {one.help} |\n"
-        for one in OUTPUTS.values()
+        f"| `{output.name}` | `{output.field}` | "
+        f"{output.codec.datatype}{', ' * bool(output.codec.form)}{output.codec.form} | "
+        f"{', '.join(output.models)} | {_when(output)} | {output.help} |\n"
+        for output in OUTPUTS.values()
     )
 
 
 def _when(output: Output) -> str:
     """The option that requests an output, and the models that send it without."""
-    options = [f"with `{one.name}`" for one in OPTIONS.values() if one.output == output.name]
+    options = [
+        f"with `{option.name}`" for option in OPTIONS.values() if option.output == output.name
+    ]
     options += ["with `source_language` auto"] * output.detected
     options += ["if there is one"] * output.if_any
     if options and output.always:

@@ -47,8 +47,8 @@ class TokenScores(JsonValue):
         Raises:
             ValueError: the answer does not have this form.
         """
-        found = _object(answer, "token scores")
-        tokens, log_probs = _strings(found, "tokens"), _numbers(found.get("log_probs"))
+        members = _object(answer, "token scores")
+        tokens, log_probs = _strings(members, "tokens"), _numbers(members.get("log_probs"))
         if len(tokens) != len(log_probs):
             raise ValueError(f"{len(tokens)} tokens with {len(log_probs)} log-probabilities")
         return cls(tokens, log_probs)
@@ -108,9 +108,9 @@ class SoftAlignment(JsonValue):
         Raises:
             ValueError: the answer does not have this form.
         """
-        found = _object(answer, "alignments")
-        source, target = _strings(found, "source"), _strings(found, "target")
-        rows = found.get("weights")
+        members = _object(answer, "alignments")
+        source, target = _strings(members, "source"), _strings(members, "target")
+        rows = members.get("weights")
         if not isinstance(rows, list):
             raise ValueError("alignments without weights")
         weights = tuple(map(_numbers, rows))
@@ -162,14 +162,14 @@ class Attention:
         Raises:
             ValueError: the answer does not have this form.
         """
-        found = _object(answer, "attention")
-        source, read, said = (_strings(found, name) for name in ("source", "read", "said"))
+        members = _object(answer, "attention")
+        source, read, said = (_strings(members, name) for name in ("source", "read", "said"))
         if len(read) != len(said):
             raise ValueError(f"{len(read)} tokens read and {len(said)} said")
         lengths = {"encoder": (source, source), "decoder": (said, read), "cross": (said, source)}
-        weights = [_weights(found, name, *map(len, sides)) for name, sides in lengths.items()]
-        heads = _heads(found, *weights[-1].shape[:2])
-        when_read = found.get("aligns_when_read", False)  # absent in version 0.1
+        weights = [_weights(members, name, *map(len, sides)) for name, sides in lengths.items()]
+        heads = _heads(members, *weights[-1].shape[:2])
+        when_read = members.get("aligns_when_read", False)  # absent in version 0.1
         if not isinstance(when_read, bool):
             raise ValueError("aligns_when_read: not true or false")
         aligning: Any = {"alignment_heads": heads, "aligns_when_read": when_read}
@@ -180,9 +180,9 @@ class Attention:
         weights = {name: getattr(self, name) for name in ("encoder", "decoder", "cross")}
         texts = {name: getattr(self, name) for name in ("source", "read", "said")}
         numbers = {
-            name: one.astype("float64").round(_DIGITS).tolist() for name, one in weights.items()
+            name: array.astype("float64").round(_DIGITS).tolist() for name, array in weights.items()
         }
-        heads = [list(one) for one in self.alignment_heads]
+        heads = [list(head) for head in self.alignment_heads]
         alignment = {"alignment_heads": heads, "aligns_when_read": self.aligns_when_read}
         return texts | numbers | alignment
 
@@ -211,36 +211,36 @@ ALIGNMENTS = Codec(
 
 def _object(answer: str, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(answer)
+        document = json.loads(answer)
     except RecursionError as error:
         raise ValueError(f"{what} are nested too deep") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError(f"{what} are not a JSON object")
-    return found
+    return document
 
 
-def _strings(found: dict[str, Any], name: str) -> tuple[str, ...]:
-    values = found.get(name)
+def _strings(members: dict[str, Any], name: str) -> tuple[str, ...]:
+    values = members.get(name)
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"{name} are not strings")
     return tuple(values)
 
 
-def _heads(found: dict[str, Any], layers: int, heads: int) -> tuple[tuple[int, int], ...]:
+def _heads(members: dict[str, Any], layers: int, heads: int) -> tuple[tuple[int, int], ...]:
     """Pairs of layer and head; none from servers of version 0.1."""
-    pairs = found.get("alignment_heads", [])
+    pairs = members.get("alignment_heads", [])
     possible = [[layer, head] for layer in range(layers) for head in range(heads)]
     if not isinstance(pairs, list) or any(pair not in possible for pair in pairs):
         raise ValueError(f"alignment_heads: not pairs of one of {layers} layers and {heads} heads")
     return tuple((layer, head) for layer, head in pairs)
 
 
-def _weights(found: dict[str, Any], name: str, queries: int, keys: int) -> Weights:
+def _weights(members: dict[str, Any], name: str, queries: int, keys: int) -> Weights:
     """Weights [L, H, queries, keys]."""
     import numpy as np
 
     try:
-        weights = np.array(found.get(name), np.float32)
+        weights = np.array(members.get(name), np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: not weights by layer and head") from error
     if name == "decoder" and weights.shape == (0,):  # a recurrent decoder

@@ -60,8 +60,8 @@ def request_of(
     inputs: Sequence[Tensor],
 ) -> Request:
     """Returns a request, as the relay makes it from Triton's request."""
-    texts = tuple(one for one in inputs if one.name in TEXTS)
-    others = tuple(one for one in inputs if one.name not in TEXTS)
+    texts = tuple(tensor for tensor in inputs if tensor.name in TEXTS)
+    others = tuple(tensor for tensor in inputs if tensor.name not in TEXTS)
     options = pack_options(RequestOptions(dict(parameters), tuple(outputs), others))
     return Request(number, timeout_us, options, texts)
 

@@ -101,17 +101,17 @@ def closeness(given: str, known: str) -> int:
         return _SAME
     if _form(given) == _form(known):
         return _SAME_FORM
-    wanted, offered = _Tag.of(given), _Tag.of(known)
-    if wanted == offered:
+    requested, offered = _Tag.of(given), _Tag.of(known)
+    if requested == offered:
         return _SAME_MEANING
     if (
-        wanted.language != offered.language
-        or (wanted.script and offered.script and wanted.script != offered.script)
-        or (offered.region and wanted.region != offered.region)
-        or not {*offered.others} <= {*wanted.others}
+        requested.language != offered.language
+        or (requested.script and offered.script and requested.script != offered.script)
+        or (offered.region and requested.region != offered.region)
+        or not {*offered.others} <= {*requested.others}
     ):
         return -1
-    script = wanted.script or _DEFAULT_SCRIPTS.get(wanted.language)
+    script = requested.script or _DEFAULT_SCRIPTS.get(requested.language)
     has_script = bool(offered.script) and offered.script == script
     return _SAME_REGION * bool(offered.region) + _SAME_SCRIPT * has_script
 

@@ -65,12 +65,12 @@ class Markup:
         if not isinstance(value, Mapping) or not {"codes", "keep"}.issuperset(value):
             raise ValueError(f"{brief(value)}: give {SHAPE}")
         codes, keep = value.get("codes", ()), value.get("keep", ())
-        for name, found in (("codes", codes), ("keep", keep)):
-            if not _is_list(found):
-                raise ValueError(f"{name} is {brief(found)}: give {SHAPE}")
+        for name, member in (("codes", codes), ("keep", keep)):
+            if not _is_list(member):
+                raise ValueError(f"{name} is {brief(member)}: give {SHAPE}")
         return cls(
-            tuple(_code(index, one) for index, one in enumerate(codes)),
-            tuple(_span("keep", index, one) for index, one in enumerate(keep)),
+            tuple(_code(index, code) for index, code in enumerate(codes)),
+            tuple(_span("keep", index, span) for index, span in enumerate(keep)),
         )
 
     @classmethod

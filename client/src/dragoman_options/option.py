@@ -159,16 +159,16 @@ class Option:
             TypeError: the value has the wrong type; True is not a number.
             ValueError: the value is out of range.
         """
-        found = self._typed(value)
+        typed = self._typed(value)
         if self.range is not None:
-            self._check_range(found, limits)
+            self._check_range(typed, limits)
         elif self.kind == "text":
-            self._check_text(found)
+            self._check_text(typed)
         elif self.kind == "texts":
-            self._check_items(found, len(found))
+            self._check_items(typed, len(typed))
         elif self.kind == "terms":
-            self._check_items((*found, *found.values()), len(found))
-        return found
+            self._check_items((*typed, *typed.values()), len(typed))
+        return typed
 
     def describe(self, limits: Limits) -> dict[str, Any]:
         """Returns a JSON description of the option with a model's limits, for the model `info`."""
@@ -214,7 +214,7 @@ class Option:
         elif self.kind == "texts":
             value = (value,) if isinstance(value, str) else value
             is_right = isinstance(value, Sequence) and not isinstance(value, bytes | bytearray)
-            is_right = is_right and all(isinstance(one, str) for one in value)
+            is_right = is_right and all(isinstance(text, str) for text in value)
             value = tuple(value) if is_right else value
         elif self.kind == "markup":
             return self._markups(value)
@@ -222,7 +222,7 @@ class Option:
             value = self._parsed(value) if isinstance(value, str) else value
             is_right = isinstance(value, Mapping)
             is_right = is_right and all(
-                isinstance(one, str) for pair in value.items() for one in pair
+                isinstance(term, str) for pair in value.items() for term in pair
             )
         else:
             kinds = int if self.kind == "whole number" else int | float
@@ -241,7 +241,8 @@ class Option:
         if not is_one and not (isinstance(value, Sequence) and not isinstance(value, bytes)):
             raise TypeError(f"{self.name} is {brief(value)}: give {_EXPECTED[self.kind]}")
         return tuple(
-            self._markup(index, one) for index, one in enumerate([value] if is_one else value)
+            self._markup(index, text_markup)
+            for index, text_markup in enumerate([value] if is_one else value)
         )
 
     def _markup(self, index: int, value: Any) -> Markup | None:

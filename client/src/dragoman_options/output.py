@@ -137,7 +137,7 @@ def declared_outputs(kind: type, scored: type) -> dict[str, Output]:
     """
     hints = get_type_hints(kind, include_extras=True)
     of_score = {field.name for field in dataclasses.fields(scored)}
-    found = {}
+    outputs = {}
     for name, hint in hints.items():
         for output in getattr(hint, "__metadata__", ()):
             own = dataclasses.replace(
@@ -148,8 +148,8 @@ def declared_outputs(kind: type, scored: type) -> dict[str, Output]:
                 models=output.models or TRANSLATING + (SCORE,) * (name in of_score),
                 codec=_codec(output, hint.__origin__),
             )
-            found[own.name] = own
-    return found
+            outputs[own.name] = own
+    return outputs
 
 
 def _codec(output: Output, hint: Any) -> Codec:

@@ -472,7 +472,7 @@ class Translation(Assessed, _Generated):
 
 OUTPUTS: Final[Mapping[str, Output]] = declared_outputs(Translation, Assessed)
 """Outputs by the name of their tensors, which have one element per translation."""
-DETECTED_OUTPUTS: Final = tuple(one.name for one in OUTPUTS.values() if one.detected)
+DETECTED_OUTPUTS: Final = tuple(output.name for output in OUTPUTS.values() if output.detected)
 """Outputs of a request with language detection."""
 
 
@@ -489,10 +489,10 @@ def splits(options: Mapping[str, Any]) -> bool:
 
 def requested_outputs(options: Mapping[str, Any]) -> list[str]:
     """Returns the names of the outputs that options, by name, request."""
-    found = [output for name in options if (output := OPTIONS[name].output) is not None]
+    names = [output for name in options if (output := OPTIONS[name].output) is not None]
     if str(options.get("source_language")).lower() == AUTO:
-        found += DETECTED_OUTPUTS
-    return found
+        names += DETECTED_OUTPUTS
+    return names
 
 
 def sampled(options: Collection[str]) -> bool:
@@ -573,7 +573,7 @@ def _check_short(
 
 
 def _check(given: Mapping[str, Any], model: str, limits: Limits) -> dict[str, Any]:
-    found = {}
+    checked = {}
     name = ""
     try:
         for name, value in given.items():
@@ -584,16 +584,16 @@ def _check(given: Mapping[str, Any], model: str, limits: Limits) -> dict[str, An
                 continue
             value = option.read(value, limits)
             if value != option.default:
-                found[name] = value
-        for name, value in found.items():
-            _check_combination(OPTIONS[name], value, found, model)
+                checked[name] = value
+        for name, value in checked.items():
+            _check_combination(OPTIONS[name], value, checked, model)
     except Refused:
         raise
     except TypeError as error:
         raise WrongType(str(error), option=name) from error
     except ValueError as error:
         raise WrongValue(str(error), option=name) from error
-    return found
+    return checked
 
 
 def _unknown(name: str) -> str:
@@ -601,24 +601,24 @@ def _unknown(name: str) -> str:
     return f"unknown option {brief(name)}" + (f": did you mean {close[0]}?" if close else "")
 
 
-def _check_combination(option: Option, value: Any, found: Mapping[str, Any], model: str) -> None:
+def _check_combination(option: Option, value: Any, options: Mapping[str, Any], model: str) -> None:
     """Refuse an option that conflicts with another, or with the model."""
     name = option.name
     if model != TRANSLATE and not takes(model, option):
         where = "in a stream" if model == STREAM else f"by the model {model}"
         raise ValueError(f"{name}: not supported {where}; use the model {TRANSLATE}")
     for other in option.not_with:
-        if other in found and found[other] is not False:
+        if other in options and options[other] is not False:
             raise ValueError(f"{name}: not with {other}")
-    width = found.get("beam_width")
+    width = options.get("beam_width")
     if width == 1 and option.needs_beam:
         raise ValueError(f"{name}: not with beam_width 1, give 2 or more")
     if name in SAMPLING and width not in (None, 1):
         raise ValueError(f"{name}: turns on sampling, give beam_width 1 or none")
     base = option.only_with
-    if base is not None and not (splits(found) if base == "split_sentences" else base in found):
+    if base is not None and not (splits(options) if base == "split_sentences" else base in options):
         default = OPTIONS[base].default
         raise ValueError(f"{name}: only with {base}" + (f" above {default}" if default else ""))
-    most = found.get(option.at_most or "")
+    most = options.get(option.at_most or "")
     if most is not None and value > most:
         raise ValueError(f"{name} is {value}, more than {option.at_most}, {most}")

@@ -66,8 +66,8 @@ def _read(written: str) -> str:
     return _ESCAPE.sub(_unescaped, written)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code, octal, character = found.groups()
+def _unescaped(match: re.Match[str]) -> str:
+    code, octal, character = match.groups()
     if code or octal:
         return chr(int(code, 16) if code else int(octal, 8))
     return _ESCAPES.get(character, character)

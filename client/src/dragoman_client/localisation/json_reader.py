@@ -70,10 +70,10 @@ class JsonReader(TextReader):
             )
             texts = self._catalogue(content, spelling)
         else:
-            values = [(one.path, content.values[one.path]) for one in content.strings]
+            values = [(string.path, content.values[string.path]) for string in content.strings]
             indices = chosen(values, len(content.others), has_records=content.has_records)
             strings = (content.strings[index] for index in indices)
-            texts = ((one.begin, one.end, None) for one in strings)
+            texts = ((string.begin, string.end, None) for string in strings)
         position = 0
         for begin, end, inserted in texts:
             yield Raw(text[position:begin].encode(encoding))
@@ -100,22 +100,22 @@ class JsonReader(TextReader):
         done |= {path[1] for path in content.others if path[2:] == ("shouldTranslate",)}
         localized = {path[1] for path in content.ends if path[2:] == ("localizations",)}
         for path, (at, is_empty) in content.ends.items():
-            wanted = ("localizations",) if len(path) > 1 and path[1] in localized else ()
-            if path[:1] != ("strings",) or len(path) < 2 or path[2:] != wanted or path[1] in done:
+            parent = ("localizations",) if len(path) > 1 and path[1] in localized else ()
+            if path[:1] != ("strings",) or len(path) < 2 or path[2:] != parent or path[1] in done:
                 continue
             own = ("strings", path[1], "localizations", source)
             text = content.values.get((*own, "stringUnit", "value"), path[1])
             if (*own, "variations") in content.ends or not is_text(text):
                 continue
             before = f'"{target}" : {{ "stringUnit" : {{ "state" : "needs_review", "value" : "'
-            before = before if wanted else f'"localizations" : {{ {before}'
+            before = before if parent else f'"localizations" : {{ {before}'
             yield (
                 at,
                 at,
                 InsertedText(
                     *(text, Markup(), b"", spelling),
                     before=("" if is_empty else ", ") + before,
-                    after='" } }' + ("" if wanted else " }"),
+                    after='" } }' + ("" if parent else " }"),
                 ),
             )
 

@@ -124,11 +124,13 @@ class PoReader(TextReader):
             return
         first = next(at for key, at in begins.items() if key.startswith("msgstr"))
         line_end = "\r\n" if text[:end].endswith("\r\n") else "\n"
-        flags = [one for one in lines if one.written is None and text.startswith("#,", one.begin)]
+        flags = [
+            line for line in lines if line.written is None and text.startswith("#,", line.begin)
+        ]
         marked = next(
-            one.begin
-            for one in flags or lines
-            if one.written is not None or one in flags or text.startswith("#|", one.begin)
+            line.begin
+            for line in flags or lines
+            if line.written is not None or line in flags or text.startswith("#|", line.begin)
         )
         rest = text[marked + 2 * bool(flags) : first]
         before = f"#, fuzzy,{rest}" if flags else f"#, fuzzy{line_end}{rest}"
@@ -164,8 +166,8 @@ def _entries(text: str) -> Iterator[list[_Line]]:
     """
     entry: list[_Line] = []
     has_translation = False
-    for number, found in enumerate(_LINE.finditer(text), start=1):
-        written = found[0]
+    for number, match in enumerate(_LINE.finditer(text), start=1):
+        written = match[0]
         string = _STRING.match(written)
         is_comment = written.lstrip().startswith("#")
         if string is None and not is_comment and written.strip():
@@ -178,9 +180,9 @@ def _entries(text: str) -> Iterator[list[_Line]]:
             if not (string[1] or (entry and entry[-1].written is not None)):
                 raise ValueError(f"line {number}: a string without a keyword")
             has_translation = has_translation or string[1].startswith("msgstr")
-            entry.append(_Line(found.start(), found.end(), string[1], string[2]))
+            entry.append(_Line(match.start(), match.end(), string[1], string[2]))
         elif is_comment and not written.lstrip().startswith("#~"):
-            entry.append(_Line(found.start(), found.end(), "", None))
+            entry.append(_Line(match.start(), match.end(), "", None))
         else:
             entry = []
     if has_translation:
@@ -191,8 +193,8 @@ def _read(written: str) -> str:
     return _ESCAPE.sub(_unescaped, written)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[1]
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
     if code[0] in "01234567":
         return chr(int(code, 8) & 0xFF)
     if code[0] == "x" and len(code) > 1:
@@ -212,5 +214,7 @@ def _wrapped(text: str, used: int) -> str:
     if is_one_line:
         return f'"{written}"'
     paragraphs = written.replace("\\\\", "\0").replace("\\n", "\\n\n").split("\n")
-    lines = (line for one in paragraphs for line in _PARTS.findall(one.replace("\0", "\\\\")))
+    lines = (
+        line for paragraph in paragraphs for line in _PARTS.findall(paragraph.replace("\0", "\\\\"))
+    )
     return "\n".join(f'"{line}"' for line in ["", *lines])

@@ -66,8 +66,8 @@ def _read(written: str, *, has_arguments: bool) -> str:
     return text.replace("''", "'") if has_arguments else text
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code, character = found.groups()
+def _unescaped(match: re.Match[str]) -> str:
+    code, character = match.groups()
     return chr(int(code, 16)) if code else _ESCAPES.get(character or "", character or "")
 
 

@@ -44,7 +44,7 @@ class TableReader(TextReader):
             ValueError: a column is missing, or a quotation mark.
         """
         head = text.partition("\n")[0]
-        delimiter = max(_DELIMITERS, key=lambda one: (head.count(one), one == ","))
+        delimiter = max(_DELIMITERS, key=lambda sign: (head.count(sign), sign == ","))
         _field = re.compile(
             rf'(?:"((?:[^"]|"")*+)"|([^{re.escape(delimiter)}"\r\n][^{re.escape(delimiter)}\r\n]*+|))'
             rf"({re.escape(delimiter)}|\r\n?|\n|\Z)"
@@ -53,26 +53,26 @@ class TableReader(TextReader):
         names: list[str] = []
         position = kept = column = 0
         while position < len(text):
-            found = _field.match(text, position)
-            if found is None:
+            match = _field.match(text, position)
+            if match is None:
                 line = text.count("\n", 0, position) + 1
                 raise ValueError(f"line {line}: a quotation mark is missing or one too many")
-            group = 1 if found[1] is not None else 2
-            written = found[group]
+            group = 1 if match[1] is not None else 2
+            written = match[group]
             if chosen is None:
                 names.append(written.replace('""', '"').strip())
             elif column in chosen and any(map(str.isalpha, written)):
-                yield Raw(text[kept : found.start(group)].encode(encoding))
+                yield Raw(text[kept : match.start(group)].encode(encoding))
                 if group == 1:
                     yield from message(written, encoding, _unquoted, _quoted)
                 else:
                     yield _plain(written, encoding, delimiter)
-                kept = found.end(group)
+                kept = match.end(group)
             column += 1
-            if found[3] != delimiter:
+            if match[3] != delimiter:
                 chosen = self._chosen(names) if chosen is None else chosen
                 column = 0
-            position = found.end()
+            position = match.end()
         if chosen is None:
             self._chosen(names)
         yield Raw(text[kept:].encode(encoding))

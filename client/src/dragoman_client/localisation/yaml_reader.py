@@ -46,15 +46,15 @@ class YamlReader(TextReader):
             ValueError: the text is not YAML, or most of its values are not text.
         """
         content = _Content(text)
-        values = [(one.path, one.text) for one in content.strings]
+        values = [(scalar.path, scalar.text) for scalar in content.strings]
         texts = {*chosen(values, len(content.others), has_records=content.has_records)}
         position = 0
-        for index, one in enumerate(content.strings):
-            segment = self._segment(one, text, encoding) if index in texts else None
+        for index, scalar in enumerate(content.strings):
+            segment = self._segment(scalar, text, encoding) if index in texts else None
             if segment:
-                yield Raw(text[position : one.begin].encode(encoding))
+                yield Raw(text[position : scalar.begin].encode(encoding))
                 yield segment
-                position = one.end
+                position = scalar.end
         yield Raw(text[position:].encode(encoding))
 
     def _segment(self, scalar: _Scalar, text: str, encoding: str) -> Segment | None:

@@ -202,8 +202,8 @@ class MarkdownBlocks:
                 self._containers.append(_Container(False, indent + len(marker[0]) + width))
                 position = content if width <= 4 else marker.end() + 1
                 for skipped in (_TASK, _DEFINITION):
-                    if found := skipped.match(self._text, position, end):
-                        position = found.end()
+                    if match := skipped.match(self._text, position, end):
+                        position = match.end()
             else:
                 break
             if not self._text[position:end].strip():
@@ -293,8 +293,8 @@ class MarkdownBlocks:
         end = first + len(self._text[first:end].rstrip())
         cells = []
         while position < end:
-            found = _CELL.match(self._text, position, end)
-            last = found.end() if found else end
+            match = _CELL.match(self._text, position, end)
+            last = match.end() if match else end
             cells.append((position, last))
             position = last + 1
         return cells

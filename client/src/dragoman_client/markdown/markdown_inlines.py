@@ -93,10 +93,10 @@ def inlines_of(text: str, labels: Collection[str]) -> list[Inline]:
     """
     scan = _Scan(text, labels)
     position = 0
-    while found := _SPECIAL.search(text, position):
-        position = scan.special(found.start())
+    while match := _SPECIAL.search(text, position):
+        position = scan.special(match.start())
     scan.emphasize(0)
-    return _with_tags(sorted(scan.inlines, key=lambda one: (one.begin, -one.end)), text)
+    return _with_tags(sorted(scan.inlines, key=lambda inline: (inline.begin, -inline.end)), text)
 
 
 class _Scan:
@@ -114,8 +114,8 @@ class _Scan:
     def special(self, at: int) -> int:
         """Read what begins at a character with a meaning; returns where it ends."""
         text, character = self._text, self._text[at]
-        if found := _BREAK.match(text, at):
-            return self._add("break", at, found.end())
+        if match := _BREAK.match(text, at):
+            return self._add("break", at, match.end())
         if character in " \t":
             return at + 1
         if character == "\\":
@@ -161,14 +161,14 @@ class _Scan:
         return at + 1
 
     def _delimiters(self, at: int) -> int:
-        found = _DELIMITERS.match(self._text, at)
-        if found is None or found[0].startswith("~~~"):
-            return found.end() if found else at + 1
-        before, after = self._text[at - 1 : at], self._text[found.end() : found.end() + 1]
+        match = _DELIMITERS.match(self._text, at)
+        if match is None or match[0].startswith("~~~"):
+            return match.end() if match else at + 1
+        before, after = self._text[at - 1 : at], self._text[match.end() : match.end() + 1]
         opens, closes = flanks(before, after, self._text[at])
-        run = _Run(at, found.end(), self._text[at], opens, closes, len(found[0]))
+        run = _Run(at, match.end(), self._text[at], opens, closes, len(match[0]))
         self._runs.append(run)
-        return found.end()
+        return match.end()
 
     def _bracket(self, at: int) -> int:
         text = self._text
@@ -292,7 +292,7 @@ def is_mark(character: str) -> bool:
 
 def _with_tags(inlines: list[Inline], text: str) -> list[Inline]:
     """Returns the elements, with two tags of HTML that belong together as one."""
-    found: list[Inline] = []
+    elements: list[Inline] = []
     opened: list[tuple[str, int, int]] = []
     """Name, index and end of the element around it for each open tag."""
     around: list[int] = []
@@ -304,23 +304,23 @@ def _with_tags(inlines: list[Inline], text: str) -> list[Inline]:
         while opened and opened[-1][2] <= inline.begin:
             opened.pop()
         if tag is None:
-            found.append(inline)
+            elements.append(inline)
             if inline.kind in ("emphasis", "link"):
                 around.append(inline.end)
             continue
         name = (tag[2] or "").lower()
         if name == "br":
-            found.append(inline._replace(kind="break"))
+            elements.append(inline._replace(kind="break"))
             continue
         if name and not tag[1] and not tag[3]:
-            opened.append((name, len(found), enclosing))
+            opened.append((name, len(elements), enclosing))
         elif tag[1] and opened and opened[-1][0] == name and opened[-1][2] == enclosing:
             _, index, _ = opened.pop()
-            first = found[index]
+            first = elements[index]
             kind: InlineKind = "kept" if name in _UNTRANSLATED else "tag"
             if kind == "kept":
-                del found[index + 1 :]
-            found[index] = Inline(first.begin, first.end, inline.begin, inline.end, kind)
+                del elements[index + 1 :]
+            elements[index] = Inline(first.begin, first.end, inline.begin, inline.end, kind)
             continue
-        found.append(inline._replace(kind="object"))
-    return found
+        elements.append(inline._replace(kind="object"))
+    return elements

@@ -39,15 +39,15 @@ class MarkdownReader(TextReader):
 
     def parts(self, text: str, encoding: str) -> Iterator[Raw | Segment]:
         """See `TextReader`."""
-        found = MarkdownBlocks(text)
+        document = MarkdownBlocks(text)
         position = 0
-        for block in found.blocks:
+        for block in document.blocks:
             begin, end = block.lines[0][0], block.lines[-1][1]
             yield Raw(text[position:begin].encode(encoding))
             if block.kind == "html":
                 yield from self._html(text[begin:end], encoding)
             else:
-                yield _Builder(text, block, found.labels, encoding).part()
+                yield _Builder(text, block, document.labels, encoding).part()
             position = end
         yield Raw(text[position:].encode(encoding))
 
@@ -210,7 +210,7 @@ class _Builder:
             texts = [self._title(*span) for span in spans]
             parts = (
                 between[0],
-                *(one for pair in zip(texts, between[1:], strict=True) for one in pair),
+                *(part for pair in zip(texts, between[1:], strict=True) for part in pair),
             )
         self._tags.append(Tag(parts, is_opaque=True))
         self._add_shown(shown)
@@ -230,5 +230,5 @@ class _Builder:
 def _plain(written: str) -> str:
     """Returns text without its escapes."""
     return _ESCAPED.sub(
-        lambda found: found[1] or html.unescape(found[0].replace("\n", " ")), written
+        lambda match: match[1] or html.unescape(match[0].replace("\n", " ")), written
     )

@@ -78,7 +78,7 @@ class MarkdownText(Segment):
         self, translation: str, placed: PlacedCodes, attributes: Sequence[bytes] | None = None
     ) -> bytes:
         """See `Segment`."""
-        originals = [one.original for one in self.attributes]
+        originals = [attribute.original for attribute in self.attributes]
         written = originals if attributes is None else list(attributes)
         own = tuple((begin, end) for begin, end, _ in self.markup.codes)
         if not translation.strip():
@@ -108,7 +108,7 @@ class MarkdownText(Segment):
         Emphasis begins and ends at a word, and two emphases do not touch. One for which there is no
         word is dropped.
         """
-        tags, found = list(self.tags), list(spans)
+        tags, tight = list(self.tags), list(spans)
         ends: dict[int | None, int] = {}
         """Where the last emphasis ends in each element."""
         line_begin = 0
@@ -119,14 +119,14 @@ class MarkdownText(Segment):
             if kind != "emphasis"
         }
         order = sorted(
-            range(len(found)),
-            key=lambda i: (-1 if (p := self.markup.codes[i].parent) is None else p, found[i], i),
+            range(len(tight)),
+            key=lambda i: (-1 if (p := self.markup.codes[i].parent) is None else p, tight[i], i),
         )
         for index in order:
             kind, parent = self.kinds[index], self.markup.codes[index].parent
-            around = (0, len(text)) if parent is None else found[parent]
+            around = (0, len(text)) if parent is None else tight[parent]
             if kind == "break" and self._is_line_end(index):
-                begin = found[index][0]
+                begin = tight[index][0]
                 if line_begin < begin < len(text) and text[line_begin:begin].strip():
                     line_begin = begin
                 else:
@@ -136,13 +136,13 @@ class MarkdownText(Segment):
             mark = self.tags[index].parts[0]
             assert isinstance(mark, bytes)
             first = max(around[0], ends.get(parent, 0))
-            span = _emphasis(text, found[index], (first, around[1]), mark[:1].decode(), others)
+            span = _emphasis(text, tight[index], (first, around[1]), mark[:1].decode(), others)
             if span is None:
                 tags[index] = Tag((b"",))
             else:
-                found[index] = span
+                tight[index] = span
                 ends[parent] = span[1] + 1
-        return tags, found
+        return tags, tight
 
     def _fitted(self, text: str, spans: Sequence[Span]) -> list[Span]:
         return fitted(self.markup.codes, spans, len(text))[0][: len(self.markup.codes)]
@@ -158,8 +158,8 @@ class MarkdownText(Segment):
         kinds = zip(spans, self.kinds, strict=True)
         breaks = {at for span, kind in kinds if kind == "break" for at in span}
         characters, begin, last = list(text), 0, 0
-        for found in re.finditer(r"(?<! ) (?! )|$", text):
-            at = found.start()
+        for match in re.finditer(r"(?<! ) (?! )|$", text):
+            at = match.start()
             if at - begin > self.width and last > begin:
                 characters[last] = "\n"
                 begin = last + 1
@@ -175,10 +175,10 @@ class MarkdownText(Segment):
         marked = {*_escapes(text, borders, is_cell=self.block == "cell")}
         kinds = zip(spans, self.kinds, strict=True)
         for at in (0, *(begin for (begin, _), kind in kinds if kind == "break")):
-            if found := _BLOCK.match(text, at):
-                marked.add(found.end() if found[1].isdigit() else found.start(1))
-        if found := _CLOSING_HASHES.search(text):
-            marked.add(found.start())
+            if match := _BLOCK.match(text, at):
+                marked.add(match.end() if match[1].isdigit() else match.start(1))
+        if match := _CLOSING_HASHES.search(text):
+            marked.add(match.start())
         inserted = sorted(marked)
         parts = (text[b:e] for b, e in zip([0, *inserted], [*inserted, len(text)], strict=True))
         return "\\".join(parts), [
@@ -200,8 +200,8 @@ def _escapes(text: str, borders: set[int], *, is_cell: bool) -> Iterator[int]:
         borders: where its elements begin and end.
         is_cell: whether it is in a table.
     """
-    for found in _SPECIAL.finditer(text):
-        at, character = found.start(), found[0]
+    for match in _SPECIAL.finditer(text):
+        at, character = match.start(), match[0]
         before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
         is_at_border = not after or at + 1 in borders
         if (

@@ -20,11 +20,11 @@ def decode(written: str) -> str:
 
 def encode(text: str) -> str:
     """Escape a text."""
-    return _SPECIAL.sub(lambda found: _WRITTEN.get(found[0], f"\\{found[0]}"), text)
+    return _SPECIAL.sub(lambda match: _WRITTEN.get(match[0], f"\\{match[0]}"), text)
 
 
-def _shown(found: re.Match[str]) -> str:
-    code, character = found.groups()
+def _shown(match: re.Match[str]) -> str:
+    code, character = match.groups()
     if code:
         return chr(int(code, 16))
     return _READ.get(character, character) if character else ""

@@ -369,9 +369,11 @@ class UnitReader:
         targets: tuple[tuple[int, int], ...] = (target,)
         if unit[0].token.attributes.get("numerus") == "yes":
             begin, end = target
-            inner = [(begin + one, begin + other) for one, other in _children(unit[begin:end])]
+            inner = [(begin + start, begin + stop) for start, stop in _children(unit[begin:end])]
             targets = tuple(
-                (one, other) for one, other in inner if _local(unit[one].token) == self._form.slots
+                (start, stop)
+                for start, stop in inner
+                if _local(unit[start].token) == self._form.slots
             )
         return _Places(source, target, targets, source[1], indent) if targets else None
 
@@ -389,9 +391,9 @@ class UnitReader:
         if source is None:
             return None
         begin, end = source
-        for one, other in _children(unit[begin:end]):
-            if _local(unit[begin + one].token) == "seg":
-                inner = begin + one, begin + other
+        for start, stop in _children(unit[begin:end]):
+            if _local(unit[begin + start].token) == "seg":
+                inner = begin + start, begin + stop
                 return _Places(inner, None, (), end, _indent(unit, begin))
         return None
 
@@ -418,7 +420,7 @@ class UnitReader:
     ) -> bytes:
         """Returns a start tag with changed attributes; None removes one."""
         written = token.raw.decode(self._encoding)
-        written = ATTRIBUTE.sub(lambda one: "" if one[1] in attributes else one[0], written)
+        written = ATTRIBUTE.sub(lambda match: "" if match[1] in attributes else match[0], written)
         end = _TAG_END.search(written)
         if end is None:
             return token.raw
@@ -453,19 +455,19 @@ def _begins_protection(token: XmlToken) -> bool:
 
 def _with_kept_elements(items: Sequence[Item]) -> list[Item]:
     """Returns the items, with protected text between two markers as an element to keep."""
-    found, ends = list(items), _ends_of_protection(items)
+    new_items, ends = list(items), _ends_of_protection(items)
     index = 0
     while index < len(items):
         item = items[index]
         last = ends.get(index)
         if last is not None:
-            found[index] = item._replace(role="keep", is_translated=True)
+            new_items[index] = item._replace(role="keep", is_translated=True)
             for inner in (index + 1, last):
                 tag = replace(items[inner].token, kind="other")
-                found[inner] = items[inner]._replace(token=tag)
+                new_items[inner] = items[inner]._replace(token=tag)
             index = last
         index += 1
-    return found
+    return new_items
 
 
 def _ends_of_protection(items: Sequence[Item]) -> dict[int, int]:

@@ -69,13 +69,13 @@ class Gaps:
                 None for other codes.
         """
         self._text, self._codes = text, codes
-        self._spaces = [one or ("", "") for one in spaces]
+        self._spaces = [pair or ("", "") for pair in spaces]
         self.has_breaks = any(text[begin:end] == BREAK for begin, end, _ in codes)
         """Whether some of the codes are line breaks."""
         self._separated = {
             code.end
-            for index, (code, one) in enumerate(zip(codes, spaces, strict=True))
-            if one is not None and code.begin < code.end and self.is_object(index)
+            for index, (code, pair) in enumerate(zip(codes, spaces, strict=True))
+            if pair is not None and code.begin < code.end and self.is_object(index)
         }
         """Where the text has a space that no words have, before the index."""
         self._last = ""

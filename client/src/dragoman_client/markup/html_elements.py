@@ -184,8 +184,8 @@ class OpenElements:
         self._close(("head",), frozenset())
         self.is_in_body = True
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            self._push(one)
+        for element in waiting:
+            self._push(element)
 
     def open(self, element: Element) -> None:
         """Open an element in the last one."""
@@ -231,7 +231,7 @@ class OpenElements:
             return False
         if name == "input":
             return self.has("select")
-        is_waiting = any(one.name == name for one in self._waiting)
+        is_waiting = any(element.name == name for element in self._waiting)
         return name in ("a", "nobr") and (self.has(name) or is_waiting)
 
     def close(self, name: str) -> None:
@@ -266,9 +266,11 @@ class OpenElements:
             self._leave(index + 1)
             self._counts[self._open.pop().name] -= 1
             return
-        between = [one for one in self._open[index + 1 : block] if one.name in _FORMATTING]
+        between = [
+            element for element in self._open[index + 1 : block] if element.name in _FORMATTING
+        ]
         self._open[index:block] = between
-        self._counts = Counter(one.name for one in self._open)
+        self._counts = Counter(element.name for element in self._open)
         self._inherit_from(index)
 
     def _close(self, names: tuple[str, ...], beyond: frozenset[str]) -> None:
@@ -291,14 +293,17 @@ class OpenElements:
     def _leave(self, index: int) -> None:
         """Close all elements from an index on; formatting elements will be reopened."""
         while len(self._open) > index:
-            one = self._open.pop()
-            self._counts[one.name] -= 1
-            if one.name in _MARKERS:
-                self._waiting = one.waiting
-            elif one.name in _FORMATTING and not one.is_skipped:
-                alike = sum((it.name, it.says) == (one.name, one.says) for it in self._waiting)
+            element = self._open.pop()
+            self._counts[element.name] -= 1
+            if element.name in _MARKERS:
+                self._waiting = element.waiting
+            elif element.name in _FORMATTING and not element.is_skipped:
+                alike = sum(
+                    (other.name, other.says) == (element.name, element.says)
+                    for other in self._waiting
+                )
                 if alike < _MOST_ALIKE:
-                    self._waiting.insert(0, one)
+                    self._waiting.insert(0, element)
 
     def _push(self, element: Element) -> None:
         if self.is_full:

@@ -49,8 +49,8 @@ def python_name(label: str) -> str:
     Raises:
         ValueError: the label is unknown, or text in the encoding cannot be replaced.
     """
-    found = _looked_up(label)
-    name = _READ_AS.get(found, found)
+    codec = _looked_up(label)
+    name = _READ_AS.get(codec, codec)
     if name in _UNICODE or name in _MULTIBYTE or is_single_byte(name):
         return name
     raise ValueError(f"encoding {label!r} is not supported: convert it to UTF-8")
@@ -83,16 +83,16 @@ class EncodingSearch:
         self._begin += chunk[: _MOST_BYTES - len(self._begin)]
         if len(self._begin) < len(codecs.BOM_UTF8):
             return None
-        found = next((name for mark, name in _MARKS if self._begin.startswith(mark)), None)
-        return found or self._declared()
+        encoding = next((name for mark, name in _MARKS if self._begin.startswith(mark)), None)
+        return encoding or self._declared()
 
     def _declared(self) -> str | None:
         unread, self._read = self._begin[self._read :], len(self._begin)
         for token in self._tokens.feed(unread.decode("latin-1")):
             if self._position >= _LEAST_BYTES and not self._is_in_head:
                 return _DEFAULT
-            if token.name == "meta" and (found := _encoding_of(token)):
-                return found
+            if token.name == "meta" and (encoding := _encoding_of(token)):
+                return encoding
             self._position += len(token.raw)
             self._is_in_head &= token.kind != "start" or token.name in html_profile.IN_HEAD
         return _DEFAULT if self._read == _MOST_BYTES else None
@@ -131,17 +131,17 @@ class PageDecoder:
     def _exact(self, read: bytes) -> str:
         """Decodes, but keeps bytes whose characters would be encoded differently."""
         decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
-        found, pending = [], b""
+        decoded, pending = [], b""
         for index in range(len(read)):
             pending += read[index : index + 1]
             if text := decoder.decode(read[index : index + 1]):
                 held = decoder.getstate()[0]
                 pending = pending.removesuffix(held)
                 is_exact = text.encode(self._encoding, self._errors) == pending
-                found.append(text if is_exact else pending.decode("ascii", self._errors))
+                decoded.append(text if is_exact else pending.decode("ascii", self._errors))
                 pending = held
         # Bytes that this decoder holds count as read; the other decoder continues after them.
-        return "".join((*found, pending.decode("ascii", self._errors)))
+        return "".join((*decoded, pending.decode("ascii", self._errors)))
 
 
 def _looked_up(label: str) -> str:
@@ -150,18 +150,18 @@ def _looked_up(label: str) -> str:
 
 def _encoding_of(meta: HtmlToken) -> str | None:
     """Returns the encoding that a tag declares, if browsers know it."""
-    found = html_profile.attributes(meta.raw)
-    label = found["charset"][0] if "charset" in found else None
-    if label is None and "content" in found:
-        is_type = found.get("http-equiv", ("",))[0].lower() == "content-type"
-        said = _CHARSET.search(found["content"][0]) if is_type else None
+    attributes = html_profile.attributes(meta.raw)
+    label = attributes["charset"][0] if "charset" in attributes else None
+    if label is None and "content" in attributes:
+        is_type = attributes.get("http-equiv", ("",))[0].lower() == "content-type"
+        said = _CHARSET.search(attributes["content"][0]) if is_type else None
         label = said and next(filter(None, said.groups()), None)
     name = _looked_up(label or "")
     if name.startswith("iso2022"):  # browsers support it, but its bytes are ambiguous
         return python_name(name)
     try:
-        found_name = python_name(label or "")
+        encoding = python_name(label or "")
     except ValueError:
         return None
     # In UTF-16 the tag itself would be unreadable.
-    return _DEFAULT if found_name.startswith("utf-16") else found_name
+    return _DEFAULT if encoding.startswith("utf-16") else encoding

@@ -68,22 +68,22 @@ def is_unknown(name: str) -> bool:
 
 def attributes(tag: str) -> dict[str, tuple[str, int, int, str]]:
     """Returns the attributes of a tag: value, begin and end of it, and its quote, if any."""
-    found: dict[str, tuple[str, int, int, str]] = {}
+    by_name: dict[str, tuple[str, int, int, str]] = {}
     begin = _TAG_NAME.match(tag)
     position = begin.end() if begin else len(tag)
-    while (one := _ATTRIBUTE.match(tag, position)) and one.end() > position:
-        position = one.end()
-        group = next((number for number in (2, 3, 4) if one[number] is not None), None)
+    while (match := _ATTRIBUTE.match(tag, position)) and match.end() > position:
+        position = match.end()
+        group = next((number for number in (2, 3, 4) if match[number] is not None), None)
         value = ("", position, position, "")
         if group is not None:
-            value = one[group], *one.span(group), {2: '"', 3: "'", 4: ""}[group]
-        found.setdefault(one[1].lower(), value)  # browsers use the first one
-    return found
+            value = match[group], *match.span(group), {2: '"', 3: "'", 4: ""}[group]
+        by_name.setdefault(match[1].lower(), value)  # browsers use the first one
+    return by_name
 
 
-def values(found: Mapping[str, tuple[str, int, int, str]]) -> dict[str, str]:
+def values(by_name: Mapping[str, tuple[str, int, int, str]]) -> dict[str, str]:
     """Returns the values of attributes, still escaped."""
-    return {name: value for name, (value, *_) in found.items()}
+    return {name: value for name, (value, *_) in by_name.items()}
 
 
 def is_text(name: str, attribute: str, others: Mapping[str, str]) -> bool:

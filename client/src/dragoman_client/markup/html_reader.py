@@ -129,24 +129,24 @@ class HtmlReader:
         if self._decoder is not None:
             return self._read(self._decoder, chunk)
         self._head += chunk
-        found = self._search.feed(chunk)
-        return self._begin(self._given or found) if found else []
+        encoding = self._search.feed(chunk)
+        return self._begin(self._given or encoding) if encoding else []
 
     def close(self) -> list[Raw | Segment]:
         """Returns the remaining parts; raises like `feed`."""
-        found = [] if self._decoder else self._begin(self._given or self._search.close())
+        parts = [] if self._decoder else self._begin(self._given or self._search.close())
         assert self._decoder is not None
-        found += self._segmenter.add(self._tokens.close())
-        return [*found, *self._segmenter.finish(), Raw(self._decoder.unread)]
+        parts += self._segmenter.add(self._tokens.close())
+        return [*parts, *self._segmenter.finish(), Raw(self._decoder.unread)]
 
     def _begin(self, encoding: str) -> list[Raw | Segment]:
         self._decoder = PageDecoder(encoding)
         self._segmenter = _Segmenter(encoding, self._source_language)
         mark = "\ufeff".encode(encoding, "ignore")
         begin = mark if self._head.startswith(mark) else b""
-        found = self._read(self._decoder, self._head[len(begin) :])
+        parts = self._read(self._decoder, self._head[len(begin) :])
         self._head = b""
-        return [Raw(begin), *found]
+        return [Raw(begin), *parts]
 
     def _read(self, decoder: PageDecoder, chunk: bytes) -> list[Raw | Segment]:
         return self._segmenter.add(self._tokens.feed(decoder.decode(chunk)))
@@ -238,13 +238,13 @@ class _Segmenter:
         if self._elements.settles(name):
             self._settle()
             self._is_settled &= was_settled
-        found = html_profile.attributes(token.raw)
-        values = html_profile.values(found)
+        attributes = html_profile.attributes(token.raw)
+        values = html_profile.values(attributes)
         around = self._elements.around
         element = self._element(name, values)
         tag = replace(element)
         tag.inherit(self._elements.parent_of(name))
-        parts = self._parts(token, found if tag.is_translated else {}, values)
+        parts = self._parts(token, attributes if tag.is_translated else {}, values)
         element.is_skipped = role in ("opaque", "skip")
         if role == "keep" and element.says is None:
             element.says = False
@@ -390,19 +390,19 @@ class _Segmenter:
     def _parts(
         self,
         token: HtmlToken,
-        found: dict[str, tuple[str, int, int, str]],
+        attributes: dict[str, tuple[str, int, int, str]],
         values: dict[str, str],
     ) -> list[bytes | Segment]:
         """Returns a tag, with those attribute values as segments that are texts."""
         parts: list[bytes | Segment] = []
         at = 0
-        for name, (value, begin, end, quote) in found.items():
+        for name, (value, begin, end, quote) in attributes.items():
             if not value or not html_profile.is_text(token.name, name, values):
                 continue
             parts.append(self._raw(token.raw[at:begin]))
             spelling = html_spelling.in_attribute(self._encoding, quote)
             of_value = segments([Words(value)], spelling, kind="attribute")
-            parts += (one.content if isinstance(one, Raw) else one for one in of_value)
+            parts += (part.content if isinstance(part, Raw) else part for part in of_value)
             at = end
         return [*parts, self._raw(token.raw[at:])]
 

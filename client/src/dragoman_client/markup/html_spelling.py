@@ -70,11 +70,11 @@ def _written(text: str, table: Mapping[int, str]) -> str:
     return re.sub(r"\r(?!\n)", "&#13;", _readable(text).translate(table))
 
 
-def _referenced(found: re.Match[str]) -> str:
+def _referenced(match: re.Match[str]) -> str:
     """Resolves a reference in an attribute; `&copy=` in URLs is not one."""
-    name, equals = found.groups()
+    name, equals = match.groups()
     is_known = name is None or (name in html5 and (name.endswith(";") or not equals))
-    return _unescaped(found[0]) if is_known else found[0]
+    return _unescaped(match[0]) if is_known else match[0]
 
 
 def _unescaped(text: str) -> str:
@@ -88,6 +88,6 @@ def _readable(text: str) -> str:
     return _UNWRITABLE.sub("\ufffd", _ESCAPED.sub(_replaced, text))
 
 
-def _replaced(found: re.Match[str]) -> str:
+def _replaced(match: re.Match[str]) -> str:
     """Returns what browsers show for bytes that are not valid in the encoding."""
-    return found[0].encode("ascii", "surrogateescape").decode("utf-8", "replace")
+    return match[0].encode("ascii", "surrogateescape").decode("utf-8", "replace")

@@ -77,22 +77,22 @@ class HtmlTokens:
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
-        found = self._read(self._tokenizer.feed(self._normal(text)))
+        tokens = self._read(self._tokenizer.feed(self._normal(text)))
         if len(self._unread) > MOST_TOKEN_CHARACTERS:
             raise ValueError(
                 "a tag, comment, script or text without a tag of more than "
                 f"{MOST_TOKEN_CHARACTERS} characters"
             )
-        return found
+        return tokens
 
     def close(self) -> list[HtmlToken]:
         """Returns the remaining tokens."""
-        found = self._read(self._tokenizer.feed(self._normal(self._held)))
+        tokens = self._read(self._tokenizer.feed(self._normal(self._held)))
         self._tokenizer.close()
-        found += self._read(self._tokenizer)
+        tokens += self._read(self._tokenizer)
         if self._unread:
-            found.append(HtmlToken("other", self._as_written(self._unread)))
-        return found
+            tokens.append(HtmlToken("other", self._as_written(self._unread)))
+        return tokens
 
     def _normal(self, text: str) -> str:
         self._line_ends += _LINE_END.findall(text)
@@ -101,7 +101,7 @@ class HtmlTokens:
         return normal
 
     def _read(self, tokens: Any) -> list[HtmlToken]:
-        found: list[HtmlToken] = []
+        html_tokens: list[HtmlToken] = []
         position = 0
         parts: list[tuple[int, HtmlToken]] = []
         for token in tokens:
@@ -117,23 +117,23 @@ class HtmlTokens:
             parts.append((len(written), HtmlToken(kind, "", name, bool(token.self_closing))))
             position += len(written)
         begin = 0
-        for size, one in parts:
-            one.raw = self._as_written(self._unread[begin : begin + size])
+        for size, html_token in parts:
+            html_token.raw = self._as_written(self._unread[begin : begin + size])
             begin += size
-            found.append(one)
+            html_tokens.append(html_token)
         self._unread = self._unread[begin:]
-        return found
+        return html_tokens
 
     def _ignored_behind(self, position: int, written: str) -> int | None:
         """Returns how many characters of a token precede a tag that the tokenizer dropped."""
-        found = self._unread.find(_IGNORED, position, position + len(written) + len(_IGNORED))
-        while found >= 0:
-            size = found - position
+        index = self._unread.find(_IGNORED, position, position + len(written) + len(_IGNORED))
+        while index >= 0:
+            size = index - position
             if size >= len(written):
                 return None
             if not written.startswith(_IGNORED, size):
                 return size
-            found = self._unread.find(_IGNORED, found + 1, position + len(written) + len(_IGNORED))
+            index = self._unread.find(_IGNORED, index + 1, position + len(written) + len(_IGNORED))
         return None
 
     def _as_written(self, normal: str) -> str:

@@ -41,8 +41,8 @@ class _Element(NamedTuple):
             return False
         if self.attribute is None:
             return True
-        found = element.attributes.get(self.attribute)
-        return found is not None and self.value in (None, found)
+        value = element.attributes.get(self.attribute)
+        return value is not None and self.value in (None, value)
 
 
 class _Path(NamedTuple):
@@ -126,7 +126,7 @@ class ItsRules:
         self._paths += 1 + selector.count("|")
         if self._paths > _MOST_PATHS:
             raise ValueError(f"its ITS rules have more than {_MOST_PATHS} paths")
-        paths = [_path(one) for one in selector.split("|")]
+        paths = [_path(part) for part in selector.split("|")]
         if value not in values or None in paths:
             what = (
                 f"{name}={brief(value)}" if value not in values else f"selector {brief(selector)}"
@@ -147,13 +147,13 @@ class ItsRules:
 
     def translated_attributes(self, path: Sequence[XmlToken]) -> dict[str, bool]:
         """Returns, by name, whether attributes of an element with rules are translated."""
-        found: dict[str, bool] = {}
+        translated: dict[str, bool] = {}
         for (kind, attribute), value in self._for(path).items():
             if kind == "translateRule" and attribute is not None:
                 names = path[-1].attributes if attribute == "*" else (attribute,)
                 for name in names:
-                    found.setdefault(name, value == "yes")
-        return found
+                    translated.setdefault(name, value == "yes")
+        return translated
 
     def _add(self, kind: str, path: _Path, value: str) -> None:
         step = self._steps
@@ -199,12 +199,12 @@ def local_name(name: str) -> str:
 def _path(selector: str) -> _Path | None:
     """Reads one path of a selector; None: it is not supported."""
     selector = re.sub("^//@", "//*/@", selector.strip())
-    found = _SELECTOR.fullmatch(selector)
-    if found is None or len(selector) > _MOST_PATH_CHARACTERS:
+    match = _SELECTOR.fullmatch(selector)
+    if match is None or len(selector) > _MOST_PATH_CHARACTERS:
         return None
     elements = tuple(
-        _Element(one[1], one[2], one[4] if one[3] is None else one[3])
-        for one in _ELEMENT.finditer(found[2])
+        _Element(element[1], element[2], element[4] if element[3] is None else element[3])
+        for element in _ELEMENT.finditer(match[2])
     )
-    attribute = selector.rpartition("@")[2] if found[found.re.groups] else None
-    return _Path(found[1] == "/", elements, attribute)
+    attribute = selector.rpartition("@")[2] if match[match.re.groups] else None
+    return _Path(match[1] == "/", elements, attribute)

@@ -8,7 +8,7 @@ _NO_LANGUAGE = frozenset(("auto", "mul", "und"))
 
 def is_same_language(tag: str, other: str) -> bool:
     """Whether two tags name the same language, ignoring region and script."""
-    first, second = (one.replace("_", "-").partition("-")[0].lower() for one in (tag, other))
+    first, second = (code.replace("_", "-").partition("-")[0].lower() for code in (tag, other))
     return bool(first) and first == second
 
 
@@ -26,7 +26,9 @@ class DocumentLanguages:
         Args:
             *languages: the declared and the given source language, if any.
         """
-        self._translated = [one for one in languages if one and names_language(one)]
+        self._translated = [
+            language for language in languages if language and names_language(language)
+        ]
 
     def is_foreign(self, language: str | None) -> bool | None:
         """Whether an element is in a language that is not translated; None: unknown.
@@ -36,4 +38,4 @@ class DocumentLanguages:
         """
         if not language or not names_language(language) or not self._translated:
             return None
-        return not any(is_same_language(language, one) for one in self._translated)
+        return not any(is_same_language(language, translated) for translated in self._translated)

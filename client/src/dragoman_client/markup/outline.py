@@ -134,15 +134,15 @@ def _decided(items: list[Item], has_text: bool) -> list[Item]:
 
 def _with_text(items: list[Item]) -> set[int]:
     """Returns the indices of the start tags of elements with their own text."""
-    found: set[int] = set()
+    with_text: set[int] = set()
     entered = [-1]
     for index, item in enumerate(items):
         if item.token.kind == "start":
             entered.append(index)
         elif item.token.kind == "end":
             closed = entered.pop()
-            if closed in found and items[closed].role in ("inline", "keep"):
-                found.add(entered[-1])
+            if closed in with_text and items[closed].role in ("inline", "keep"):
+                with_text.add(entered[-1])
         elif item.has_text:
-            found.add(entered[-1])
-    return found
+            with_text.add(entered[-1])
+    return with_text

@@ -171,7 +171,7 @@ class Run:
 
 def _cut(written: str, most: int) -> int:
     """Where to split long text: after white space, or else not within a reference."""
-    if space := max(written.rfind(one, most // 2, most) for one in _SPACE) + 1:
+    if space := max(written.rfind(character, most // 2, most) for character in _SPACE) + 1:
         return space
     reference = written.rfind("&", max(0, most - _MOST_REFERENCE_CHARACTERS), most)
     return most if reference < 0 else reference
@@ -236,7 +236,7 @@ class Segment:
                 to a valid position.
             attributes: the written texts in its tags; None: unchanged.
         """
-        originals = [one.original for one in self.attributes]
+        originals = [attribute.original for attribute in self.attributes]
         written = originals if attributes is None else list(attributes)
         own = tuple((begin, end) for begin, end, _ in self.markup.codes)
         if not translation.strip():
@@ -323,18 +323,18 @@ def fitted(
     children: list[list[int]] = [[] for _ in range(len(codes) + 1)]
     for index, code in enumerate(codes):
         children[-1 if code.parent is None else code.parent].append(index)
-    wanted = [*spans[: len(codes)], *[(length, length)] * (len(codes) - len(spans))]
-    found = [*wanted, (0, length)]
+    requested = [*spans[: len(codes)], *[(length, length)] * (len(codes) - len(spans))]
+    valid = [*requested, (0, length)]
     for parent in (-1, *range(len(codes))):
-        children[parent].sort(key=lambda index: (*wanted[index], index))
-        position, last = found[parent]
+        children[parent].sort(key=lambda index: (*requested[index], index))
+        position, last = valid[parent]
         for index in children[parent]:
-            begin = min(max(wanted[index][0], position), last)
-            end = min(max(wanted[index][1], begin), last)
+            begin = min(max(requested[index][0], position), last)
+            end = min(max(requested[index][1], begin), last)
             is_empty = codes[index].begin == codes[index].end
             position = begin if is_empty else end
-            found[index] = begin, position
-    return found, children
+            valid[index] = begin, position
+    return valid, children
 
 
 def segments(
@@ -530,7 +530,7 @@ class _Block:
         Returns:
             The white space before and after each of these elements, by index.
         """
-        found: dict[int, tuple[str, str]] = {}
+        around: dict[int, tuple[str, str]] = {}
         for index in range(first, last):
             piece = self.pieces[index]
             if not isinstance(piece, Opaque) or piece.text:
@@ -545,8 +545,8 @@ class _Block:
                 space = text[: len(text) - len(rest)] if side else text[len(rest) :]
                 if piece.kind == "break" or "\n" not in self._spellings[other].read(space):
                     spaces[side], written[other] = space, rest
-            found[index] = spaces[0], spaces[1]
-        return found
+            around[index] = spaces[0], spaces[1]
+        return around
 
     def _closing(self, opening: int) -> bytes:
         partner = self._partners[opening]
@@ -570,7 +570,7 @@ class _Draft:
 
     def add_words(self, text: str, written: str, spelling: Spelling) -> None:
         if self._keep:
-            spans = (found.span() for found in self._keep.finditer(text) if found.group())
+            spans = (match.span() for match in self._keep.finditer(text) if match.group())
             self._kept += [(self._length + begin, self._length + end) for begin, end in spans]
         self._add(text, spelling.raw(written))
         if "\r\n" in written:
@@ -671,7 +671,7 @@ def _with_objects(pieces: Sequence[Piece], spelling: Spelling) -> Iterator[Piece
             yield piece
         else:
             parts = _raw_parts(pieces[index:end], spelling)
-            kinds = {one.kind for one in pieces[index:end] if isinstance(one, Opaque)}
+            kinds = {piece.kind for piece in pieces[index:end] if isinstance(piece, Opaque)}
             kind: OpaqueKind = "break" if "break" in kinds else "hidden" if is_note else "object"
             yield Opaque(tuple(parts), kind=kind)
         index = end
@@ -717,13 +717,13 @@ def _is_note(pieces: Sequence[Piece], begin: int, end: int) -> bool:
 
 def _words_before(pieces: Sequence[Piece], index: int) -> str:
     """The last characters of the words before a piece; tags may be between."""
-    found = ""
+    words = ""
     for piece in reversed(pieces[max(0, index - _MOST_NOTE_PIECES) : index]):
-        if isinstance(piece, Opaque) or len(found) >= _MOST_NOTE_CHARACTERS:
+        if isinstance(piece, Opaque) or len(words) >= _MOST_NOTE_CHARACTERS:
             break
         if isinstance(piece, Words):
-            found = piece.written[-_MOST_NOTE_CHARACTERS:] + found
-    return found
+            words = piece.written[-_MOST_NOTE_CHARACTERS:] + words
+    return words
 
 
 def _has_line_feed(piece: Piece, spelling: Spelling) -> bool:
@@ -786,9 +786,9 @@ def _pairs_as_elements(pieces: Sequence[Piece]) -> list[Piece]:
 def _left(entered: list[tuple[str, int]], waiting: Counter[str], name: str) -> int:
     """Pop up to the last entry with a name, and return its index."""
     while True:
-        one, index = entered.pop()
-        waiting[one] -= 1
-        if one == name:
+        innermost, index = entered.pop()
+        waiting[innermost] -= 1
+        if innermost == name:
             return index
 
 

@@ -118,14 +118,14 @@ class XmlRoles:
         classes = attributes.get("class", "").split()
         if self._profile.untranslated_class in classes:
             return False
-        told = attributes.get(f"{self._its}translate") or attributes.get("translate")
-        if told not in ("yes", "no"):
-            told = self._rules.of_element("translateRule", self._path)
-        return around.may_translate if told is None else told == "yes"
+        declared = attributes.get(f"{self._its}translate") or attributes.get("translate")
+        if declared not in ("yes", "no"):
+            declared = self._rules.of_element("translateRule", self._path)
+        return around.may_translate if declared is None else declared == "yes"
 
     def _is_foreign(self, token: XmlToken, around: _Context) -> bool:
-        told = self._languages.is_foreign(self._profile.language_of(token.attributes))
-        return around.is_foreign if told is None else told
+        is_foreign = self._languages.is_foreign(self._profile.language_of(token.attributes))
+        return around.is_foreign if is_foreign is None else is_foreign
 
     def _attributes(self, token: XmlToken) -> frozenset[str]:
         """Returns the names of an element's attributes that are texts."""

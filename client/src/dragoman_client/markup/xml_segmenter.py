@@ -243,14 +243,15 @@ class XmlSegmenter:
     def _unnest(self) -> None:
         """Let nested texts split the texts around them."""
         outer, *nested = self._open
-        for one in nested:
+        for text in nested:
             self._write(outer, outer.run.take())
-            outer.out += map(_as_part, one.tag)
-            outer.out += one.out
-            outer.run, outer.preserves = one.run, one.preserves
+            outer.out += map(_as_part, text.tag)
+            outer.out += text.out
+            outer.run, outer.preserves = text.run, text.preserves
         self._open = [outer]
         self._around = [
-            one._replace(role="block") if one.role == "nested" else one for one in self._around
+            context._replace(role="block") if context.role == "nested" else context
+            for context in self._around
         ]
 
     def _add(self, piece: Piece, token: XmlToken) -> None:
@@ -291,12 +292,12 @@ class XmlSegmenter:
     def _without_tags(self, written: str, tags: re.Pattern[str]) -> Iterator[Piece]:
         """Yield the words and the HTML tags in them."""
         begin = 0
-        for found in tags.finditer(written) if self._profile.has_tags_as_text else ():
-            if begin < found.start():
-                yield Words(written[begin : found.start()])
-            name = found[2].lower()
-            yield Opaque((self._raw(found[0]),), pair=(name, not found[1]), kind=_kind(name))
-            begin = found.end()
+        for tag in tags.finditer(written) if self._profile.has_tags_as_text else ():
+            if begin < tag.start():
+                yield Words(written[begin : tag.start()])
+            name = tag[2].lower()
+            yield Opaque((self._raw(tag[0]),), pair=(name, not tag[1]), kind=_kind(name))
+            begin = tag.end()
         if begin < len(written):
             yield Words(written[begin:])
 
@@ -308,18 +309,18 @@ class XmlSegmenter:
                 yield piece
                 continue
             begin = 0
-            for found in _QUOTE.finditer(piece.written):
-                if found[1] is None:
+            for match in _QUOTE.finditer(piece.written):
+                if match[1] is None:
                     continue
-                if begin < found.start():
-                    yield Words(piece.written[begin : found.start()])
+                if begin < match.start():
+                    yield Words(piece.written[begin : match.start()])
                 yield Opaque(
-                    (self._raw(found[1]),),
+                    (self._raw(match[1]),),
                     pair=('"', is_first),
                     kind="hidden",
                     spelling=self._text[False],
                 )
-                is_first, begin = not is_first, found.end()
+                is_first, begin = not is_first, match.end()
             if begin < len(piece.written):
                 yield Words(piece.written[begin:])
 
@@ -346,20 +347,20 @@ class XmlSegmenter:
         self._write(text, text.run.take())
 
     def _write(self, text: _Text, pieces: list[Piece]) -> None:
-        found: list[Piece] = []
+        new_pieces: list[Piece] = []
         is_in_cdata = False
         for piece in pieces:
             if isinstance(piece, (Opening, Closing)):
                 is_in_cdata = piece.parts == (self._raw(_CDATA),)
             if isinstance(piece, Words) and not is_in_cdata:
-                found += self._without_tags(piece.written, _ESCAPED_TAG)
+                new_pieces += self._without_tags(piece.written, _ESCAPED_TAG)
             else:
-                found.append(piece)
+                new_pieces.append(piece)
         if self._profile.has_quotes:
-            found = list(self._without_quotes(found))
-        if found:
+            new_pieces = list(self._without_quotes(new_pieces))
+        if new_pieces:
             spelling = self._text[not text.preserves]
-            text.out += segments(found, spelling, keep=self._profile.keep)
+            text.out += segments(new_pieces, spelling, keep=self._profile.keep)
 
     def _parts(self, item: Item) -> list[bytes | Segment]:
         """Returns a tag, with those attribute values as segments that are texts."""
@@ -372,7 +373,7 @@ class XmlSegmenter:
         pair = self._profile.pairs.get(local_name(token.name))
         if pair is None:
             return None
-        name = next((token.attributes[one] for one in pair.ids if one in token.attributes), None)
+        name = next((token.attributes[key] for key in pair.ids if key in token.attributes), None)
         return None if name is None else (f"{pair.kind} {name}", pair.is_first)
 
     def _spelling(self, is_cdata: bool, collapses: bool) -> Spelling:
@@ -398,15 +399,15 @@ def attribute_parts(tag: bytes, encoding: str, names: Collection[str]) -> list[b
     written = tag.decode(encoding)
     parts: list[bytes | Segment] = []
     begin = 0
-    for found in xml_spelling.ATTRIBUTE.finditer(written):
-        group = 3 if found[2] is None else 2
-        value = found[group]
-        if found[1] not in names or _ENTITY.search(value):
+    for match in xml_spelling.ATTRIBUTE.finditer(written):
+        group = 3 if match[2] is None else 2
+        value = match[group]
+        if match[1] not in names or _ENTITY.search(value):
             continue
-        spelling = xml_spelling.in_attribute(encoding, written[found.end() - 1])
-        parts.append(written[begin : found.start(group)].encode(encoding))
+        spelling = xml_spelling.in_attribute(encoding, written[match.end() - 1])
+        parts.append(written[begin : match.start(group)].encode(encoding))
         parts += map(_as_bytes, segments([Words(value)], spelling, kind="attribute"))
-        begin = found.end(group)
+        begin = match.end(group)
     return [*parts, written[begin:].encode(encoding)]
 
 

@@ -89,10 +89,10 @@ def _without_returns(text: str, reference: str = "&#13;") -> str:
     return re.sub(r"\r(?!\n)", reference, text)
 
 
-def _referenced(found: re.Match[str]) -> str:
-    decimal, hexadecimal, name = found.groups()
+def _referenced(match: re.Match[str]) -> str:
+    decimal, hexadecimal, name = match.groups()
     if name:  # including HTML's entities, which many document types declare
-        return html.entities.html5.get(f"{name};", found[0])
+        return html.entities.html5.get(f"{name};", match[0])
     return chr(int(decimal.lstrip("0") or "0") if decimal else int(hexadecimal, 16))
 
 

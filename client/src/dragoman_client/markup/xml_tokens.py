@@ -138,13 +138,13 @@ class XmlTokens:
     def _wrapped(self, fragment: bytes) -> bytes:
         """Parse what precedes a fragment, and the tag around it; returns the rest."""
         begin = 0
-        if found := _DECLARATION.match(fragment):  # not parsed: it may name another encoding
-            begin = found.end()
-            self._declaration_bytes = found[0]
-            self._ready.append(XmlToken("other", raw=found[0]))
-        if found := _TYPE.match(fragment, begin):
-            begin = found.end()
-            self._unparsed += found[0]
+        if match := _DECLARATION.match(fragment):  # not parsed: it may name another encoding
+            begin = match.end()
+            self._declaration_bytes = match[0]
+            self._ready.append(XmlToken("other", raw=match[0]))
+        if match := _TYPE.match(fragment, begin):
+            begin = match.end()
+            self._unparsed += match[0]
             self._parse()
         self._parser.StartElementHandler = self._parser.DefaultHandler = None
         self._parser.Parse(_WRAPPER, False)

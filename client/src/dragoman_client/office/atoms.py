@@ -205,7 +205,7 @@ class _Atoms:
                 first = self._position
                 self._subtree()
                 inner = self._items[first : self._position]
-                properties += [one.token for one in inner if one.token is not None]
+                properties += [item.token for item in inner if item.token is not None]
             elif name == self._profile.text:
                 atoms += self._text(draft)
             elif name in self._profile.characters:
@@ -250,12 +250,12 @@ class _Atoms:
         if name in profile.breaks:
             shows = "break"
         elif any(
-            one.token is not None and local_name(one.token.name) == "inline" for one in inside
+            item.token is not None and local_name(item.token.name) == "inline" for item in inside
         ):
             shows = "object"
         values = {local_name(key): value for key, value in attributes.items()}
-        found = profile.ranges.get(name)
-        texts = (one.token.text for one in inside if one.is_text and one.token is not None)
+        mark = profile.ranges.get(name)
+        texts = (item.token.text for item in inside if item.is_text and item.token is not None)
         shown = " ".join("".join(texts).split())
         return Atom(
             "object",
@@ -264,7 +264,7 @@ class _Atoms:
             look=look,
             shows=shows,
             step=values.get("fldCharType", "") if name == "fldChar" else "",
-            range=None if found is None else (found, values.get("id", "")),
+            range=None if mark is None else (mark, values.get("id", "")),
         )
 
 
@@ -274,40 +274,40 @@ def _with_fields(atoms: list[Atom]) -> list[Atom]:
     Raises:
         Odd: a field and another element overlap.
     """
-    found: list[Atom] = []
+    new_atoms: list[Atom] = []
     begun: list[tuple[int, bool]] = []
     """For each open field: its index, and whether its result has begun."""
     for atom in atoms:
         if atom.step == "begin":
-            begun.append((len(found), False))
+            begun.append((len(new_atoms), False))
         elif atom.step == "separate" and begun and not begun[-1][1]:
             begun[-1] = begun[-1][0], True
-            atom = Atom("open", _merged(found, begun[-1][0], atom), is_field=True)
+            atom = Atom("open", _merged(new_atoms, begun[-1][0], atom), is_field=True)
         elif atom.step == "end" and begun:
             index, has_result = begun.pop()
-            if has_result and _is_computed(found[index].parts):
-                shown = "".join(one.written for one in found[index:] if one.kind == "text")
-                atom = Atom("object", _merged(found, index, atom), shown, shows="object")
+            if has_result and _is_computed(new_atoms[index].parts):
+                shown = "".join(atom.written for atom in new_atoms[index:] if atom.kind == "text")
+                atom = Atom("object", _merged(new_atoms, index, atom), shown, shows="object")
             elif has_result:
                 atom = Atom("close", full(atom), is_field=True)
             else:
-                atom = Atom("object", _merged(found, index, atom))
-        found.append(atom)
-    first, last = _texts(found)
+                atom = Atom("object", _merged(new_atoms, index, atom))
+        new_atoms.append(atom)
+    first, last = _texts(new_atoms)
     for index, _ in begun:
         if index > first:
             raise Odd
-        found[index].kind = "object"
-    _check_fields(found, last)
-    return found
+        new_atoms[index].kind = "object"
+    _check_fields(new_atoms, last)
+    return new_atoms
 
 
-def _check_fields(found: list[Atom], last: int) -> None:
+def _check_fields(atoms: list[Atom], last: int) -> None:
     """Raises `Odd` if fields end in the text that begin elsewhere, or if tags overlap."""
-    if any(atom.step in ("separate", "end") for atom in found[:last]):
+    if any(atom.step in ("separate", "end") for atom in atoms[:last]):
         raise Odd
     entered: list[bool] = []
-    for atom in found:
+    for atom in atoms:
         if atom.kind == "open":
             entered.append(atom.is_field)
         elif atom.kind == "close" and (not entered or entered.pop() != atom.is_field):
@@ -320,10 +320,10 @@ def _is_computed(code: tuple[Part, ...]) -> bool:
     return _COMPUTED.search(written.replace(b"\0", b"")) is not None
 
 
-def _merged(found: list[Atom], index: int, last: Atom) -> tuple[Part, ...]:
+def _merged(preceding: list[Atom], index: int, last: Atom) -> tuple[Part, ...]:
     """Remove the atoms from an index on; returns them and another one as they are."""
-    atoms = [*found[index:], last]
-    del found[index:]
+    atoms = [*preceding[index:], last]
+    del preceding[index:]
     depths = [*accumulate((atom.kind == "open") - (atom.kind == "close") for atom in atoms)]
     if min(depths) < 0 or depths[-1]:
         raise Odd
@@ -338,23 +338,23 @@ def _with_ranges(atoms: list[Atom]) -> list[Atom]:
     pairs = _range_pairs(atoms)
     closing = {*pairs.values()}
     first, last = _texts(atoms)
-    found: list[Atom] = []
+    kept: list[Atom] = []
     starts: list[Atom] = []
     ends: list[Atom] = []
     for index, atom in enumerate(atoms):
         if (end := pairs.get(index)) is not None:
             is_empty = end == index + 1
             parts = (*atom.parts, *atoms[end].parts) if is_empty else atom.parts
-            found.append(Atom("object" if is_empty else "open", parts))
+            kept.append(Atom("object" if is_empty else "open", parts))
         elif index in closing:
             if pairs.get(index - 1) != index:
-                found.append(Atom("close", atom.parts))
+                kept.append(Atom("close", atom.parts))
         elif atom.range is None or atom.look is not None or not first < index < last:
-            found.append(atom)
+            kept.append(atom)
         else:
             (starts if atom.range[0].is_first else ends).append(atom)
-    first, last = _texts(found)
-    return [*found[:first], *starts, *found[first : last + 1], *ends, *found[last + 1 :]]
+    first, last = _texts(kept)
+    return [*kept[:first], *starts, *kept[first : last + 1], *ends, *kept[last + 1 :]]
 
 
 def _range_pairs(atoms: list[Atom]) -> dict[int, int]:
@@ -385,12 +385,12 @@ def _texts(atoms: list[Atom]) -> tuple[int, int]:
 def _without_spaces(atoms: list[Atom]) -> list[Atom]:
     """Returns the atoms; a single space has the properties of the text before it."""
     look: Look | None = None
-    found: list[Atom] = []
+    new_atoms: list[Atom] = []
     for atom in atoms:
         if atom.kind == "text":
             atom = replace(atom, look=look) if look and atom.written == " " else atom
             look = atom.look
         elif atom.kind != "object":
             look = None
-        found.append(atom)
-    return found
+        new_atoms.append(atom)
+    return new_atoms

@@ -98,8 +98,8 @@ class Quoted:
             raise ValueError(f"line {error.lineno}, column {error.offset + 1}: {message}") from None
 
     def _add_formula(self, formula: str) -> None:
-        for found in _LITERAL.findall(formula):
-            literal = found.replace('""', '"')
+        for written in _LITERAL.findall(formula):
+            literal = written.replace('""', '"')
             self._add(literal)
             for part in literal.split(",") if "," in literal else ():  # a list of choices
                 self._add(part)

@@ -117,12 +117,12 @@ class PackageReader:
         country = country if len(country) == 2 else b"none"
         tags = _COUNTRIES.sub(rb"\g<1>" + country, tags)
 
-        def replaced(found: re.Match[bytes]) -> bytes:
-            if found[0].startswith(b"fo:"):
-                return found[0][: len(b"fo:language='")] + language
-            if found[0].startswith(b"<dc:"):
-                return found[0][: found[0].index(b">") + 1] + label
-            return _LANGUAGES.sub(rb"\g<1>" + label, found[0])
+        def replaced(match: re.Match[bytes]) -> bytes:
+            if match[0].startswith(b"fo:"):
+                return match[0][: len(b"fo:language='")] + language
+            if match[0].startswith(b"<dc:"):
+                return match[0][: match[0].index(b">") + 1] + label
+            return _LANGUAGES.sub(rb"\g<1>" + label, match[0])
 
         return _LABELS.sub(replaced, tags)
 

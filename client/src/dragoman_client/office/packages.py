@@ -141,7 +141,7 @@ def _office(container: Container, types: int) -> Package:
         for name in container.names
     ]
     mains = " ".join(kind for kind in kinds if kind.endswith("main+xml"))
-    name = next((one for one, parts in _MAIN.items() if any(map(mains.count, parts))), None)
+    name = next((name for name, parts in _MAIN.items() if any(map(mains.count, parts))), None)
     if name is None:
         if any("sheet.binary" in kind for kind in kinds):
             raise ValueError("a binary workbook (XLSB): save it as XLSX")
@@ -151,13 +151,15 @@ def _office(container: Container, types: int) -> Package:
 
 
 def _parts(container: Container, kinds: list[str], quoted: Quoted | None) -> Iterator[Member]:
-    patterns = [(re.compile(rf"application/vnd\.(?:{one})\+xml"), it) for one, it in _PROFILES]
+    patterns = [
+        (re.compile(rf"application/vnd\.(?:{kind})\+xml"), profile) for kind, profile in _PROFILES
+    ]
     for index, kind in enumerate(kinds):
         has_texts = True
         if quoted is not None and _WITH_FORMULAS.fullmatch(kind):
             _named(container.names[index], partial(quoted.read, container.chunks(index)))
             has_texts = quoted.has_texts
-        profile = next((it for one, it in patterns if one.fullmatch(kind)), None)
+        profile = next((profile for pattern, profile in patterns if pattern.fullmatch(kind)), None)
         if profile is not None and has_texts:
             yield Member(index, profile)
 
@@ -172,8 +174,8 @@ def _open_document(container: Container, name: PackageName) -> Package:
         _named("content.xml", partial(quoted.read, container.chunks(content)))
     members = (
         Member(index, OPENDOCUMENT)
-        for index, one in enumerate(container.names)
-        if _ODF_MEMBER.fullmatch(one)
+        for index, path in enumerate(container.names)
+        if _ODF_MEMBER.fullmatch(path)
     )
     metadata = container.index("meta.xml")
     others = [] if metadata is None else [Member(metadata, run_profiles.NO_TEXT)]
@@ -225,14 +227,16 @@ def _listed(
 
 def _elements(container: Container, index: int) -> list[tuple[str, Mapping[str, str]]]:
     """Returns the elements of a small member, in order, each with its attributes."""
-    found: list[tuple[str, Mapping[str, str]]] = []
+    elements: list[tuple[str, Mapping[str, str]]] = []
 
     def refuse(*_declared: object) -> None:
         raise ValueError("it declares entities")
 
     def read() -> None:
         parser = expat.ParserCreate()
-        parser.StartElementHandler = lambda name, values: found.append((local_name(name), values))
+        parser.StartElementHandler = lambda name, values: elements.append(
+            (local_name(name), values)
+        )
         parser.EntityDeclHandler = refuse
         try:
             parser.Parse(container.read(index, _MOST_LIST_BYTES), True)
@@ -241,7 +245,7 @@ def _elements(container: Container, index: int) -> list[tuple[str, Mapping[str, 
             raise ValueError(f"line {error.lineno}, column {error.offset + 1}: {message}") from None
 
     _named(container.names[index], read)
-    return found
+    return elements
 
 
 def _named(name: str, read: Callable[[], T]) -> T:

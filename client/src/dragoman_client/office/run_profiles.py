@@ -115,11 +115,11 @@ COMMENTS = replace(DRAWING, direct={"text": "cm"})
 
 
 def _decoded(written: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), written)
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), written)
 
 
 def _encoded(text: str) -> str:
-    return _ESCAPE.sub(lambda found: f"_x005F{found[0]}", text)
+    return _ESCAPE.sub(lambda match: f"_x005F{match[0]}", text)
 
 
 STRINGS = RunProfile(

@@ -173,8 +173,8 @@ class RunReader:
         self._open[-1].size += sum(map(_size, item.parts))
         if self._open[-1].size > MOST_PARAGRAPH_BYTES:
             opened, self._open = self._open, []
-            for one in opened:
-                for item in one.items:
+            for paragraph in opened:
+                for item in paragraph.items:
                     self._out += self._loose(item)
 
     def _is_text(self, token: XmlToken) -> bool:
@@ -239,23 +239,25 @@ class RunReader:
         inner = {id(part) for atom in atoms for part in atom.parts}
         before: list[Part] = []
         after: list[Part] = []
-        found: Segment | None = None
+        segment: Segment | None = None
         for part in segments(pieces, base):
             if isinstance(part, Segment) and id(part) not in inner:
-                if found is not None:
+                if segment is not None:
                     raise Odd
-                found = part
+                segment = part
             else:
                 content = part.content if isinstance(part, Raw) else part
-                (before if found is None else after).append(content)
-        if found is None:
+                (before if segment is None else after).append(content)
+        if segment is None:
             return None
         original = b"".join(
             part.original if isinstance(part, Segment) else part
             for item in items
             for part in item.parts
         )
-        values = {one.name: getattr(found, one.name) for one in dataclasses.fields(Segment)}
+        values = {
+            member.name: getattr(segment, member.name) for member in dataclasses.fields(Segment)
+        }
         values["original"] = original
         return RunsSegment(**values, before=tuple(before), after=tuple(after))
 
@@ -382,8 +384,8 @@ def _bases(atoms: list[Atom]) -> list[Look]:
         elif atom.kind == "text" and atom.look is not None:
             looks[entered[-1]].setdefault(atom.look.key, atom.look)
             sizes[entered[-1]][atom.look.key] += len(atom.written)
-    every, every_look = sum(sizes, Counter()), {k: v for one in looks for k, v in one.items()}
+    every, every_look = sum(sizes, Counter()), {k: v for by_key in looks for k, v in by_key.items()}
     return [
-        (one or every_look)[(size or every).most_common(1)[0][0]]
-        for one, size in zip(looks, sizes, strict=True)
+        (by_key or every_look)[(size or every).most_common(1)[0][0]]
+        for by_key, size in zip(looks, sizes, strict=True)
     ]

@@ -33,7 +33,7 @@ Outputs = dict[str, list[Any]]
 
 DATATYPES: dict[str, Datatype] = {
     INFO: "BYTES",
-    **{one.name: one.codec.datatype for one in OUTPUTS.values()},
+    **{output.name: output.codec.datatype for output in OUTPUTS.values()},
 }
 """Triton's data types by output."""
 
@@ -123,13 +123,15 @@ class Answers:
                 )
         begin_s = time.monotonic()
         if request.model == SCORE:
-            found = _given(texts, inputs["target_input"])
+            translations = _given(texts, inputs["target_input"])
         else:
             each = options.get("num_return_sequences", 1)
-            found = [one for text in texts for one in [self._one(text)] * each]
+            translations = [
+                translation for text in texts for translation in [self._one(text)] * each
+            ]
         if request.timeout_s is not None and time.monotonic() - begin_s > request.timeout_s:
             raise DeadlineExceeded("the deadline passed while it was being translated")
-        return _outputs(request.model, options, found)
+        return _outputs(request.model, options, translations)
 
     def parts(self, request: Request) -> Iterator[Outputs]:
         """Yields the outputs of a streamed request, character by character.
@@ -150,8 +152,8 @@ class Answers:
     def _one(self, text: str) -> Translation:
         if not text.strip():
             return _EMPTY
-        found = self._translate(text)
-        return Translation(found, len(text), "stop") if isinstance(found, str) else found
+        answer = self._translate(text)
+        return Translation(answer, len(text), "stop") if isinstance(answer, str) else answer
 
 
 def _given(texts: list[str], targets: list[str]) -> list[Translation]:
@@ -169,7 +171,7 @@ def _given(texts: list[str], targets: list[str]) -> list[Translation]:
                 option="target_input" if what == "target" else None,
                 text_index=index,
             )
-    return [Translation(one, 0, "") if one.strip() else _EMPTY for one in targets]
+    return [Translation(target, 0, "") if target.strip() else _EMPTY for target in targets]
 
 
 def _part(text: str, end: int) -> Outputs:
@@ -202,33 +204,38 @@ def _placed(markup: Markup, text: str) -> PlacedCodes:
     return PlacedCodes(tuple((min(begin, last), min(end, last)) for begin, end, _ in markup.codes))
 
 
-def _outputs(model: str, options: Mapping[str, Any], found: list[Translation]) -> Outputs:
+def _outputs(model: str, options: Mapping[str, Any], translations: list[Translation]) -> Outputs:
     """Returns the outputs that the request asked for, and those that are sent without."""
     requested = requested_outputs(options)
-    markups = options.get("markup") or [None] * len(found)
-    found = [_filled(one, markup) for one, markup in zip(found, markups, strict=False)]
+    markups = options.get("markup") or [None] * len(translations)
+    translations = [
+        _filled(translation, markup)
+        for translation, markup in zip(translations, markups, strict=False)
+    ]
     outputs: Outputs = {}
     for name, output in OUTPUTS.items():
-        values = [getattr(one, output.field) for one in found]
+        values = [getattr(translation, output.field) for translation in translations]
         is_unasked = model in output.always or (output.if_any and any(values))
         if model in output.models and (name in requested or is_unasked):
             outputs[name] = output.codec.elements(values)
     return outputs
 
 
-def _filled(found: Translation, markup: Markup | None) -> Translation:
+def _filled(translation: Translation, markup: Markup | None) -> Translation:
     """Returns a translation with a value of every output that it lacks and a fake has."""
-    score = -float(len(found.text)) if found.score is None else found.score
-    has_text = bool(found.text)
+    score = -float(len(translation.text)) if translation.score is None else translation.score
+    has_text = bool(translation.text)
     defaults: dict[str, Any] = {
         "score": score,
         "confidence": score / 10,
-        "token_scores": TokenScores((found.text, "</s>") * has_text, (score, 0.0) * has_text),
+        "token_scores": TokenScores((translation.text, "</s>") * has_text, (score, 0.0) * has_text),
         "alignments": WordAlignment(((0, 0),) * has_text),
-        "codes": _placed(markup or Markup(), found.text),
+        "codes": _placed(markup or Markup(), translation.text),
         "detected_language": "en",
         "detected_probability": 1.0,
         "bundle": _BUNDLE,
     }
-    lacking = {name: value for name, value in defaults.items() if getattr(found, name) is None}
-    return replace(found, **lacking)
+    lacking = {
+        name: value for name, value in defaults.items() if getattr(translation, name) is None
+    }
+    return replace(translation, **lacking)

@@ -60,11 +60,11 @@ class GatewayHandler(HttpHandler):
     def answer(self, request: Request) -> None:
         """Send a whole answer."""
         try:
-            found = _objects(self.server.answers.whole(request), request)
+            objects = _objects(self.server.answers.whole(request), request)
         except Exception as error:
             return self.send(*_refusal(error))
         name = "scores" if request.model == SCORE else "translations"
-        return self.send(200, {name: found, "request_id": "0"})
+        return self.send(200, {name: objects, "request_id": "0"})
 
     def stream(self, request: Request) -> None:
         """Stream the answer as server-sent events."""
@@ -92,12 +92,12 @@ class GatewayHandler(HttpHandler):
 def _refusal(error: Exception) -> tuple[int, dict[str, Any]]:
     """Returns status and body of an error."""
     status, code = _KINDS.get(type(error), (500, "internal"))
-    found: dict[str, Any] = {"code": code, "message": str(error)}
+    fields: dict[str, Any] = {"code": code, "message": str(error)}
     if isinstance(error, InvalidRequest):
-        found |= Refusal.of(error).fields()
+        fields |= Refusal.of(error).fields()
     if isinstance(error, ServerUnavailable) and error.retry_after_s is not None:
-        found["retry_after_s"] = error.retry_after_s
-    return status, {"error": found, "request_id": "0"}
+        fields["retry_after_s"] = error.retry_after_s
+    return status, {"error": fields, "request_id": "0"}
 
 
 def _objects(outputs: Outputs, request: Request) -> list[dict[str, Any]]:

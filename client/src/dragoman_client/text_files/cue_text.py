@@ -147,7 +147,7 @@ class CueText(Segment):
             original=self.original + between + other.original,
             tags=(*self.tags, Tag((between,)), *other.tags),
             cues=self.cues + other.cues,
-            borders=(*self.borders, index - 1, *(index + one for one in other.borders)),
+            borders=(*self.borders, index - 1, *(index + border for border in other.borders)),
             lines=self.lines + other.lines,
         )
 
@@ -204,8 +204,8 @@ class CueText(Segment):
         return "".join(characters)
 
 
-def _cuts(text: str, wanted: Sequence[int]) -> list[int]:
-    """Returns where to divide a text: between words, near the wanted offsets, in their order."""
+def _cuts(text: str, offsets: Sequence[int]) -> list[int]:
+    """Returns where to divide a text: between words, near the given offsets, in their order."""
     places = [
         at
         for at in range(1, len(text.rstrip()))
@@ -215,8 +215,8 @@ def _cuts(text: str, wanted: Sequence[int]) -> list[int]:
     ]
     cuts: list[int] = []
     first = 0
-    for number, offset in enumerate(wanted, start=1):
-        last = len(places) - (len(wanted) - number)
+    for number, offset in enumerate(offsets, start=1):
+        last = len(places) - (len(offsets) - number)
         if first >= last:
             cuts.append(places[first] if first < len(places) else len(text))
             first += 1

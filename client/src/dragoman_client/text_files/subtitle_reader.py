@@ -100,7 +100,7 @@ class SubtitleReader(TextReader):
     def _joined(self, cues: list[_Found], spelling: Spelling) -> Iterator[Raw | Segment]:
         """Yields the texts of the cues; those that are one sentence are one text."""
         shown = [self._tag.sub("", cue.written).strip() for cue in cues]
-        full_stops = sum(bool(_FULL_STOPPED.search(one)) for one in shown)
+        full_stops = sum(bool(_FULL_STOPPED.search(text)) for text in shown)
         is_punctuated = 3 * full_stops >= len(cues)
         waiting: CueText | None = None
         between: list[bytes] = []
@@ -140,18 +140,18 @@ class SubtitleReader(TextReader):
 
     def _pieces(self, written: str, spelling: Spelling) -> Iterator[Piece]:
         tags = [*self._tag.finditer(written)]
-        matched = _matched([(found[2], bool(found[1])) for found in tags])
+        matched = _matched([(tag[2], bool(tag[1])) for tag in tags])
         position = 0
-        for index, found in enumerate(tags):
-            yield from _words(written, position, found.start(), spelling)
-            raw = spelling.raw(found[0])
+        for index, tag in enumerate(tags):
+            yield from _words(written, position, tag.start(), spelling)
+            raw = spelling.raw(tag[0])
             if index not in matched:
                 yield Opaque((raw,), kind="hidden")
-            elif found[1]:
+            elif tag[1]:
                 yield Closing((raw,))
             else:
                 yield Opening((raw,))
-            position = found.end()
+            position = tag.end()
         yield from _words(written, position, len(written), spelling)
 
     @property
@@ -170,14 +170,14 @@ class SubtitleReader(TextReader):
         def write(text: str) -> bytes:
             if self._is_vtt:
                 return html.escape(text, quote=False).encode(encoding, "replace")
-            return _LIKE_MARKUP.sub(lambda found: f"{found[0]} ", text).encode(encoding, "replace")
+            return _LIKE_MARKUP.sub(lambda match: f"{match[0]} ", text).encode(encoding, "replace")
 
         return Spelling(encoding, read, write)
 
 
 def _cues(text: str) -> tuple[list[_Found], str]:
     """Returns the cues, and what is after the last one."""
-    found: list[_Found] = []
+    cues: list[_Found] = []
     lines = _LINE.findall(text)
     before: list[str] = []
     index = 0
@@ -196,9 +196,9 @@ def _cues(text: str) -> tuple[list[_Found], str]:
         written = content.rstrip("\r\n")
         clocks = times.groups(default="0")
         shown = Cue(_seconds(*clocks[:4]), _seconds(*clocks[4:]))
-        found.append(_Found("".join(before), written, shown))
+        cues.append(_Found("".join(before), written, shown))
         before = [content[len(written) :]]
-    return found, "".join(before)
+    return cues, "".join(before)
 
 
 def _seconds(hours: str, minutes: str, seconds: str, fraction: str) -> float:
@@ -222,11 +222,11 @@ def _goes_on(before: str, after: str, is_punctuated: bool) -> bool:
 def _words(written: str, begin: int, end: int, spelling: Spelling) -> Iterator[Piece]:
     """Yields a part of a cue; a line that begins another sentence is separated by a break."""
     position = begin
-    for found in _BREAK.finditer(written, begin, end):
-        if _SEPARATE.match(written, found.end()):
-            yield Words(written[position : found.start()])
-            yield Opaque((spelling.raw(found[0]),), kind="break")
-            position = found.end()
+    for match in _BREAK.finditer(written, begin, end):
+        if _SEPARATE.match(written, match.end()):
+            yield Words(written[position : match.start()])
+            yield Opaque((spelling.raw(match[0]),), kind="break")
+            position = match.end()
     if position < end:
         yield Words(written[position:end])
 

@@ -49,7 +49,8 @@ class TextReader(ABC):
         """See `Reader`; raises `ValueError` if the file does not have its format."""
         content = bytes(self._content)
         mark, encoding = next(
-            (one for one in _MARKS if content.startswith(one[0])), (b"", self.encoding_of(content))
+            (pair for pair in _MARKS if content.startswith(pair[0])),
+            (b"", self.encoding_of(content)),
         )
         try:
             text = content[len(mark) :].decode(encoding)
