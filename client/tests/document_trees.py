@@ -46,29 +46,29 @@ def ordered(root: Any, change: Change = str) -> list[Any]:
         change: applied to texts and to values of attributes.
     """
     space = "" if next(root.iter("table"), None) is not None else " "
-    found: list[Any] = []
+    nodes: list[Any] = []
     for step, node in _walked(root):
         text = ""
         if step == "in":
-            found.append(_label(node, change))
+            nodes.append(_label(node, change))
             text = _own(node.text)
         else:
-            found.append("out")
+            nodes.append("out")
             text = _own(node.tail) if node is not root else ""
         if text := _SPACES.sub(space, change(text)):
-            found.append(text)
-    return found
+            nodes.append(text)
+    return nodes
 
 
 def html_texts(root: Any) -> list[tuple[str, bool]]:
     """Texts and attributes of a page, in order, and whether each is to be translated."""
-    found: list[tuple[str, bool]] = []
+    texts: list[tuple[str, bool]] = []
     around: list[tuple[bool, bool]] = [(True, False)]
     """For each enclosing element: whether its text is translated, and whether it is skipped."""
     for step, node in _walked(root):
         if step == "out":
             around.pop()
-            found.append((_own(node.tail), around[-1] == (True, False)))
+            texts.append((_own(node.tail), around[-1] == (True, False)))
             continue
         is_translated, is_skipped = around[-1]
         role, attributes = "skip", {}
@@ -77,14 +77,14 @@ def html_texts(root: Any) -> list[tuple[str, bool]]:
             attributes = {name: value for name, value in node.attrib.items() if type(name) is str}
         says = html_profile.says_translated(attributes)
         is_translated = is_translated if says is None else says
-        found += (
+        texts += (
             (value, is_translated and not is_skipped and is_text(node.tag, name, attributes))
             for name, value in sorted(attributes.items())
         )
         is_translated &= role != "keep" or says is True
         around.append((is_translated, is_skipped or role in ("opaque", "skip")))
-        found.append((_own(node.text), around[-1] == (True, False)))
-    return found
+        texts.append((_own(node.text), around[-1] == (True, False)))
+    return texts
 
 
 def unordered(

@@ -132,10 +132,10 @@ class FaultyGrpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         for name, (datatype, content) in tensors(texts).items():
             response.outputs.add(name=name, datatype=datatype, shape=[1, len(texts)])
             response.raw_output_contents.append(content)
-        found = self._behave(texts, response, context)
-        if found is response:
+        answer = self._behave(texts, response, context)
+        if answer is response:
             self.answered.extend(texts)
-        return found
+        return answer
 
     def ModelStreamInfer(self, requests: Any, context: Any) -> Any:  # noqa: N802
         """Send one part, and then what `behave` returns."""

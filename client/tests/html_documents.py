@@ -98,7 +98,7 @@ _STATES = st.sampled_from(("", "", "", ' translate="no"', " translate=yes", " cl
 @st.composite
 def _flow(draw: st.DrawFn, depth: int = 3) -> str:
     """Block elements with text and inline elements in them."""
-    found = []
+    elements = []
     for _ in range(draw(st.integers(0, 3))):
         name = draw(st.sampled_from(("div", "p", "ul", "table", "h2", "x-z", "button")))
         inner = draw(_phrasing())
@@ -108,26 +108,26 @@ def _flow(draw: st.DrawFn, depth: int = 3) -> str:
             inner = "".join(f"<li{draw(_STATES)}>{draw(_phrasing())}" for _ in range(2))
         elif name == "table":
             inner = "".join(f"<tr><td{draw(_STATES)}>{draw(_phrasing())}" for _ in range(2))
-        found.append(f"<{name}{draw(_STATES)} title='A b'>{inner}</{name}>")
-    return "".join(found)
+        elements.append(f"<{name}{draw(_STATES)} title='A b'>{inner}</{name}>")
+    return "".join(elements)
 
 
 @st.composite
 def _phrasing(draw: st.DrawFn, depth: int = 3) -> str:
-    found = []
+    parts = []
     for _ in range(draw(st.integers(0, 4))):
         kind = draw(st.sampled_from(("text", "text", "br", "img", "comment", "element")))
         if kind == "element" and depth:
             name = draw(st.sampled_from(("b", "i", "span", "code", "kbd", "em", "q")))
             inner = draw(_phrasing(depth - 1))
-            found.append(f"<{name}{draw(_STATES)}>{inner}</{name}>")
+            parts.append(f"<{name}{draw(_STATES)}>{inner}</{name}>")
         else:
-            found.append(
+            parts.append(
                 {"br": "<br>", "img": "<img alt='A b'>", "comment": "<!-- C d -->"}.get(
                     kind, "Text and more. "
                 )
             )
-    return "".join(found)
+    return "".join(parts)
 
 
 def pages(folder: Path) -> list[bytes]:

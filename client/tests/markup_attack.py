@@ -48,7 +48,7 @@ def check_any_xml(document: bytes, noise: str, random: Random) -> None:
         tree = xml_tree(document)
     except etree.XMLSyntaxError:  # a prefix without a namespace, which the reader does not check
         return
-    if any(one.tag is etree.Entity for one in tree.iter()):
+    if any(node.tag is etree.Entity for node in tree.iter()):
         return  # it may be written as the character that it represents
     check_xml(document, noise, random)
 
@@ -73,7 +73,7 @@ def _bytes(draw: st.DrawFn) -> bytes:
 
 def kinds() -> dict[str, tuple[st.SearchStrategy[bytes], Check]]:
     """Strategies for documents, with their checks, by name."""
-    found: dict[str, tuple[st.SearchStrategy[bytes], Check]] = {
+    by_name: dict[str, tuple[st.SearchStrategy[bytes], Check]] = {
         "soup": (soups(), check_html),
         "trees": (trees(), check_tree),
         "bytes": (_bytes(), check_bytes),
@@ -85,12 +85,12 @@ def kinds() -> dict[str, tuple[st.SearchStrategy[bytes], Check]]:
     if real:
         tokens = [text.encode("utf-8", "surrogatepass") for text in inputs(SHARED / "documents")]
         lines = sorted(set(corpus_lines()))
-        found["html5lib inputs"] = (st.sampled_from(tokens), check_html)
-        found["real pages"] = (damaged(real), check_html)
-        found["real XML"] = (damaged(real_xml()), check_any_xml)
-        found["corpora"] = (st.sampled_from(lines), check_any_xml)
-        found["corpora as HTML"] = (st.sampled_from(lines), check_html)
-    return found
+        by_name["html5lib inputs"] = (st.sampled_from(tokens), check_html)
+        by_name["real pages"] = (damaged(real), check_html)
+        by_name["real XML"] = (damaged(real_xml()), check_any_xml)
+        by_name["corpora"] = (st.sampled_from(lines), check_any_xml)
+        by_name["corpora as HTML"] = (st.sampled_from(lines), check_html)
+    return by_name
 
 
 def real_xml() -> list[bytes]:
@@ -152,7 +152,7 @@ class Attack:
             return None
         document, noise, chance = broken
         law = self._broken(*broken)
-        smallest = _reduced(document, lambda one: self._broken(one, noise, chance) == law)
+        smallest = _reduced(document, lambda smaller: self._broken(smaller, noise, chance) == law)
         return law, f"{law} does not hold of {smallest!r} with {noise!r}, {chance}"
 
     def _broken(self, document: bytes, noise: str, chance: int) -> str:
@@ -190,15 +190,15 @@ def main() -> None:
     warnings.simplefilter("ignore")
     until = time.monotonic() + given_ones.seconds
     attacks = {name: Attack(*kind) for name, kind in kinds().items()}
-    found: dict[str, str] = {}
+    violations: dict[str, str] = {}
     for number, (name, attack) in enumerate(itertools.cycle(attacks.items())):
         if time.monotonic() > until:
             break
         if broken := attack.run((given_ones.seed << 16) + number, until):
             law, violation = broken
-            found.setdefault(law, f"{name}: {violation}")
+            violations.setdefault(law, f"{name}: {violation}")
     documents = {name: attack.checked for name, attack in attacks.items()}
-    print(json.dumps({"documents": documents, "violations": list(found.values())}))
+    print(json.dumps({"documents": documents, "violations": list(violations.values())}))
 
 
 if __name__ == "__main__":

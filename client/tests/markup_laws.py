@@ -49,8 +49,8 @@ def hostile_noise(noise: str) -> str:
 def without_noise(text: str, noise: str) -> str:
     """A text of XML without what a hostile translator added, which must be there as text."""
     shown = _NOT_IN_XML.sub("", noise)
-    for one in _NOISE.findall(text):
-        assert _SPACES.sub(" ", one) == _SPACES.sub(" ", shown)
+    for occurrence in _NOISE.findall(text):
+        assert _SPACES.sub(" ", occurrence) == _SPACES.sub(" ", shown)
     return _NOISE.sub("", text)
 
 
@@ -76,7 +76,11 @@ def check_html(document: bytes, noise: str, random: Random, *, is_tree: bool = F
         return HtmlReader(encoding="utf-8")
 
     before = html_tree(document)
-    names = {one.tag for one in before.iter() if isinstance(one.tag, str) and "}" not in one.tag}
+    names = {
+        element.tag
+        for element in before.iter()
+        if isinstance(element.tag, str) and "}" not in element.tag
+    }
     blocks = {name for name in names if html_profile.role(name) in ("block", "skip")}
     check_document(open_reader, document, random)
     shown = _NOT_IN_HTML.sub("\ufffd", noise)
@@ -84,8 +88,8 @@ def check_html(document: bytes, noise: str, random: Random, *, is_tree: bool = F
     after = html_tree(written(open_reader(), document, swapped))
     for (old, is_translated), (new, _) in zip(html_texts(before), html_texts(after), strict=True):
         if is_tree or not is_translated:
-            wanted = old.translate(SWAPPED) if is_translated else old
-            assert _SPACES.sub(" ", new) == _SPACES.sub(" ", wanted)
+            expected = old.translate(SWAPPED) if is_translated else old
+            assert _SPACES.sub(" ", new) == _SPACES.sub(" ", expected)
 
 
 def check_xml(document: bytes, noise: str, random: Random) -> None:
@@ -122,13 +126,13 @@ def check_bilingual(document: bytes, noise: str, random: Random) -> None:
 
 def _units(root: Any) -> list[tuple[Any, list[Any]]]:
     """Sources, each with those of its translations that are not empty."""
-    found = []
+    units = []
     for unit in root.iter("{*}trans-unit", "{*}segment", "{*}message", "{*}tu"):
         source, *rest = unit.iter("{*}source", "{*}seg")
         targets = [*rest, *unit.iter("{*}target", "{*}numerusform")]
-        targets = targets or [one for one in unit.iter("translation") if not len(one)]
-        found.append((source, [one for one in targets if len(one) or one.text]))
-    return found
+        targets = targets or [target for target in unit.iter("translation") if not len(target)]
+        units.append((source, [target for target in targets if len(target) or target.text]))
+    return units
 
 
 def _content(element: Any, change: Change) -> int:
@@ -148,26 +152,26 @@ def check_document(open_reader: Callable[[], Reader], document: bytes, random: R
 
 def _check_chunks(open_reader: Callable[[], Reader], document: bytes, random: Random) -> None:
     parts = _joined(read(open_reader(), document))
-    reader, found, position = open_reader(), list[Raw | Segment](), 0
+    reader, chunked, position = open_reader(), list[Raw | Segment](), 0
     while position < len(document):
         size = random.choice((1, 1, 2, 3, 7, 100, 5000))
-        found += reader.feed(document[position : position + size])
+        chunked += reader.feed(document[position : position + size])
         position += size
-    assert _joined([*found, *reader.close()]) == parts
+    assert _joined([*chunked, *reader.close()]) == parts
 
 
 def _joined(parts: list[Raw | Segment]) -> list[Any]:
     """The parts, with adjacent bytes joined."""
-    found: list[Any] = []
+    joined: list[Any] = []
     for part in parts:
         if isinstance(part, Segment):
             tags = [(_joined(list(map(_as_part, tag.parts))), tag.closing) for tag in part.tags]
-            found.append((part.text, part.markup, part.original, part.kind, tags))
-        elif found and isinstance(found[-1], bytes):
-            found[-1] += part.content
+            joined.append((part.text, part.markup, part.original, part.kind, tags))
+        elif joined and isinstance(joined[-1], bytes):
+            joined[-1] += part.content
         elif part.content:
-            found.append(part.content)
-    return found
+            joined.append(part.content)
+    return joined
 
 
 def _as_part(part: bytes | Segment) -> Raw | Segment:
@@ -192,8 +196,8 @@ def _check_trees(
 
     def without(text: str) -> str:
         shown = decode(text)
-        for one in _NOISE.findall(shown):
-            assert _SPACES.sub(" ", one) == _SPACES.sub(" ", noise[1])
+        for occurrence in _NOISE.findall(shown):
+            assert _SPACES.sub(" ", occurrence) == _SPACES.sub(" ", noise[1])
         return _NOISE.sub("", shown)
 
     def letters(text: str) -> str:

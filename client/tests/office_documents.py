@@ -52,9 +52,10 @@ def office(kind: str, members: Mapping[str, str | bytes], types: Mapping[str, st
         types: type of each member, without what all of them begin and end with.
     """
     main, main_type = _MAIN[kind]
-    listed = {main: main_type, **{name: f"{_OFFICE}{one}+xml" for name, one in types.items()}}
+    listed = {main: main_type, **{name: f"{_OFFICE}{suffix}+xml" for name, suffix in types.items()}}
     overrides = "".join(
-        f'<Override PartName="/{name}" ContentType="{one}"/>' for name, one in listed.items()
+        f'<Override PartName="/{name}" ContentType="{content_type}"/>'
+        for name, content_type in listed.items()
     )
     head = {
         "[Content_Types].xml": f'{_HEAD}<Types xmlns="{_TYPES}">{overrides}</Types>',
@@ -68,8 +69,8 @@ def office(kind: str, members: Mapping[str, str | bytes], types: Mapping[str, st
 def docx(body: str, **parts: str) -> bytes:
     """A DOCX; the content of its other parts by name, such as `footnotes`."""
     others = {
-        f"word/{name}.xml": f'{_HEAD}<w:{name} xmlns:w="{W}" xmlns:r="{R}">{one}</w:{name}>'
-        for name, one in parts.items()
+        f"word/{name}.xml": f'{_HEAD}<w:{name} xmlns:w="{W}" xmlns:r="{R}">{content}</w:{name}>'
+        for name, content in parts.items()
     }
     types = {f"word/{name}.xml": f"wordprocessingml.{name}" for name in parts}
     document = (
@@ -109,11 +110,11 @@ def segments(document: bytes, form: str, **languages: str) -> list[Segment]:
     """The texts of a package, with those in tags before the texts that contain them."""
     reader = open_reader(form, Reading(**languages))
     parts = parts_of(reader, io.BytesIO(document), "a document")
-    return [one for part in parts for one in Excerpt.of([part]).segments]
+    return [segment for part in parts for segment in Excerpt.of([part]).segments]
 
 
 def texts(document: bytes, form: str) -> list[str]:
-    return [one.text for one in segments(document, form)]
+    return [segment.text for segment in segments(document, form)]
 
 
 def translated(document: bytes, form: str, translate: Translator, **languages: str) -> bytes:
@@ -143,8 +144,8 @@ def heads(document: bytes) -> list[tuple[Any, ...]]:
     """What the directory of an archive says of its members, except of their content."""
     with zipfile.ZipFile(io.BytesIO(document)) as opened:
         return [
-            (one.filename, one.compress_type, one.date_time, one.external_attr, one.comment)
-            for one in opened.infolist()
+            (info.filename, info.compress_type, info.date_time, info.external_attr, info.comment)
+            for info in opened.infolist()
         ]
 
 
@@ -157,7 +158,7 @@ def paragraphs(
     texts. Raises `AssertionError` if a text, or a run, is at a place where it does not belong.
     """
     around = {*profile.paragraphs, *profile.wrappers, *profile.shells.values()}
-    found: dict[Any, tuple[list[str], Counter[Any]]] = {}
+    by_owner: dict[Any, tuple[list[str], Counter[Any]]] = {}
 
     def add(node: Any, owner: Any) -> None:
         stack = [(node, owner)]
@@ -169,29 +170,29 @@ def paragraphs(
             parent = "" if node.getparent() is None else _local(node.getparent().tag)
             if name in profile.paragraphs:
                 owner = node
-                found[owner] = ([], Counter())
+                by_owner[owner] = ([], Counter())
             elif owner is not None and name in profile.dropped:
                 continue
             elif owner is not None and name in profile.opaque:
-                found[owner][1][(parent, _bytes(node))] += 1
+                by_owner[owner][1][(parent, _bytes(node))] += 1
                 continue
             elif owner is not None and name == profile.text:
                 assert parent == profile.run or parent in profile.paragraphs
-                found[owner][0].append(node.text or "")
+                by_owner[owner][0].append(node.text or "")
             elif owner is not None and name in profile.characters:
-                found[owner][0].append(profile.characters[name])
+                by_owner[owner][0].append(profile.characters[name])
             elif owner is not None and name == profile.run:
                 assert parent in around
             elif owner is not None and not (name == profile.properties and parent == profile.run):
                 names = profile.attributes.get(name, ())
                 values = {k: v for k, v in node.attrib.items() if k not in names}
                 parent = "" if name in profile.ranges else parent  # widened
-                found[owner][1][(parent, node.tag, *sorted(values.items()))] += 1
+                by_owner[owner][1][(parent, node.tag, *sorted(values.items()))] += 1
             if not (owner is not None and name == profile.properties):
                 stack += [(child, owner) for child in reversed(list(node))]
 
     add(xml_tree(content), None)
-    return [(change("".join(text)), objects) for text, objects in found.values()]
+    return [(change("".join(text)), objects) for text, objects in by_owner.values()]
 
 
 def _local(tag: str) -> str:

@@ -40,7 +40,7 @@ def check_package(document: bytes, form: str, noise: str, random: Random) -> Non
     assert translated(document, form, identity) == document
     container = Container(io.BytesIO(document))
     package = package_of(container)
-    before, is_read = members(document), {container.names[one.index] for one in package.members}
+    before, is_read = members(document), {container.names[part.index] for part in package.members}
     for translate in _translators(noise, random):
         output = translated(document, form, translate)
         assert heads(output) == heads(document)
@@ -64,13 +64,13 @@ def check_runs(content: bytes, profile: RunProfile, noise: str, random: Random) 
 
     check_document(open_reader, content, random)
     before = paragraphs(content, profile, _words)
-    objects = [one for _, one in before]
+    objects = [counts for _, counts in before]
     for translate in _translators(noise, random):
         after = paragraphs(written(open_reader(), content, translate), profile)
-        assert [one for _, one in after] == objects
-    lower = [(text.lower(), one) for text, one in before]
+        assert [counts for _, counts in after] == objects
+    lower = [(text.lower(), counts) for text, counts in before]
     changed = paragraphs(written(open_reader(), content, swapped), profile, _words)
-    assert [(text.lower(), one) for text, one in changed] == lower
+    assert [(text.lower(), counts) for text, counts in changed] == lower
     noisy = written(open_reader(), content, hostile(hostile_noise(noise)))
     shown = [_words(without_noise(text, noise)) for text, _ in paragraphs(noisy, profile)]
     assert shown == [text for text, _ in before]

@@ -59,7 +59,7 @@ def _write_docx(file: BinaryIO, paragraphs: int, picture_bytes: int) -> None:
             document.write(begin)
             for _ in range(paragraphs):
                 looks = ["", "", "<w:b/>", ""]
-                runs = [run(_sentence(random), f'{one}<w:lang w:val="en-US"/>') for one in looks]
+                runs = [run(_sentence(random), f'{look}<w:lang w:val="en-US"/>') for look in looks]
                 document.write(f"<w:p>{''.join(runs)}</w:p>".encode())
             document.write(end)
         with archive.open("word/media/image1.png", "w") as picture:
@@ -74,7 +74,7 @@ def _write_epub(file: BinaryIO, pages: int) -> None:
         archive.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
         archive.writestr("META-INF/container.xml", '<c><rootfile full-path="a.opf"/></c>')
         archive.writestr(
-            "a.opf", f"<package>{''.join(item % one for one in range(pages))}</package>"
+            "a.opf", f"<package>{''.join(item % page for page in range(pages))}</package>"
         )
         for page in range(pages):
             texts = (f"{_sentence(random)}<em>now</em>" for _ in range(_PARAGRAPHS_OF_A_PAGE))
@@ -85,9 +85,12 @@ def _write_epub(file: BinaryIO, pages: int) -> None:
 def _translate(texts: Sequence[str], markup: Sequence[Markup]) -> list[Translation]:
     return [
         Translation(
-            text.upper(), 1, "stop", codes=PlacedCodes(tuple((a, b) for a, b, _ in one.codes))
+            text.upper(),
+            1,
+            "stop",
+            codes=PlacedCodes(tuple((a, b) for a, b, _ in text_markup.codes)),
         )
-        for text, one in zip(texts, markup, strict=True)
+        for text, text_markup in zip(texts, markup, strict=True)
     ]
 
 
@@ -106,7 +109,7 @@ def main(kind: str, *sizes: int) -> None:
                 _write_epub(file, *sizes)
         with zipfile.ZipFile(source) as archive:
             text_bytes = max(
-                one.file_size for one in archive.infolist() if one.filename.endswith("ml")
+                member.file_size for member in archive.infolist() if member.filename.endswith("ml")
             )
         before, begin_s = _peak_mib(), time.process_time()
         texts = translate_document(
@@ -118,9 +121,9 @@ def main(kind: str, *sizes: int) -> None:
             refuse=lambda _number, _error: None,
             tell=lambda _done, _of: None,
         )
-        found = {"bytes": source.stat().st_size, "largest_text_bytes": text_bytes, "texts": texts}
+        counts = {"bytes": source.stat().st_size, "largest_text_bytes": text_bytes, "texts": texts}
         took_s = round(time.process_time() - begin_s, 1)
-    print(json.dumps({**found, "mib_before": before, "mib": _peak_mib(), "processor_s": took_s}))
+    print(json.dumps({**counts, "mib_before": before, "mib": _peak_mib(), "processor_s": took_s}))
 
 
 if __name__ == "__main__":

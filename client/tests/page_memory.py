@@ -45,16 +45,16 @@ class _Document(io.RawIOBase):
         self.bytes_read = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        found = b""
-        while len(found) < size and (part := next(self._parts, None)) is not None:
-            found += part
-        self.bytes_read += len(found)
-        return found
+        content = b""
+        while len(content) < size and (part := next(self._parts, None)) is not None:
+            content += part
+        self.bytes_read += len(content)
+        return content
 
 
 def _translate(texts: Sequence[str], markup: Sequence[Markup]) -> Iterator[Translation]:
-    for text, one in zip(texts, markup, strict=True):
-        codes = PlacedCodes(tuple((code.begin, code.end) for code in one.codes))
+    for text, text_markup in zip(texts, markup, strict=True):
+        codes = PlacedCodes(tuple((code.begin, code.end) for code in text_markup.codes))
         yield Translation(text.upper(), 1, "stop", codes=codes)
 
 
@@ -68,8 +68,8 @@ def main(kind: str, size: int) -> None:
         read_before_first = read_before_first or document.bytes_read
         written += len(content)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    found = {"grown_kib": grown, "read": document.bytes_read, "written": written}
-    print(json.dumps({**found, "read_before_first": read_before_first}))
+    measured = {"grown_kib": grown, "read": document.bytes_read, "written": written}
+    print(json.dumps({**measured, "read_before_first": read_before_first}))
 
 
 if __name__ == "__main__":

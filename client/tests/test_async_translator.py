@@ -36,8 +36,8 @@ def test_texts_are_translated(triton_url: str) -> None:
     async def use(translator: AsyncTranslator) -> None:
         assert await translator.is_ready()
         assert (await translator.translate("Gr\u00fc\u00dfe")).text == translated("Gr\u00fc\u00dfe")
-        found = await translator.translate(["a", "c\n", "b"], beam_width=4, target_language="de")
-        assert [t.text for t in found] == [translated(t) for t in ("a", "c\n", "b")]
+        answers = await translator.translate(["a", "c\n", "b"], beam_width=4, target_language="de")
+        assert [t.text for t in answers] == [translated(t) for t in ("a", "c\n", "b")]
         assert await translator.translate([]) == []
 
     run(use, triton_url, token="secret", timeout_s=5)
@@ -140,18 +140,18 @@ def test_an_error_in_a_batch_cancels_the_rest(url: str) -> None:
     """Translations of earlier batches are returned first."""
 
     async def use(translator: AsyncTranslator) -> None:
-        found: list[str] = []
+        answers: list[str] = []
         texts = ["a", "b", "!invalid", *map(str, range(100))]
 
         async def read() -> None:
             async for translation in translator.translate_batches(
                 texts, batch_size=1, concurrency=3
             ):
-                found.append(translation.text)
+                answers.append(translation.text)
 
         with pytest.raises(InvalidRequest):
             await read()
-        assert found == [translated("a"), translated("b")]
+        assert answers == [translated("a"), translated("b")]
 
     run(use, url)
 
@@ -160,8 +160,8 @@ def test_a_thousand_concurrent_requests_are_answered(url: str) -> None:
     """No answer is lost, duplicated or returned for another request."""
 
     async def use(translator: AsyncTranslator) -> list[str]:
-        asked = (translator.translate(str(number)) for number in range(1000))
-        return [found.text for found in await asyncio.gather(*asked)]
+        requests = (translator.translate(str(number)) for number in range(1000))
+        return [translation.text for translation in await asyncio.gather(*requests)]
 
     assert run(use, url, timeout_s=120) == [translated(str(number)) for number in range(1000)]
 

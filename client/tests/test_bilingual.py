@@ -68,8 +68,8 @@ def upper(segment: Segment) -> tuple[str, PlacedCodes]:
     """A translation in upper case, with codes and kept text unchanged."""
     kept = [range(*span) for span in segment.markup.keep]
     text = "".join(
-        one if any(index in span for span in kept) else one.upper()
-        for index, one in enumerate(segment.text)
+        character if any(index in span for span in kept) else character.upper()
+        for index, character in enumerate(segment.text)
     )
     return text, PlacedCodes(spans(segment))
 
@@ -79,9 +79,9 @@ def translated(document: str) -> etree._Element:
 
 
 def found_by(tree: etree._Element, path: str) -> list[etree._Element]:
-    found = tree.xpath(path, namespaces={"x": etree.QName(tree).namespace})
-    assert isinstance(found, list)
-    return found  # type: ignore[return-value]
+    elements = tree.xpath(path, namespaces={"x": etree.QName(tree).namespace})
+    assert isinstance(elements, list)
+    return elements  # type: ignore[return-value]
 
 
 @BOTH
@@ -101,10 +101,10 @@ def test_existing_content_is_preserved(document: str) -> None:
                 parent = target.getparent()
                 assert parent is not None
                 parent.remove(target)
-        for one in tree.iter():
+        for element in tree.iter():
             for name in ("state", "subState", "target-language", "trgLang"):
-                one.attrib.pop(name, None)
-            one.text, one.tail = (one.text or "").strip(), (one.tail or "").strip()
+                element.attrib.pop(name, None)
+            element.text, element.tail = (element.text or "").strip(), (element.tail or "").strip()
     assert etree.tostring(before) == etree.tostring(after)
 
 
@@ -118,7 +118,8 @@ def test_a_target_has_the_codes_of_its_source(document: str) -> None:
             continue
         codes, placed = (
             sorted(
-                (one.tag, *map(str, sorted(one.attrib.items()))) for one in side.iterdescendants()
+                (element.tag, *map(str, sorted(element.attrib.items())))
+                for element in side.iterdescendants()
             )
             for side in (source, target)
         )
@@ -126,8 +127,8 @@ def test_a_target_has_the_codes_of_its_source(document: str) -> None:
 
 
 def test_states_and_languages_are_written() -> None:
-    one = translated(XLIFF_1)
-    units = {unit.get("id"): unit for unit in found_by(one, "//x:file[1]//x:trans-unit")}
+    tree = translated(XLIFF_1)
+    units = {unit.get("id"): unit for unit in found_by(tree, "//x:file[1]//x:trans-unit")}
     states = {
         key: (target.get("state"), target.get("state-qualifier"))
         for key, unit in units.items()
@@ -138,7 +139,7 @@ def test_states_and_languages_are_written() -> None:
         *("1", "4", "8", "9", "10", "11")
     }
     assert [states[key] for key in ("5", "6", "7")] == [(None, None), ("final", None), (None, None)]
-    assert [file.get("target-language") for file in found_by(one, "//x:file")] == ["de", "de-AT"]
+    assert [file.get("target-language") for file in found_by(tree, "//x:file")] == ["de", "de-AT"]
     two = translated(XLIFF_2)
     assert two.get("trgLang") == "de"
     assert [(s.get("state"), s.get("subState")) for s in found_by(two, "//x:segment")] == [
@@ -208,12 +209,12 @@ def test_a_line_break_ends_a_line(version: str, source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "found"),
+    ("attribute", "text"),
     [('xml:space="preserve"', "Open it\nClose it"), ('xml:space="default"', "Open it Close it")],
 )
-def test_line_breaks_of_a_source_stay_as_xml_space_says(attribute: str, found: str) -> None:
+def test_line_breaks_of_a_source_stay_as_xml_space_says(attribute: str, text: str) -> None:
     unit = f'<trans-unit id="1" {attribute}><source>Open it\nClose it</source></trans-unit>'
     if "default" in attribute:
         unit = f'<trans-unit id="1"><source {attribute}>Open it\nClose it</source></trans-unit>'
     document = f'<xliff version="1.2"><file><body>{unit}</body></file></xliff>'
-    assert texts(XmlReader(target_language="de"), document.encode()) == [found]
+    assert texts(XmlReader(target_language="de"), document.encode()) == [text]

@@ -47,7 +47,7 @@ def test_a_translator_works_in_the_thread_of_an_event_loop() -> None:
             assert next(left).text == "<"
             del left
             streamed = list(translator.translate_stream("abc"))[-1]
-            found = translator.translate_batches(["a", "b"], batch_size=1)
-            return [streamed.text, *(translation.text for translation in found)]
+            translations = translator.translate_batches(["a", "b"], batch_size=1)
+            return [streamed.text, *(translation.text for translation in translations)]
 
     assert asyncio.run(main()) == [translated(text) for text in ("abc", "a", "b")]

@@ -51,11 +51,11 @@ def test_pairs_of_an_older_server_have_no_models(url: str) -> None:
     """Pairs of languages are made from the directions if a server sends no pairs."""
     with Translator(url) as translator:
         info = translator.info()
-    told = asdict(info) | {"options": list(info.options.values())}
-    del told["pairs"]
-    found = ServerInfo.of({"info": np.array([[json.dumps(told).encode()]], np.object_)})
-    assert [(one.source, one.target) for one in found.pairs] == list(info.directions)
-    assert {(one.models, one.via) for one in found.pairs} == {((), None)}
+    fields = asdict(info) | {"options": list(info.options.values())}
+    del fields["pairs"]
+    older = ServerInfo.of({"info": np.array([[json.dumps(fields).encode()]], np.object_)})
+    assert [(pair.source, pair.target) for pair in older.pairs] == list(info.directions)
+    assert {(pair.models, pair.via) for pair in older.pairs} == {((), None)}
 
 
 def test_the_options_of_a_server_are_returned_by_name(url: str) -> None:
@@ -71,10 +71,10 @@ def test_health_has_the_reason_for_a_failure(url: str, free_port: int) -> None:
     with Translator(url) as translator, Translator(nowhere) as away:
         assert translator.health() == Health(True)
         assert translator.is_ready()
-        found = away.health()
-        assert not found
+        health = away.health()
+        assert not health
         assert not away.is_ready()
-        assert found.reason
+        assert health.reason
 
     async def ask() -> tuple[Health, Health]:
         async with AsyncTranslator(url) as translator, AsyncTranslator(nowhere) as away:
@@ -141,9 +141,9 @@ def test_an_unknown_compression_is_refused(compression: Any) -> None:
 def test_translations_have_their_elapsed_time(url: str) -> None:
     """Each part of a stream has an elapsed time, which comparisons of translations ignore."""
     with Translator(url) as translator:
-        one, other = translator.translate("abc"), translator.translate("abc")
-        assert one == other
-        assert 0 < one.elapsed_s < 30
+        first, second = translator.translate("abc"), translator.translate("abc")
+        assert first == second
+        assert 0 < first.elapsed_s < 30
         times = [part.elapsed_s for part in translator.translate_stream("abc")]
         assert times == sorted(times)
         assert times[0] > 0
@@ -159,7 +159,7 @@ def test_languages_of_an_unreachable_server_are_an_error(free_port: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "fit"),
+    ("version", "other", "fit"),
     [
         ("0.1.0", "0.1.7", True),
         ("0.1.0", "0.2.0", False),
@@ -169,9 +169,9 @@ def test_languages_of_an_unreachable_server_are_an_error(free_port: int) -> None
         ("0.1.0", "1.1.0", False),
     ],
 )
-def test_compatible_versions(one: str, other: str, fit: bool) -> None:
+def test_compatible_versions(version: str, other: str, fit: bool) -> None:
     """Before version 1.0 the first two numbers must be equal, later only the first."""
-    assert work_together(one, other) is work_together(other, one) is fit
+    assert work_together(version, other) is work_together(other, version) is fit
 
 
 UNKNOWN = "unknown option 'made_up'"
@@ -199,9 +199,9 @@ def test_an_error_names_incompatible_versions(
         "pip install 'dragoman-client==0.2.*'"
     )
     with Translator(transport=testing.FakeTransport(refuse(error))) as translator:
-        with pytest.raises(type(error)) as found:
+        with pytest.raises(type(error)) as caught:
             translator.translate("a")
-        assert str(found.value) == expected
+        assert str(caught.value) == expected
         with pytest.raises(type(error), match="this client"):
             list(translator.translate_stream("a"))
 

@@ -44,34 +44,34 @@ def answer(**replaced: Any) -> dict[str, Any]:
 
 
 def test_assessments_become_objects() -> None:
-    (found,) = read_outputs(answer(), 1, 0.0, ALL)
-    assert found.token_scores == TokenScores(("▁Guten", "</s>"), (-0.5, -1.0))
-    assert found.alignments == WordAlignment(((0, 0), (1, 1)))
-    assert str(found.alignments) == "0-0 1-1"
-    assert found.confidence == -0.75
+    (translation,) = read_outputs(answer(), 1, 0.0, ALL)
+    assert translation.token_scores == TokenScores(("▁Guten", "</s>"), (-0.5, -1.0))
+    assert translation.alignments == WordAlignment(((0, 0), (1, 1)))
+    assert str(translation.alignments) == "0-0 1-1"
+    assert translation.confidence == -0.75
     (plain,) = read_outputs(answer(), 1, 0.0)
     assert (plain.token_scores, plain.alignments, plain.confidence) == (None, None, None)
 
 
 def test_soft_alignments_are_tokens_with_weights() -> None:
     soft = b'{"source": ["a", "b"], "target": ["c"], "weights": [[0.25, 0.5]]}'
-    (found,) = read_outputs(answer(alignments=soft), 1, 0.0, SOFT)
-    assert found.alignments == SoftAlignment(("a", "b"), ("c",), ((0.25, 0.5),))
-    line = json.loads(PlainLinesToJson().write("x", found))
+    (translation,) = read_outputs(answer(alignments=soft), 1, 0.0, SOFT)
+    assert translation.alignments == SoftAlignment(("a", "b"), ("c",), ((0.25, 0.5),))
+    line = json.loads(PlainLinesToJson().write("x", translation))
     assert line["alignments"] == json.loads(soft)
 
 
 def test_lines_of_json_contain_assessments() -> None:
-    (found,) = read_outputs(answer(), 1, 0.0, ALL)
-    line = json.loads(PlainLinesToJson().write("x", found))
+    (translation,) = read_outputs(answer(), 1, 0.0, ALL)
+    line = json.loads(PlainLinesToJson().write("x", translation))
     assert line["confidence"] == -0.75
     assert line["token_scores"] == {"tokens": ["▁Guten", "</s>"], "log_probs": [-0.5, -1.0]}
     assert line["alignments"] == "0-0 1-1"
 
 
 def test_an_empty_alignment_has_no_links() -> None:
-    (found,) = read_outputs(answer(alignments=b""), 1, 0.0, ALL)
-    assert found.alignments == WordAlignment(())
+    (translation,) = read_outputs(answer(alignments=b""), 1, 0.0, ALL)
+    assert translation.alignments == WordAlignment(())
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ def test_given_translations_are_scored_over_both_protocols(grpc_url: str, http_u
 
     for url in (grpc_url, http_url):
         with Translator(url) as translator:
-            found = translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
+            scored = translator.score(["a", "b"], ["cde", "f"], return_alignments="hard")
             alone = translator.score("a", "cde")
             assert translator.score([], []) == []
             with pytest.raises(InvalidRequest, match="does not support return_attention=True"):
                 translator.score("a", "b", return_attention=True)
-        assert [one.score for one in found] == [-3.0, -1.0]
-        assert found[1].perplexity == pytest.approx(math.exp(0.1))
-        assert found[0].alignments == WordAlignment(((0, 0),))
+        assert [pair.score for pair in scored] == [-3.0, -1.0]
+        assert scored[1].perplexity == pytest.approx(math.exp(0.1))
+        assert scored[0].alignments == WordAlignment(((0, 0),))
         assert (alone.score, alone.alignments) == (-3.0, None)
-        assert asyncio.run(score(url)) == found
+        assert asyncio.run(score(url)) == scored
 
 
 def test_missing_token_scores_are_an_error() -> None:
@@ -208,45 +208,45 @@ def attention(**replaced: Any) -> dict[str, Any]:
 
 
 def test_attention_becomes_weights_by_layer_and_head() -> None:
-    (found,) = read_outputs(attention(), 1, 0.0, {"return_attention": True})
-    assert found.attention is not None
-    assert found.attention.said == ("▁Ja", "</s>")
-    assert found.attention.read == ("<s>", "▁Ja")
-    assert found.attention.encoder.shape == (1, 1, 2, 2)
-    assert found.attention.encoder.dtype == np.float32
-    assert found.attention.decoder[0, 0].tolist() == [[1, 0], [0.5, 0.5]]
-    assert found.attention.alignment_heads == ((0, 0),)
-    assert found.attention.aligns_when_read
-    assert json.loads(PlainLinesToJson().write("x", found))["attention"] == ATTENTION
+    (translation,) = read_outputs(attention(), 1, 0.0, {"return_attention": True})
+    assert translation.attention is not None
+    assert translation.attention.said == ("▁Ja", "</s>")
+    assert translation.attention.read == ("<s>", "▁Ja")
+    assert translation.attention.encoder.shape == (1, 1, 2, 2)
+    assert translation.attention.encoder.dtype == np.float32
+    assert translation.attention.decoder[0, 0].tolist() == [[1, 0], [0.5, 0.5]]
+    assert translation.attention.alignment_heads == ((0, 0),)
+    assert translation.attention.aligns_when_read
+    assert json.loads(PlainLinesToJson().write("x", translation))["attention"] == ATTENTION
     (plain,) = read_outputs(attention(), 1, 0.0)
     assert plain.attention is None
 
 
 def test_a_server_of_version_0_1_names_no_alignment_heads() -> None:
     new = ("alignment_heads", "aligns_when_read")
-    found = Attention.parse(json.dumps({k: v for k, v in ATTENTION.items() if k not in new}))
-    assert found.alignment_heads == ()
-    assert not found.aligns_when_read
+    parsed = Attention.parse(json.dumps({k: v for k, v in ATTENTION.items() if k not in new}))
+    assert parsed.alignment_heads == ()
+    assert not parsed.aligns_when_read
 
 
 def test_a_recurrent_decoder_has_no_self_attention() -> None:
-    told = {**ATTENTION, "decoder": []}
-    found = Attention.parse(json.dumps(told))
-    assert found.decoder.shape == (0, 0, 2, 2)
-    assert found.as_json()["decoder"] == []
+    recurrent = {**ATTENTION, "decoder": []}
+    parsed = Attention.parse(json.dumps(recurrent))
+    assert parsed.decoder.shape == (0, 0, 2, 2)
+    assert parsed.as_json()["decoder"] == []
     empty = {name: [] for name in ("source", "read", "said", "decoder")}
     assert Attention.parse(
-        json.dumps({**told, **empty, "encoder": [[[]]], "cross": [[[]]]})
+        json.dumps({**recurrent, **empty, "encoder": [[[]]], "cross": [[[]]]})
     ).decoder.shape == (0, 0, 0, 0)
 
 
 def test_attention_is_compared_by_its_weights() -> None:
-    one, same = (Attention.parse(json.dumps(ATTENTION)) for _ in range(2))
+    first, same = (Attention.parse(json.dumps(ATTENTION)) for _ in range(2))
     other = Attention.parse(json.dumps({**ATTENTION, "encoder": [[[[0.5, 0.5], [1, 0]]]]}))
-    assert one == same
-    assert hash(one) == hash(same)
-    assert one != other
-    assert one != ATTENTION
+    assert first == same
+    assert hash(first) == hash(same)
+    assert first != other
+    assert first != ATTENTION
 
 
 @pytest.mark.parametrize(

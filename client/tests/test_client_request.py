@@ -125,14 +125,14 @@ def test_alternatives_belong_to_their_text() -> None:
     options = {"num_return_sequences": 2, "return_scores": True}
     first, second = read_outputs(answer, 2, 0.0, options)
     assert (first.text, first.score) == ("a", -0.5)
-    assert [(one.text, one.score) for one in first.alternatives] == [("b", -1.0)]
+    assert [(other.text, other.score) for other in first.alternatives] == [("b", -1.0)]
     assert (second.text, second.finish_reason) == ("c", "length")
-    assert [one.text for one in second.alternatives] == ["d"]
+    assert [other.text for other in second.alternatives] == ["d"]
     reasons = np.array([[b"stop", b"repeated", b"length", b"stop"]], np.object_)
     repeated = read_outputs({**answer, "finish_reason": reasons}, 2, 0.0, options)
-    assert [len(one.alternatives) for one in repeated] == [0, 1]
+    assert [len(translation.alternatives) for translation in repeated] == [0, 1]
     without = read_outputs(answer, 2, 0.0, {"num_return_sequences": 2})
-    assert [one.score for one in without] == [None, None]
+    assert [translation.score for translation in without] == [None, None]
     with pytest.raises(ServerError, match="expected \\[1, 3\\]"):
         read_outputs(answer, 1, 0.0, {"num_return_sequences": 3})
     with pytest.raises(ServerError, match="lacks scores"):
@@ -171,8 +171,8 @@ def test_checked_options_are_cached_by_their_types_too() -> None:
 
 def test_cached_options_and_tensors_belong_to_their_caller() -> None:
     options = {"beam_width": 2, "target_language": "de"}
-    found = check(options)
-    found["beam_width"] = 7
+    checked = check(options)
+    checked["beam_width"] = 7
     assert check(options) == options
     tensors = option_tensors(options)
     with pytest.raises(ValueError, match="read-only"):

@@ -70,11 +70,11 @@ def test_an_unreachable_server_is_reported(scheme: str, free_port: int) -> None:
 
 def test_streams_of_several_threads_do_not_mix(url: str) -> None:
     """The client of tritonclient supports only one stream at a time."""
-    found: dict[str, str] = {}
+    translations: dict[str, str] = {}
     with Translator(url) as translator:
 
         def read(text: str) -> None:
-            found[text] = list(translator.translate_stream(text))[-1].text
+            translations[text] = list(translator.translate_stream(text))[-1].text
 
         texts = [letter * 5 for letter in "abcdefgh"]
         threads = [threading.Thread(target=read, args=(text,)) for text in texts]
@@ -82,7 +82,7 @@ def test_streams_of_several_threads_do_not_mix(url: str) -> None:
             thread.start()
         for thread in threads:
             thread.join(30)
-    assert found == {text: translated(text) for text in texts}
+    assert translations == {text: translated(text) for text in texts}
 
 
 def test_a_stream_can_be_closed_early(url: str) -> None:

@@ -17,21 +17,21 @@ def excerpts(document: bytes) -> Iterator[Excerpt]:
     return excerpts_of(parts_of(open_reader("html", Reading()), io.BytesIO(document), "a.html"))
 
 
-def untranslated(found: list[Excerpt]) -> bytes:
-    return b"".join(one.written([None] * len(one.segments)) for one in found)
+def untranslated(all_excerpts: list[Excerpt]) -> bytes:
+    return b"".join(excerpt.written([None] * len(excerpt.segments)) for excerpt in all_excerpts)
 
 
 def test_texts_of_an_excerpt_are_bounded() -> None:
     document = _PAGE * 2000
-    found = list(excerpts(document))
-    assert max(one.size for one in found) < 8100
-    assert sum(one.size for one in found) == 2000 * len("I like red cars.blue")
-    assert untranslated(found) == document
+    all_excerpts = list(excerpts(document))
+    assert max(excerpt.size for excerpt in all_excerpts) < 8100
+    assert sum(excerpt.size for excerpt in all_excerpts) == 2000 * len("I like red cars.blue")
+    assert untranslated(all_excerpts) == document
 
 
 def test_bytes_of_an_excerpt_are_bounded() -> None:
     document = 9 * _SCRIPT + _PAGE + _SCRIPT
-    found = list(excerpts(document))
-    assert max(one.held_bytes for one in found) < (1 << 20) + len(_SCRIPT)
-    assert sum(one.held_bytes for one in found) == len(document)
-    assert untranslated(found) == document
+    all_excerpts = list(excerpts(document))
+    assert max(excerpt.held_bytes for excerpt in all_excerpts) < (1 << 20) + len(_SCRIPT)
+    assert sum(excerpt.held_bytes for excerpt in all_excerpts) == len(document)
+    assert untranslated(all_excerpts) == document

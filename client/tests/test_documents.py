@@ -51,10 +51,10 @@ class Loud(FakeTransport):
 )
 def test_joined_paragraphs_are_the_text(parts: list[str], most: int) -> None:
     text = "".join(parts)
-    found = paragraphs(text, most)
-    assert "".join(found) == text
-    assert all(len(paragraph.strip()) <= most for paragraph in found)
-    assert all(found)
+    pieces = paragraphs(text, most)
+    assert "".join(pieces) == text
+    assert all(len(paragraph.strip()) <= most for paragraph in pieces)
+    assert all(pieces)
 
 
 @pytest.mark.parametrize(

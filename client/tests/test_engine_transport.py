@@ -160,8 +160,8 @@ def test_all_requests_of_a_turn_are_written_together(tmp_path: Path) -> None:
         await client.translate("first")  # connects
         engine.reads.clear()
         texts = [f"text {number}" for number in range(20)]
-        found = await asyncio.gather(*(client.translate(text) for text in texts))
-        assert [one.text for one in found] == [text.upper() for text in texts]
+        answers = await asyncio.gather(*(client.translate(text) for text in texts))
+        assert [answer.text for answer in answers] == [text.upper() for text in texts]
         assert [len(read) for read in engine.reads] == [20]
         assert [texts_of(request) for request in engine.requests] == [[text] for text in texts]
 
@@ -179,7 +179,7 @@ def test_a_request_has_its_options_deadline_id_and_trace(tmp_path: Path) -> None
         assert f"{span.get_span_context().trace_id:032x}" in traceparent
         assert 0.9 * WAIT_S < request.timeout_us / 1e6 <= WAIT_S
         options = RequestOptions.unpack(request.options)
-        assert {one.name: one.values for one in options.inputs} == {
+        assert {tensor.name: tensor.values for tensor in options.inputs} == {
             "target_language": [b"de"],
             "beam_width": [2],
         }
@@ -246,7 +246,7 @@ def test_a_slow_reader_of_a_stream_gets_merged_parts(tmp_path: Path) -> None:
         await engine.until(lambda: engine.requests)
         (request,) = engine.requests
         engine.send("translate_stream", part(request, words[0], words[0], last=False))
-        found = [await first]
+        received = [await first]
         for number in range(1, len(words)):
             text = "".join(words[: number + 1])
             engine.send("translate_stream", part(request, text, words[number], last=False))
@@ -257,9 +257,9 @@ def test_a_slow_reader_of_a_stream_gets_merged_parts(tmp_path: Path) -> None:
         (pending,) = transport._connections["translate_stream"]._pending.values()
         while pending._answer is None or not pending._answer.last:  # noqa: ASYNC110  (no event)
             await asyncio.sleep(0)
-        found += [one async for one in parts]
-        assert len(found) == 2
-        assert found[-1].text == "".join(str(one.delta) for one in found) == whole
+        received += [update async for update in parts]
+        assert len(received) == 2
+        assert received[-1].text == "".join(str(update.delta) for update in received) == whole
         assert engine.cancelled == []
 
     run(tmp_path, work)
@@ -316,8 +316,8 @@ def test_a_client_with_retries_loses_no_request_when_the_engine_ends(tmp_path: P
         await engine.until(lambda: len(engine.requests) == len(texts))
         engine.answers = True
         engine.end()
-        found = await asyncio.gather(*tasks)
-        assert [one.text for one in found] == [text.upper() for text in texts]
+        answers = await asyncio.gather(*tasks)
+        assert [answer.text for answer in answers] == [text.upper() for text in texts]
 
     run(tmp_path, work, retries=3)
 
@@ -364,12 +364,12 @@ def test_requests_wait_while_the_engine_does_not_read(tmp_path: Path) -> None:
         results = await asyncio.gather(
             *(client.translate(text) for _ in range(200)), return_exceptions=True
         )
-        assert all(isinstance(one, DeadlineExceeded) for one in results)
+        assert all(isinstance(answer, DeadlineExceeded) for answer in results)
         later = await asyncio.gather(client.translate("a"), return_exceptions=True)
         assert isinstance(later[0], DeadlineExceeded)
         engine.reads_on.set()
         assert (await client.translate("again")).text == "AGAIN"
-        assert "a" not in [texts_of(one)[0] for one in engine.requests[sent:]]
+        assert "a" not in [texts_of(request)[0] for request in engine.requests[sent:]]
 
     run(tmp_path, work, timeout_s=2)
 
@@ -394,9 +394,9 @@ def test_threads_share_a_blocking_client(tmp_path: Path) -> None:
         def translate() -> None:
             with Translator(f"unix:{engine.path}") as client, ThreadPoolExecutor(8) as pool:
                 texts = [f"text {number}" for number in range(64)]
-                found = [one.text for one in pool.map(client.translate, texts)]
-                assert found == [text.upper() for text in texts]
-                assert [one.text for one in client.translate_stream("a")] == ["A"]
+                answers = [translation.text for translation in pool.map(client.translate, texts)]
+                assert answers == [text.upper() for text in texts]
+                assert [translation.text for translation in client.translate_stream("a")] == ["A"]
                 assert client.is_ready()
 
         await asyncio.to_thread(translate)
@@ -427,8 +427,8 @@ def test_outputs_have_their_types(tmp_path: Path) -> None:
         async with Engine(tmp_path / "s").running() as engine:
             transport = EngineTransport(str(engine.path))
             inputs = {"text_input": np.array([[b"a"]], np.object_)}
-            found = await transport.infer(inputs, WAIT_S)
-            shown = {name: (v.dtype, v.shape) for name, v in found.items() if v is not None}
+            outputs = await transport.infer(inputs, WAIT_S)
+            shown = {name: (v.dtype, v.shape) for name, v in outputs.items() if v is not None}
             assert shown == {
                 "text_output": (np.dtype(np.object_), (1, 1)),
                 "output_tokens": (np.dtype(np.int32), (1, 1)),
@@ -457,7 +457,7 @@ def test_many_answers_are_read_together(tmp_path: Path, monkeypatch: pytest.Monk
         for request in engine.requests:
             engine.send("translate", part(request, texts_of(request)[0], reason="stop"))
             await asyncio.sleep(0.001)
-        assert [one.text for one in await asyncio.gather(*tasks)] == [
+        assert [translation.text for translation in await asyncio.gather(*tasks)] == [
             f"text {n}" for n in range(20)
         ]
         assert len(reads) == 2  # the first, and all that came in the second after it

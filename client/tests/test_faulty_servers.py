@@ -347,12 +347,12 @@ def test_texts_are_translated_by_a_server_that_often_fails(
 
             async def translate() -> list[str]:
                 async with AsyncTranslator(url, **settings) as translator:
-                    found = translator.translate_batches(texts, **batches)
-                    return [translation.text async for translation in found]
+                    translations = translator.translate_batches(texts, **batches)
+                    return [translation.text async for translation in translations]
 
-            found = asyncio.run(translate())
+            answers = asyncio.run(translate())
         else:
             with Translator(url, **settings) as translator:
-                found = [t.text for t in translator.translate_batches(texts, **batches)]
-    assert found == [f"<{text}>" for text in texts]
+                answers = [t.text for t in translator.translate_batches(texts, **batches)]
+    assert answers == [f"<{text}>" for text in texts]
     assert sorted(answered) == sorted(texts)  # none was translated twice

@@ -89,8 +89,8 @@ BODIES = st.one_of(
 
 def body_of(frame: bytes, kind: Kind) -> bytes:
     """The content of the only frame."""
-    ((found, body),) = FrameSplitter().feed(frame)
-    assert found is kind
+    ((own_kind, body),) = FrameSplitter().feed(frame)
+    assert own_kind is kind
     return body
 
 
@@ -106,10 +106,10 @@ def test_requests_survive_packing(request: Request) -> None:
 
 @given(OPTIONS)
 def test_options_survive_packing(options: RequestOptions) -> None:
-    found = RequestOptions.unpack(pack_options(options))
-    assert found == options
+    unpacked = RequestOptions.unpack(pack_options(options))
+    assert unpacked == options
     # True equals 1, and 1 equals 1.0.
-    assert list(map(type, found.parameters.values())) == [
+    assert list(map(type, unpacked.parameters.values())) == [
         type(value) for value in options.parameters.values()
     ]
 
@@ -195,12 +195,12 @@ def test_frames_are_found_in_chunks_of_any_size(frames: list[bytes], data: st.Da
     stream = b"".join(frames)
     cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=20).map(sorted))
     splitter = FrameSplitter()
-    found = [
+    split = [
         frame
         for begin, end in itertools.pairwise([0, *cuts, len(stream)])
         for frame in splitter.feed(stream[begin:end])
     ]
-    assert found == [(frame[4], frame[HEAD_BYTES:]) for frame in frames]
+    assert split == [(frame[4], frame[HEAD_BYTES:]) for frame in frames]
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ or call <code>strlen()</code>.
 
 
 def test_texts_are_found() -> None:
-    found = [part for part in read(HtmlReader(), PAGE) if isinstance(part, Segment)]
-    assert [(one.kind, one.text) for one in found] == [
+    segments = [part for part in read(HtmlReader(), PAGE) if isinstance(part, Segment)]
+    assert [(segment.kind, segment.text) for segment in segments] == [
         ("title", "Cats & dogs"),
         ("attribute", "All about cats."),
         ("text", "See the manual,\u2028or call strlen()."),
@@ -46,8 +46,8 @@ def test_texts_are_found() -> None:
         ("attribute", "Open"),
         ("text", "two\n  lines"),
     ]
-    (_, _, manual, *_) = found
-    assert [one.text for one in manual.attributes] == ["The manual"]
+    (_, _, manual, *_) = segments
+    assert [attribute.text for attribute in manual.attributes] == ["The manual"]
     assert [manual.text[begin:end] for begin, end in spans(manual)] == [
         *("the manual", "manual", "\u2028", "strlen()")
     ]
@@ -60,13 +60,13 @@ def test_a_translation_replaces_its_text() -> None:
             return "strlen(), siehe <Handbuch>", PlacedCodes(((16, 26), (16, 26), (15, 16), (0, 8)))
         return "Ü\u00a0\"&'", PlacedCodes(((0, 0),) * len(segment.markup.codes))
 
-    found = written(HtmlReader(), PAGE, translate).decode()
-    assert "<p><code>strlen()</code>, siehe<br>\n<a " in found
-    assert 'title="Ü&nbsp;&quot;&amp;\'"><em>&lt;Handbuch&gt;</em></a>' in found
-    assert "alt='Ü&nbsp;\"&amp;&#39;'" in found
-    assert "<title>Ü&nbsp;\"&amp;'</title>" in found
-    assert '<input type=submit value="Send">' in found
-    assert 'document.write("<b>no</b>")' in found
+    translated = written(HtmlReader(), PAGE, translate).decode()
+    assert "<p><code>strlen()</code>, siehe<br>\n<a " in translated
+    assert 'title="Ü&nbsp;&quot;&amp;\'"><em>&lt;Handbuch&gt;</em></a>' in translated
+    assert "alt='Ü&nbsp;\"&amp;&#39;'" in translated
+    assert "<title>Ü&nbsp;\"&amp;'</title>" in translated
+    assert '<input type=submit value="Send">' in translated
+    assert 'document.write("<b>no</b>")' in translated
 
 
 def test_bytes_outside_texts_do_not_change() -> None:
@@ -112,7 +112,7 @@ def test_real_pages(path: Path) -> None:
     assert texts(HtmlReader(), page, 7) == texts(HtmlReader(), page)
     encoding = "cp1252" if "iso8859" in path.name else "utf-8"
     before, after = (
-        html_tree(one, encoding) for one in (page, written(HtmlReader(), page, swapped))
+        html_tree(document, encoding) for document in (page, written(HtmlReader(), page, swapped))
     )
     assert ordered(after, str.lower) == ordered(before, str.lower)
 
@@ -133,9 +133,9 @@ def test_encodings(head: bytes, encoding: str) -> None:
     document = head + "<p>Ö hello</p>".encode(encoding)
     assert texts(HtmlReader(), document) == ["Ö hello"]
     assert written(HtmlReader(), document, identity) == document
-    found = written(HtmlReader(), document, lambda _: ("日ö", PlacedCodes()))
+    translated = written(HtmlReader(), document, lambda _: ("日ö", PlacedCodes()))
     lacking = "utf" not in encoding
-    assert ("&#26085;ö" if lacking else "日ö").encode(encoding) in found
+    assert ("&#26085;ö" if lacking else "日ö").encode(encoding) in translated
 
 
 def test_bytes_of_another_encoding_are_kept() -> None:
@@ -156,7 +156,7 @@ def test_deeply_nested_elements(open_tag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "wanted"),
+    ("page", "expected"),
     [
         ("<p translate=no>a<div>B</div>", ["B"]),
         ("<p translate=no><b>a<div>B</div>", ["B"]),
@@ -188,14 +188,14 @@ def test_deeply_nested_elements(open_tag: str) -> None:
         ("<pre>a\rb</pre>", ["a\nb"]),
     ],
 )
-def test_translatable_texts_are_found(page: str, wanted: list[str]) -> None:
+def test_translatable_texts_are_found(page: str, expected: list[str]) -> None:
     """Elements have the boundaries that browsers find, whether they are closed or not."""
-    assert texts(HtmlReader(), f"<body>{page}".encode())[-len(wanted) :] == wanted
+    assert texts(HtmlReader(), f"<body>{page}".encode())[-len(expected) :] == expected
     check_html(f"<body>{page}".encode(), "<b>", Random(0))
 
 
 @pytest.mark.parametrize(
-    ("tag", "wanted"),
+    ("tag", "expected"),
     [
         ('<img b=c"alt="x y">', None),
         ("<img b=c\u00a0alt='x y'>", None),
@@ -206,10 +206,10 @@ def test_translatable_texts_are_found(page: str, wanted: list[str]) -> None:
         ("<img alt\n=\n'x&copy=y'>", "<img alt\n=\n'a onerror=\"b'>"),
     ],
 )
-def test_attributes_are_parsed_as_in_browsers(tag: str, wanted: str | None) -> None:
+def test_attributes_are_parsed_as_in_browsers(tag: str, expected: str | None) -> None:
     """A translation cannot end an attribute or add another one."""
-    found = written(HtmlReader(), tag.encode(), lambda _: ('a onerror="b', PlacedCodes()))
-    assert found.decode() == (wanted or tag)
+    translated = written(HtmlReader(), tag.encode(), lambda _: ('a onerror="b', PlacedCodes()))
+    assert translated.decode() == (expected or tag)
 
 
 def test_ambiguous_references_in_attributes_are_text() -> None:
@@ -226,7 +226,7 @@ def test_references_of_any_length_are_read(digits: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "wanted"),
+    ("page", "expected"),
     [
         ("<!-- <meta charset=koi8-r> --><p>\u00e9".encode(), "\u00e9"),
         (b"<meta name=a content='charset=koi8-r'><p>\xc3\xa9", "\u00e9"),
@@ -243,8 +243,8 @@ def test_references_of_any_length_are_read(digits: int) -> None:
         (b"<meta charset=shift_jis>a\xfa\x8b\x87\xef", "a\ufffd\ufffd\ufffd"),
     ],
 )
-def test_the_encoding_is_detected_as_in_browsers(page: bytes, wanted: str) -> None:
-    assert texts(HtmlReader(), page)[-1:] == [wanted]
+def test_the_encoding_is_detected_as_in_browsers(page: bytes, expected: str) -> None:
+    assert texts(HtmlReader(), page)[-1:] == [expected]
     check_document(HtmlReader, page, Random(0))
 
 
@@ -260,7 +260,7 @@ def test_a_blank_translation_keeps_the_text(translation: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "wanted"),
+    ("codes", "expected"),
     [
         ((), "a b c<i></i><b><u></u></b>"),
         (((0, 1),), "<i>a</i> b c<b><u></u></b>"),
@@ -270,21 +270,23 @@ def test_a_blank_translation_keeps_the_text(translation: str) -> None:
     ],
 )
 def test_codes_that_cannot_be_placed_are_moved(
-    codes: tuple[tuple[int, int], ...], wanted: str
+    codes: tuple[tuple[int, int], ...], expected: str
 ) -> None:
     """Each code occurs once, within its parent, and the whole text is kept."""
     page = b"<p>x <i>y</i> <b>v <u>w</u></b> z"
-    found = written(HtmlReader(), page, lambda _: ("a b c", PlacedCodes(codes)))
-    assert found.decode() == f"<p>{wanted}"
+    translated = written(HtmlReader(), page, lambda _: ("a b c", PlacedCodes(codes)))
+    assert translated.decode() == f"<p>{expected}"
 
 
 def test_a_translation_adds_no_space_at_the_ends() -> None:
-    found = written(HtmlReader(), b"<p>a<b> b</b></p>", lambda _: (" x y ", PlacedCodes(((2, 5),))))
-    assert found == b"<p>x<b> y</b></p>"
+    translated = written(
+        HtmlReader(), b"<p>a<b> b</b></p>", lambda _: (" x y ", PlacedCodes(((2, 5),)))
+    )
+    assert translated == b"<p>x<b> y</b></p>"
 
 
 @pytest.mark.parametrize(
-    ("page", "wanted"),
+    ("page", "expected"),
     [
         (
             "<nav><a>Home</a><a>New <b>books</b></a> <a>Help</a></nav>",
@@ -300,13 +302,13 @@ def test_a_translation_adds_no_space_at_the_ends() -> None:
         ("<p><a translate=no>Home</a> <a>Help</a>", ["Home Help"]),
     ],
 )
-def test_links_without_words_between_are_separate_texts(page: str, wanted: list[str]) -> None:
-    assert texts(HtmlReader(), page.encode()) == wanted
+def test_links_without_words_between_are_separate_texts(page: str, expected: list[str]) -> None:
+    assert texts(HtmlReader(), page.encode()) == expected
     check_html(page.encode(), "<b>", Random(0))
 
 
 @pytest.mark.parametrize(
-    ("page", "wanted"),
+    ("page", "expected"),
     [
         ("Open it<br>Close it", "Open it\u2028Close it"),
         ("Open it <br/>\n <BR>Close it", "Open it\u2028\u2028Close it"),
@@ -316,13 +318,13 @@ def test_links_without_words_between_are_separate_texts(page: str, wanted: list[
         ("<br>Open it<br>", "Open it"),
     ],
 )
-def test_a_line_break_ends_a_line(page: str, wanted: str) -> None:
-    assert texts(HtmlReader(), page.encode()) == [wanted]
+def test_a_line_break_ends_a_line(page: str, expected: str) -> None:
+    assert texts(HtmlReader(), page.encode()) == [expected]
     check_html(page.encode(), "<b>", Random(0))
 
 
 @pytest.mark.parametrize(
-    ("page", "wanted"),
+    ("page", "expected"),
     [
         ("Open it<img src=a>Close it", "Open it Close it"),
         ("Open it.<input>Close it", "Open it. Close it"),
@@ -337,13 +339,13 @@ def test_a_line_break_ends_a_line(page: str, wanted: str) -> None:
         ("5 km<sup>2</sup> of H<sub>2</sub>O", "5 km2 of H2O"),
     ],
 )
-def test_an_element_without_text_keeps_the_words_apart(page: str, wanted: str | None) -> None:
-    assert texts(HtmlReader(), page.encode()) == [wanted or "The price is high. So"]
+def test_an_element_without_text_keeps_the_words_apart(page: str, expected: str | None) -> None:
+    assert texts(HtmlReader(), page.encode()) == [expected or "The price is high. So"]
     check_html(page.encode(), "<b>", Random(0))
 
 
 @pytest.mark.parametrize(
-    ("page", "translation", "code", "wanted"),
+    ("page", "translation", "code", "expected"),
     [
         ("Hello <i></i> friend", "Hallo Freund", (5, 6), "Hallo <i></i> Freund"),
         ("Hello <i></i> friend", "Freund, hallo", (6, 6), "Freund <i></i>, hallo"),
@@ -357,12 +359,12 @@ def test_an_element_without_text_keeps_the_words_apart(page: str, wanted: str | 
     ],
 )
 def test_white_space_beside_an_element_is_as_in_the_source(
-    page: str, translation: str, code: tuple[int, int], wanted: str
+    page: str, translation: str, code: tuple[int, int], expected: str
 ) -> None:
     def translate(_segment: Segment) -> tuple[str, PlacedCodes]:
         return translation, PlacedCodes((code,))
 
-    assert written(HtmlReader(), page.encode(), translate).decode() == wanted
+    assert written(HtmlReader(), page.encode(), translate).decode() == expected
 
 
 def test_unknown_elements_and_buttons_are_inline() -> None:

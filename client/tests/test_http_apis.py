@@ -30,9 +30,9 @@ def send(target: Target, *texts: str) -> Answered:
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_answer_of_a_gateway_is_counted(gateway_url: str, streamed: bool) -> None:
     target = Target.of(gateway_url, options=GERMAN, streamed=streamed, api="own")
-    found = send(target, "abc")
-    assert (found.sentences, found.tokens) == (1, 3)
-    assert (found.first_s is not None) == streamed
+    answer = send(target, "abc")
+    assert (answer.sentences, answer.tokens) == (1, 3)
+    assert (answer.first_s is not None) == streamed
     assert target.protocol == "own API" + ", streamed" * streamed
     assert target.notices_cancellation
 

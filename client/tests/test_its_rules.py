@@ -27,11 +27,11 @@ def found(rules: str, content: str, attributes: str = "") -> list[str]:
     assert written(XmlReader(), xml, identity) == xml
     parts = read(XmlReader(), xml)
     segments = [part for part in parts if isinstance(part, Segment)]
-    return [one.text for part in segments for one in (*part.attributes, part)]
+    return [segment.text for part in segments for segment in (*part.attributes, part)]
 
 
 @pytest.mark.parametrize(
-    ("selector", "wanted"),
+    ("selector", "expected"),
     [
         ("//p", ["b"]),
         ("//x:p", ["b"]),
@@ -46,9 +46,9 @@ def found(rules: str, content: str, attributes: str = "") -> list[str]:
         ("//*", []),
     ],
 )
-def test_rules_for_elements(selector: str, wanted: list[str]) -> None:
+def test_rules_for_elements(selector: str, expected: list[str]) -> None:
     content = "<s><p>one</p><p k='v'>two</p><b>b</b></s><p>three</p>"
-    assert found(translate_rule(selector), content) == wanted
+    assert found(translate_rule(selector), content) == expected
 
 
 def test_last_and_local_rules_take_precedence() -> None:
@@ -61,23 +61,23 @@ def test_last_and_local_rules_take_precedence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "wanted"),
+    ("selector", "expected"),
     [
         ("//p/@title", ["A title", "Text."]),
         ("//@title", ["Another", "A title", "Text."]),
         ("//s/p/@*", ["A title", "A hint", "Text."]),
     ],
 )
-def test_rules_for_attributes(selector: str, wanted: list[str]) -> None:
+def test_rules_for_attributes(selector: str, expected: list[str]) -> None:
     content = "<s title='Another'><p title='A title' hint='A hint'>Text.</p></s>"
-    assert found(translate_rule(selector, "yes"), content) == wanted
+    assert found(translate_rule(selector, "yes"), content) == expected
 
 
 def test_a_rule_can_exclude_translatable_attributes() -> None:
     xml = document(translate_rule("//p/@title"), "<p title='A'>a <i title='B'>b</i></p>")
     parts = read(XmlReader(BY_NAME["xhtml"]), xml)
     (segment,) = (part for part in parts if isinstance(part, Segment))
-    assert [one.text for one in segment.attributes] == ["B"]
+    assert [attribute.text for attribute in segment.attributes] == ["B"]
 
 
 def test_rules_for_elements_within_text() -> None:
@@ -143,9 +143,9 @@ def test_elements_in_another_language_are_not_translated(source_language: str | 
         for part in read(HtmlReader(source_language=source_language), page)
         if isinstance(part, Segment)
     ]
-    assert [one.text for one in segments] == ["One.", "Two.", "Say oui to it.", "Three."]
-    assert [one.markup.keep for one in segments] == [(), (), ((4, 7),), ()]
-    assert not any(one.attributes for one in segments)
+    assert [segment.text for segment in segments] == ["One.", "Two.", "Say oui to it.", "Three."]
+    assert [segment.markup.keep for segment in segments] == [(), (), ((4, 7),), ()]
+    assert not any(segment.attributes for segment in segments)
 
 
 def test_elements_of_documents_without_a_language() -> None:
@@ -155,8 +155,8 @@ def test_elements_of_documents_without_a_language() -> None:
         assert texts(HtmlReader(source_language="en"), page) == ["One."]
     fragment = b"<p xml:lang='en'>One.</p><p xml:lang='fr'>Deux.</p>"
     assert texts(XmlReader(is_fragment=True), fragment) == ["One.", "Deux."]
-    one = XmlReader(is_fragment=True, source_language="fr-CH")
-    assert texts(one, fragment) == ["Deux."]
+    reader = XmlReader(is_fragment=True, source_language="fr-CH")
+    assert texts(reader, fragment) == ["Deux."]
 
 
 def test_a_page_with_a_wrong_language_is_translated() -> None:

@@ -5,7 +5,7 @@ from dragoman_options.languages import fold_language, language_fallbacks
 
 
 @pytest.mark.parametrize(
-    ("given", "known", "found"),
+    ("given", "known", "folded"),
     [
         ("de", ["en", "de"], "de"),
         ("DE", ["en", "de"], "de"),
@@ -50,9 +50,9 @@ from dragoman_options.languages import fold_language, language_fallbacks
         ("-", ["de"], None),
     ],
 )
-def test_a_code_is_folded_to_a_known_one(given: str, known: list[str], found: str | None) -> None:
+def test_a_code_is_folded_to_a_known_one(given: str, known: list[str], folded: str | None) -> None:
     """A language code stands for the most specific known code that it matches."""
-    assert fold_language(given, known) == found
+    assert fold_language(given, known) == folded
 
 
 @pytest.mark.parametrize(

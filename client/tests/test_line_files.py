@@ -45,13 +45,13 @@ def interrupt(
     source: Path, target: Path, transport: FakeTransport | None = None, **more: Any
 ) -> list[FileProgress]:
     """Translate until the server becomes unavailable; return the reported progress."""
-    told: list[FileProgress] = []
+    reports: list[FileProgress] = []
     with (
         Translator(transport=transport or Failing(5), retries=0) as translator,
         pytest.raises(ServerUnavailable),
     ):
-        translator.translate_file(source, target, batch_size=4, tell=told.append, **more)
-    return told
+        translator.translate_file(source, target, batch_size=4, tell=reports.append, **more)
+    return reports
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress])
@@ -79,14 +79,14 @@ def test_a_file_is_translated_line_by_line(tmp_path: Path, count: int) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     texts = [f"line {n}" if n % 5 else "" for n in range(1, count + 1)]
     source.write_text("\n".join(texts))
-    told: list[FileProgress] = []
+    reports: list[FileProgress] = []
     with Translator(transport=FakeTransport(0.002)) as translator:
-        done = translator.translate_file(source, target, batch_size=4, tell=told.append)
+        done = translator.translate_file(source, target, batch_size=4, tell=reports.append)
     lines = target.read_text().split("\n")[:-1]
     expected = texts if texts != [""] else []
     assert lines == [translated(text) if text else "" for text in expected]
-    assert done == told[-1] == FileProgress(len(lines), len(lines))
-    assert [progress.lines for progress in told] == list(range(len(lines) + 1))
+    assert done == reports[-1] == FileProgress(len(lines), len(lines))
+    assert [progress.lines for progress in reports] == list(range(len(lines) + 1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
 
 
@@ -95,8 +95,8 @@ def test_an_interrupted_file_is_resumed(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     texts = [f"line {n}" for n in range(50)]
     source.write_text("".join(f"{text}\n" for text in texts))
-    told = interrupt(source, target)
-    written = told[-1].lines
+    reports = interrupt(source, target)
+    written = reports[-1].lines
     assert 0 < written < 50
     assert not target.exists()
     partial = tmp_path / "target.partial"
@@ -355,16 +355,18 @@ def test_asyncio_translates_files(url: str, tmp_path: Path) -> None:
     """The event loop continues during the translation, and progress is reported in it."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_text("".join(f"line {n}\n" for n in range(20)))
-    told: list[FileProgress] = []
+    reports: list[FileProgress] = []
 
     async def translate() -> FileProgress:
         async with AsyncTranslator(url) as translator:
-            return await translator.translate_file(source, target, batch_size=3, tell=told.append)
+            return await translator.translate_file(
+                source, target, batch_size=3, tell=reports.append
+            )
 
     done = asyncio.run(translate())
     assert target.read_text().splitlines() == [translated(f"line {n}") for n in range(20)]
     assert done == FileProgress(20, 20)
-    assert [progress.lines for progress in told] == list(range(len(told)))
+    assert [progress.lines for progress in reports] == list(range(len(reports)))
 
 
 def test_a_cancelled_translation_of_a_file_can_be_resumed(url: str, tmp_path: Path) -> None:

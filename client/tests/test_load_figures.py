@@ -35,49 +35,49 @@ def histogram(*latencies_ms: float) -> LatencyHistogram:
 def test_percentiles_of_merged_histograms() -> None:
     """Percentiles are exact to three digits."""
     fast, slow = histogram(*range(1, 51)), histogram(*range(51, 101))
-    found = LatencyHistogram.merge([fast.encode(), slow.encode()])
-    assert len(found) == 100
-    summary = found.summary()
+    merged = LatencyHistogram.merge([fast.encode(), slow.encode()])
+    assert len(merged) == 100
+    summary = merged.summary()
     assert summary.p50_ms == pytest.approx(50, rel=0.001)
     assert summary.p99_ms == pytest.approx(99, rel=0.001)
     assert summary.p99_9_ms == summary.max_ms == pytest.approx(100, rel=0.001)
     assert LatencyHistogram().summary().max_ms == 0
-    shares, times = zip(*found.curve(), strict=True)
+    shares, times = zip(*merged.curve(), strict=True)
     assert list(shares) == sorted(shares)
     assert list(times) == sorted(times)
     assert (shares[-1], times[-1]) == (100, pytest.approx(100, rel=0.001))
-    found.clear()
-    assert len(found) == 0
+    merged.clear()
+    assert len(merged) == 0
     with pytest.raises(ValueError, match="not a histogram"):
         LatencyHistogram.merge(["damaged"])
 
 
 def test_the_share_within_a_bound() -> None:
     """A latency equal to the bound is within it."""
-    found = histogram(*range(1, 101))
-    assert found.share_within(30) == pytest.approx(0.3)
-    assert found.share_within(29.9) == pytest.approx(0.29)
-    assert found.share_within(0.5) == 0
-    assert found.share_within(1e9) == 1
+    latencies = histogram(*range(1, 101))
+    assert latencies.share_within(30) == pytest.approx(0.3)
+    assert latencies.share_within(29.9) == pytest.approx(0.29)
+    assert latencies.share_within(0.5) == 0
+    assert latencies.share_within(1e9) == 1
     assert LatencyHistogram().share_within(1) == 1
 
 
 def test_intervals_follow_students_distribution() -> None:
     """For five values, t at 97.5 % with four degrees of freedom is 2.776."""
-    found = Estimate.of([10, 12, 11, 13, 14])
-    assert found.mean == 12
-    assert found.half_width == pytest.approx(2.776 * math.sqrt(2.5 / 5))
-    assert (found.low, found.high) == (12 - found.half_width, 12 + found.half_width)
-    assert found.relative == pytest.approx(found.half_width / 12)
+    estimate = Estimate.of([10, 12, 11, 13, 14])
+    assert estimate.mean == 12
+    assert estimate.half_width == pytest.approx(2.776 * math.sqrt(2.5 / 5))
+    assert (estimate.low, estimate.high) == (12 - estimate.half_width, 12 + estimate.half_width)
+    assert estimate.relative == pytest.approx(estimate.half_width / 12)
     assert Estimate.of([3]).half_width == math.inf
     assert Estimate.of([0, 0]).relative == math.inf
 
 
 def test_intervals_of_differences_follow_welch() -> None:
     """By hand: variances 2.5 and 10, five values each, give 5.88, so 5 degrees of freedom."""
-    found = difference([10, 12, 11, 13, 14], [20, 24, 22, 26, 28])
-    assert found.mean == 12
-    assert found.half_width == pytest.approx(2.571 * math.sqrt(2.5 / 5 + 10 / 5))
+    estimate = difference([10, 12, 11, 13, 14], [20, 24, 22, 26, 28])
+    assert estimate.mean == 12
+    assert estimate.half_width == pytest.approx(2.571 * math.sqrt(2.5 / 5 + 10 / 5))
     assert difference([1, 1], [2, 2]) == Estimate(1, 0)
     assert difference([1], [2, 2]).half_width == math.inf
 
@@ -105,9 +105,9 @@ def test_agreement_of_windows() -> None:
     ],
 )
 def test_objectives_are_read(text: str, measure: str, bound: float, percentile: float) -> None:
-    found = Objective.parse(text)
-    assert (found.text, found.measure, found.percentile) == (text, measure, percentile)
-    assert found.bound == pytest.approx(bound)
+    objective = Objective.parse(text)
+    assert (objective.text, objective.measure, objective.percentile) == (text, measure, percentile)
+    assert objective.bound == pytest.approx(bound)
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_objectives_are_judged() -> None:
 def test_a_request_without_an_answer_counts_as_slow() -> None:
     """If missing answers did not count, a server could drop requests to meet its objective."""
     load = point(window(latencies_ms=[1] * 98, errors={"DeadlineExceeded": 2}))
-    found = Objective.parse("p99=300ms").judge(load)
-    assert not found.met
-    assert "2 of 100 requests without an answer" in found.found
+    judgement = Objective.parse("p99=300ms").judge(load)
+    assert not judgement.met
+    assert "2 of 100 requests without an answer" in judgement.found
     assert Objective.parse("p98=300ms").judge(load).met
     assert Objective.parse("errors=2%").judge(load).met
     assert not Objective.parse("errors=1.9%").judge(load).met
@@ -155,43 +155,45 @@ def search(start: float, holds: Holds, confirms: Holds | None = None) -> Capacit
     async def at_length(rate: float) -> str:
         return "" if (confirms or holds)(rate) else "too slow"
 
-    told: list[Trial] = []
-    found = asyncio.run(find_capacity(start, briefly, at_length, told.append))
-    assert tuple(told) == found.trials
-    return found
+    trials: list[Trial] = []
+    capacity = asyncio.run(find_capacity(start, briefly, at_length, trials.append))
+    assert tuple(trials) == capacity.trials
+    return capacity
 
 
 @pytest.mark.parametrize("start", [20, 90, 200, 1000])
 def test_the_search_ends_near_the_limit(start: float) -> None:
     """The search may start below or above the limit."""
-    found = search(start, lambda rate: rate <= 100)
-    assert 94 <= found.sentences_per_s <= 100
-    assert [trial.held for trial in found.trials] == [trial.rate <= 100 for trial in found.trials]
-    assert len(found.trials) < 15
+    capacity = search(start, lambda rate: rate <= 100)
+    assert 94 <= capacity.sentences_per_s <= 100
+    assert [trial.held for trial in capacity.trials] == [
+        trial.rate <= 100 for trial in capacity.trials
+    ]
+    assert len(capacity.trials) < 15
 
 
 def test_the_capacity_is_confirmed_by_a_long_trial() -> None:
     """A short trial can succeed at a rate that is too high."""
-    found = search(100, lambda rate: rate <= 100, lambda rate: rate <= 80)
-    assert 76 <= found.sentences_per_s <= 80
-    assert found.sentences_per_s == found.trials[-1].rate
-    assert found.trials[-1].held
+    capacity = search(100, lambda rate: rate <= 100, lambda rate: rate <= 80)
+    assert 76 <= capacity.sentences_per_s <= 80
+    assert capacity.sentences_per_s == capacity.trials[-1].rate
+    assert capacity.trials[-1].held
 
 
 @pytest.mark.parametrize("start", [0, 100])
 def test_a_server_that_meets_no_objective_has_no_capacity(start: float) -> None:
     """The search also ends if no rate meets the objectives."""
-    found = search(start, lambda _rate: False)
-    assert found.sentences_per_s == 0
-    assert len(found.trials) < 20
-    assert not any(trial.held for trial in found.trials)
-    assert plan_for(200, found.sentences_per_s, 40, None) is None
+    capacity = search(start, lambda _rate: False)
+    assert capacity.sentences_per_s == 0
+    assert len(capacity.trials) < 20
+    assert not any(trial.held for trial in capacity.trials)
+    assert plan_for(200, capacity.sentences_per_s, 40, None) is None
 
 
 def test_a_plan_has_capacity_for_a_server_that_fails() -> None:
     """The plan reserves capacity for a failed server and for an uneven distribution of requests."""
-    for wanted, replicas in ((65, 2), (66, 3), (650, 11)):
-        plan = plan_for(wanted, 100, 40, None)
+    for sentences_per_s, replicas in ((65, 2), (66, 3), (650, 11)):
+        plan = plan_for(sentences_per_s, 100, 40, None)
         assert plan is not None
         assert (plan.replicas, plan.per_million_characters) == (replicas, None)
 
@@ -260,11 +262,11 @@ def test_metrics_of_the_server_are_described() -> None:
     """Missing metrics are left out of the description."""
     increases = {"dragoman_sentences_total": 200.0, "dragoman_queue_seconds_total": 1.0}
     means = {"dragoman_rows": 16.0, "dragoman_rows_limit": 64.0}
-    told = dict(ServerFigures(4.0, increases, means, means).described())
-    assert told["sentences/s"] == "50"
-    assert told["queue time, ms per sentence"] == "5.0"
-    assert told["rows in flight, mean"] == "16.0 of 64 (25%)"
-    assert not any("GPU" in name for name in told)
+    described = dict(ServerFigures(4.0, increases, means, means).described())
+    assert described["sentences/s"] == "50"
+    assert described["queue time, ms per sentence"] == "5.0"
+    assert described["rows in flight, mean"] == "16.0 of 64 (25%)"
+    assert not any("GPU" in name for name in described)
     assert dict(ServerFigures(1.0).described()) == {}
 
 

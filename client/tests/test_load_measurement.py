@@ -36,9 +36,9 @@ def measured(
         yield [send]
 
     monkeypatch.setattr(measurement, "open_senders", open_senders)
-    told: list[Progress] = []
-    point = measure(Target.of(url), ["a"], 1, load, schedule, None, told.append)
-    return asyncio.run(point), told
+    reports: list[Progress] = []
+    point = measure(Target.of(url), ["a"], 1, load, schedule, None, reports.append)
+    return asyncio.run(point), reports
 
 
 async def soon() -> Answered:
@@ -49,8 +49,8 @@ async def soon() -> Answered:
 
 def test_windows_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Progress is reported for each window; requests and answers are counted once."""
-    point, told = measured(monkeypatch, ClosedLoop(4), soon)
-    assert 3 <= len(told) <= 6
+    point, reports = measured(monkeypatch, ClosedLoop(4), soon)
+    assert 3 <= len(reports) <= 6
     assert len(point.windows) == 3
     assert point.closed
     assert 0 < point.sentences_per_s.mean < 4 / 0.005
@@ -72,8 +72,8 @@ def test_windows_that_do_not_agree_are_followed_by_more(
         await asyncio.sleep(0.03 if is_early() else 0.003)
         return Answered(1, 1)
 
-    point, told = measured(monkeypatch, ClosedLoop(4), warming_up)
-    assert len(told) > 3
+    point, reports = measured(monkeypatch, ClosedLoop(4), warming_up)
+    assert len(reports) > 3
     assert len(point.windows) == 3
     assert any("did not agree with each other and are not counted" in n for n in point.notes)
     begun.clear()
@@ -83,8 +83,8 @@ def test_windows_that_do_not_agree_are_followed_by_more(
             raise InvalidRequest("not yet")
         return await soon()
 
-    point, told = measured(monkeypatch, ClosedLoop(4), failing_first)
-    assert len(point.windows) == len(told) > 3
+    point, reports = measured(monkeypatch, ClosedLoop(4), failing_first)
+    assert len(point.windows) == len(reports) > 3
     assert point.errors["InvalidRequest"] > 0
 
 
@@ -112,8 +112,8 @@ def test_a_load_with_a_growing_backlog_is_stopped(
         return Answered(1, 1)
 
     schedule = dataclasses.replace(SCHEDULE, windows=20, most_windows=20, give_up=True)
-    point, told = measured(monkeypatch, OpenLoop(300, "constant"), slow, schedule, url)
-    assert len(told) < 20
+    point, reports = measured(monkeypatch, OpenLoop(300, "constant"), slow, schedule, url)
+    assert len(reports) < 20
     assert "the backlog grew" in " ".join(point.notes)
     assert (GIVEN_UP in point.errors) is not waits
 
@@ -126,7 +126,7 @@ def test_a_load_with_slow_answers_is_not_stopped(monkeypatch: pytest.MonkeyPatch
         return Answered(1, 1)
 
     schedule = dataclasses.replace(SCHEDULE, warm_up_s=0.6, window_s=0.4, windows=4, give_up=True)
-    point, told = measured(monkeypatch, OpenLoop(200, "constant"), slow, schedule)
-    assert len(told) == 4
+    point, reports = measured(monkeypatch, OpenLoop(200, "constant"), slow, schedule)
+    assert len(reports) == 4
     assert not point.errors
     assert point.windows[0].in_flight > 40

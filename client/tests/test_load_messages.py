@@ -35,7 +35,7 @@ def answer(*texts: str, tokens: int, reason: str | None = None) -> Any:
 def strings(*texts: str) -> bytes:
     """A tensor of strings."""
     encoded = [text.encode() for text in texts]
-    return b"".join(len(one).to_bytes(4, "little") + one for one in encoded)
+    return b"".join(len(string).to_bytes(4, "little") + string for string in encoded)
 
 
 def test_a_request_can_be_read_by_triton() -> None:

@@ -105,8 +105,8 @@ class _Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        found = [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
-        self.addresses += [one for one in found if not one.startswith("#")]
+        addresses = [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        self.addresses += [address for address in addresses if not address.startswith("#")]
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -170,9 +170,9 @@ def test_an_unavailable_server_compares_badly() -> None:
     before = run(point(*(window([10 + n % 2] * 40) for n in range(6))))
     away = window([], {"ServerUnavailable": 100})
     after = run(point(*(away if n < 3 else window([10 + n % 2] * 40) for n in range(6))))
-    found = {d.figure: d for d in Comparison(("a", "b"), before, after).differences()}
-    assert (found["sentences/s"].before, found["sentences/s"].after) == (20, 10)
-    assert found["errors, %"].after == 50
+    differences = {d.figure: d for d in Comparison(("a", "b"), before, after).differences()}
+    assert (differences["sentences/s"].before, differences["sentences/s"].after) == (20, 10)
+    assert differences["errors, %"].after == 50
 
 
 def test_a_comparison_lists_other_differences() -> None:

@@ -33,18 +33,18 @@ def send(target: Target, *texts: str) -> Answered:
 def test_an_answer_is_counted(triton_url: str) -> None:
     """Sentences and tokens are counted."""
     options = {"target_language": "de", "beam_width": 2}
-    found = send(Target.of(triton_url, options=options), "abc", "d")
-    assert (found.sentences, found.first_s) == (2, None)
-    assert found.tokens == 4  # one for each letter
+    answer = send(Target.of(triton_url, options=options), "abc", "d")
+    assert (answer.sentences, answer.first_s) == (2, None)
+    assert answer.tokens == 4  # one for each letter
 
 
 def test_the_first_part_of_a_stream_is_timed(triton_url: str) -> None:
     """Sentences and tokens of a stream are counted at its end."""
     before_s = time.perf_counter()
-    found = send(Target.of(triton_url, streamed=True), "abc")
-    assert (found.sentences, found.tokens) == (1, len("abc"))
-    assert found.first_s is not None
-    assert before_s < found.first_s < time.perf_counter()
+    answer = send(Target.of(triton_url, streamed=True), "abc")
+    assert (answer.sentences, answer.tokens) == (1, len("abc"))
+    assert answer.first_s is not None
+    assert before_s < answer.first_s < time.perf_counter()
 
 
 def test_long_events_are_counted() -> None:

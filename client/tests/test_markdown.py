@@ -37,7 +37,7 @@ _CONTENT = {"fence", "code_block", "code_inline", "html_block", "html_inline"}
 
 def tokens(document: bytes) -> list[Any]:
     """The structure of a document without its texts, by another parser."""
-    found: list[Any] = []
+    structure: list[Any] = []
 
     def add(several: Sequence[Token]) -> None:
         for token in several:
@@ -51,18 +51,18 @@ def tokens(document: bytes) -> list[Any]:
                 content = (
                     "".join(re.findall("<[^>]*>", content)) if "html" in token.type else content
                 )
-                found.append((token.type, token.tag, attributes, content))
+                structure.append((token.type, token.tag, attributes, content))
 
     add(_PARSER.parse(document.decode("utf-8-sig")))
-    return found
+    return structure
 
 
-def blocks(found: list[Any]) -> list[Any]:
+def blocks(structure: list[Any]) -> list[Any]:
     """The tokens that are not in a text."""
     return [
-        one
-        for one in found
-        if one[0].startswith(
+        token
+        for token in structure
+        if token[0].startswith(
             (
                 "heading",
                 "paragraph",
@@ -95,8 +95,8 @@ def _check(document: bytes, noise: str, random: Random) -> None:
         assert blocks(translated(translate)) == blocks(before)
 
 
-def _without(found: list[Any]) -> list[Any]:
-    return [one for one in found if one[0] not in _EMPHASIS | {"hardbreak"}]
+def _without(structure: list[Any]) -> list[Any]:
+    return [token for token in structure if token[0] not in _EMPHASIS | {"hardbreak"}]
 
 
 _INLINES = st.sampled_from(
@@ -207,11 +207,11 @@ def _texts(markdown: str) -> list[str]:
 )
 def test_texts_of_documents(markdown: str, texts: list[str]) -> None:
     parts = read(open_reader("markdown", READING), markdown.encode())
-    found = list[str]()
+    segment_texts = list[str]()
     for part in parts:
         if isinstance(part, Segment):
-            found += [part.text, *(one.text for one in part.attributes)]
-    assert found == texts
+            segment_texts += [part.text, *(attribute.text for attribute in part.attributes)]
+    assert segment_texts == texts
 
 
 @pytest.mark.parametrize(
@@ -262,18 +262,21 @@ def test_a_wrapped_paragraph_is_wrapped_again(prefix: str) -> None:
         return target, PlacedCodes()
 
     content = written(open_reader("markdown", READING), source.encode(), translate).decode()
-    found = content.removeprefix(first).split(f"\n{prefix}")
-    assert " ".join(found) == target
-    assert max(map(len, found)) <= len(lines[0])
-    assert all(re.match(r"\w", line) and not line[0].isdigit() for line in found)
+    wrapped = content.removeprefix(first).split(f"\n{prefix}")
+    assert " ".join(wrapped) == target
+    assert max(map(len, wrapped)) <= len(lines[0])
+    assert all(re.match(r"\w", line) and not line[0].isdigit() for line in wrapped)
 
 
 def test_titles_and_pictures_are_escaped() -> None:
     source = b'![a](b.png "c") and [d](e "f")'
     content = written(open_reader("markdown", READING), source, hostile('"](x)'))
     image, link = _PARSER.parse(content.decode())[1].children or [], tokens(content)
-    assert [one[0] for one in link if one[0] in ("image", "link_open")] == ["image", "link_open"]
-    picture = next(one for one in image if one.type == "image")
+    assert [token[0] for token in link if token[0] in ("image", "link_open")] == [
+        "image",
+        "link_open",
+    ]
+    picture = next(token for token in image if token.type == "image")
     assert picture.content == r'"](x)a"](x)' or picture.children
     assert picture.attrs["title"] == '"](x)c"](x)'
 

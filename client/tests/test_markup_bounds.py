@@ -30,8 +30,8 @@ def translated(kind: str, size: int) -> dict[str, int]:
     program = Path(__file__).with_name("page_memory.py")
     command = [sys.executable, str(program), kind, str(size)]
     done = subprocess.run(command, capture_output=True, check=True, timeout=120)
-    found: dict[str, int] = json.loads(done.stdout)
-    return found
+    measured: dict[str, int] = json.loads(done.stdout)
+    return measured
 
 
 @pytest.mark.parametrize("kind", ["html", "xml"])
@@ -167,9 +167,9 @@ def test_a_long_text_is_split_independently_of_chunks(
 ) -> None:
     """A long text is split at the same positions for every size of chunks, not in a reference."""
     document = begin + text * (2 * MOST_TEXT_CHARACTERS // len(text)) + end
-    parts = [one.text for one in read(open_reader(), document) if isinstance(one, Segment)]
+    parts = [part.text for part in read(open_reader(), document) if isinstance(part, Segment)]
     assert max(map(len, parts)) <= MOST_TEXT_CHARACTERS
     assert written(open_reader(), document, identity) == document
     for chunk in (1000, 77_777, len(document)):
         again = read(open_reader(), document, chunk)
-        assert [one.text for one in again if isinstance(one, Segment)] == parts
+        assert [part.text for part in again if isinstance(part, Segment)] == parts

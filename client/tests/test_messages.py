@@ -24,9 +24,9 @@ _TEXT = st.text("ab Cé.\"\\',;\n\t{}0%$", max_size=12)
 def _shape(value: Any) -> Any:
     """A JSON value without its texts."""
     if isinstance(value, dict):
-        return [(key, _shape(one)) for key, one in value.items()]
+        return [(key, _shape(member)) for key, member in value.items()]
     if isinstance(value, list):
-        return [_shape(one) for one in value]
+        return [_shape(element) for element in value]
     return type(value) if isinstance(value, str) else value
 
 
@@ -37,15 +37,15 @@ def _json(document: bytes) -> Any:
 def _properties(document: bytes) -> list[str]:
     """Comments and keys, by the rules of Java."""
     lines = re.split(r"\r\n|\r|\n", document.decode("utf-8"))
-    found, joined = list[str](), ""
+    entries, joined = list[str](), ""
     for line in lines:
         joined += line.lstrip(" \t\f")
         if len(joined) - len(joined.rstrip("\\")) & 1 and not (joined.startswith(("#", "!"))):
             joined = joined[:-1]
             continue
-        found.append(joined if joined.startswith(("#", "!")) else _key(joined))
+        entries.append(joined if joined.startswith(("#", "!")) else _key(joined))
         joined = ""
-    return found
+    return entries
 
 
 def _key(line: str) -> str:
@@ -197,11 +197,11 @@ def test_a_catalogue_gets_the_localizations_that_it_lacks() -> None:
     document = json.dumps(catalogue, indent=2).encode()
     assert texts_of("json", document) == ["Hello", "Open it"]
     assert written(open_reader("json", READING), document, identity) == document
-    found = json.loads(written(open_reader("json", READING), document, swapped))["strings"]
+    strings = json.loads(written(open_reader("json", READING), document, swapped))["strings"]
     for key, value in (("Hello", "hELLO"), ("key", "oPEN IT")):
-        unit = found[key]["localizations"].pop("de")["stringUnit"]
+        unit = strings[key]["localizations"].pop("de")["stringUnit"]
         assert unit == {"state": "needs_review", "value": value}
-    assert found == {**catalogue["strings"], "Hello": {"localizations": {}}}
+    assert strings == {**catalogue["strings"], "Hello": {"localizations": {}}}
     with pytest.raises(ValueError, match="give its target language"):
         read(open_reader("json", Reading()), document)
 

@@ -182,7 +182,7 @@ def reversed_directory(files: dict[str, bytes]) -> bytes:
     content = archive(files)
     with zipfile.ZipFile(io.BytesIO(content)) as opened:
         begin = opened.start_dir
-    entries = [b"PK\x01\x02" + one for one in content[begin:-22].split(b"PK\x01\x02")[1:]]
+    entries = [b"PK\x01\x02" + rest for rest in content[begin:-22].split(b"PK\x01\x02")[1:]]
     return content[:begin] + b"".join(reversed(entries)) + content[-22:]
 
 

@@ -79,7 +79,9 @@ _IN_RUN = st.sampled_from(
         "<w:instrText>REF a</w:instrText>",
     ]
 )
-_OBJECTS = st.builds(lambda one, look: f"<w:r><w:rPr>{look}</w:rPr>{one}</w:r>", _IN_RUN, _LOOKS)
+_OBJECTS = st.builds(
+    lambda content, look: f"<w:r><w:rPr>{look}</w:rPr>{content}</w:r>", _IN_RUN, _LOOKS
+)
 _MARKS = st.sampled_from(
     [
         '<w:proofErr w:type="spellStart"/>',
@@ -145,9 +147,9 @@ def test_neighbouring_runs_of_equal_properties_are_one_text() -> None:
         run("bi", '<w:b/><w:lang w:val="fr-FR"/>', ' w:rsidRPr="2"'),
         run("g."),
     )
-    (found,) = segments(docx(body), "docx")
-    assert found.text == "The Saturn is big."
-    assert [found.text[code.begin : code.end] for code in found.markup.codes] == ["", "is bi"]
+    (segment,) = segments(docx(body), "docx")
+    assert segment.text == "The Saturn is big."
+    assert [segment.text[code.begin : code.end] for code in segment.markup.codes] == ["", "is bi"]
 
 
 def test_a_text_has_its_runs_and_spaces_in_the_translation() -> None:
@@ -201,17 +203,17 @@ def test_a_text_box_that_is_stored_twice_gets_one_translation() -> None:
         f"<mc:Fallback><w:pict>{box}</w:pict></mc:Fallback></mc:AlternateContent></w:r>"
         f"{run('Around it.')}</w:p>"
     )
-    found = segments(docx(body), "docx")
-    assert [one.text for one in found] == ["In a box", "In a box", "Around it."]
-    assert found[0].markup == found[1].markup
+    all_segments = segments(docx(body), "docx")
+    assert [segment.text for segment in all_segments] == ["In a box", "In a box", "Around it."]
+    assert all_segments[0].markup == all_segments[1].markup
 
 
 def test_a_paragraph_that_is_too_long_is_translated_run_by_run() -> None:
     words = [f"number{index} {'word ' * 200}" for index in range(1100)]
     runs = [run(text, "<w:b/>" * (index % 2)) for index, text in enumerate(words)]
     document = docx(paragraph(*runs) + paragraph(run("after")))
-    found = texts(document, "docx")
-    assert found == [*map(str.strip, words), "after"]
+    all_texts = texts(document, "docx")
+    assert all_texts == [*map(str.strip, words), "after"]
     assert translated(document, "docx", identity) == document
 
 
@@ -391,8 +393,8 @@ def test_slides() -> None:
 
 @pytest.mark.parametrize(("form", "kind"), [("odt", "text"), ("odp", "presentation")])
 def test_open_documents(form: str, kind: str) -> None:
-    found = texts(open_document(kind), form)
-    assert sorted(map(str.strip, found)) == sorted(
+    all_texts = texts(open_document(kind), form)
+    assert sorted(map(str.strip, all_texts)) == sorted(
         map(str.strip, [*OPEN_DOCUMENT_TEXTS, "A header", *OPEN_DOCUMENT_TEXTS])
     )
 
@@ -416,7 +418,7 @@ def test_books() -> None:
         (open_document("presentation-template"), "odp"),
         (BOOK, "epub"),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
 @pytest.mark.parametrize("noise", ["", "<b>&amp;", "]]>\0\ud800", " \n é日\u202e"])
 def test_laws_of_packages(document: bytes, form: str, noise: str) -> None:
@@ -477,7 +479,7 @@ def test_a_signed_document_is_warned_about() -> None:
         (open_document("presentation"), "odp"),
         (BOOK, "epub"),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
 def test_a_package_is_recognized_by_its_beginning(document: bytes, form: str) -> None:
     known = format_of("a", document[:4096])
@@ -493,6 +495,6 @@ def test_a_package_is_recognized_by_its_beginning(document: bytes, form: str) ->
 def test_memory_does_not_depend_on_the_size(words: tuple[str, ...]) -> None:
     program = Path(__file__).with_name("package_memory.py")
     done = subprocess.run([sys.executable, str(program), *words], check=True, capture_output=True)
-    found = json.loads(done.stdout)
-    assert found["texts"] > 3000
-    assert found["mib"] - found["mib_before"] < 12
+    measured = json.loads(done.stdout)
+    assert measured["texts"] > 3000
+    assert measured["mib"] - measured["mib_before"] < 12

@@ -65,7 +65,7 @@ def test_a_value_passes_through_tensors_and_json(output: Output) -> None:
     ids=lambda wrong: repr(wrong)[:12],
 )
 def test_a_malformed_answer_is_an_error_of_the_server(output: Output, wrong: Any) -> None:
-    options = {one.name: True for one in OPTIONS.values() if one.output == output.name}
+    options = {option.name: True for option in OPTIONS.values() if option.output == output.name}
     options |= {"source_language": "auto"} if output.detected else {}
     good = {"text_output": b"a", "output_tokens": 1, "finish_reason": b"stop"}
     others = {"detected_language": b"en", "detected_probability": 0.5} if output.detected else {}
@@ -74,9 +74,11 @@ def test_a_malformed_answer_is_an_error_of_the_server(output: Output, wrong: Any
     tensors = {name: np.array([[v]], np.object_) for name, v in {**good, **others}.items()}
     tensors[output.name] = column
     with contextlib.suppress(ServerError):
-        (found,) = read_outputs(tensors, 1, 0.0, options)
+        (translation,) = read_outputs(tensors, 1, 0.0, options)
         # Any UTF-8 is a text, and any number is a number.
-        assert isinstance(getattr(found, output.field), str | int | float | tuple | WordAlignment)
+        assert isinstance(
+            getattr(translation, output.field), str | int | float | tuple | WordAlignment
+        )
 
 
 @pytest.mark.parametrize("wrong", [None, 3, [3], {"a": "b"}, [[["a"]]], True])
@@ -84,7 +86,7 @@ def test_a_malformed_answer_is_an_error_of_the_server(output: Output, wrong: Any
 def test_a_malformed_answer_of_a_gateway_is_an_error_of_the_server(
     output: Output, wrong: Any
 ) -> None:
-    options = {one.name: "hard" for one in OPTIONS.values() if one.output == output.name}
+    options = {option.name: "hard" for option in OPTIONS.values() if option.output == output.name}
     good = {"text": "a", "output_tokens": 1, "finish_reason": "stop"}
     body = json.dumps({"translations": [{**good, output.field: wrong}]}).encode()
     with contextlib.suppress(ServerError):
@@ -94,7 +96,7 @@ def test_a_malformed_answer_of_a_gateway_is_an_error_of_the_server(
 
 @EACH
 def test_an_output_says_when_it_is_sent(output: Output) -> None:
-    requested = [one for one in OPTIONS.values() if one.output == output.name]
+    requested = [option for option in OPTIONS.values() if option.output == output.name]
     assert requested or output.always or output.if_any or output.detected
     assert set(output.always) <= set(output.models)
     # What nobody requests must not be lost when the gateway splits a text.
@@ -107,15 +109,15 @@ def test_an_output_says_when_it_is_sent(output: Output) -> None:
 
 def test_each_class_has_the_fields_of_its_model() -> None:
     fields = {field.name for field in dataclasses.fields(PairScore)} - {"elapsed_s"}
-    assert fields == {one.field for one in OUTPUTS.values() if SCORE in one.models}
-    others = set(get_type_hints(Translation)) - {one.field for one in OUTPUTS.values()}
+    assert fields == {output.field for output in OUTPUTS.values() if SCORE in output.models}
+    others = set(get_type_hints(Translation)) - {output.field for output in OUTPUTS.values()}
     assert others == {"alternatives", "elapsed_s"}
 
 
 def test_files_have_no_probability_of_no_language() -> None:
-    found = Translation("", 0, "stop", detected_probability=0.0)
-    assert answer_as_json(found) == {"translation": "", "output_tokens": 0, "finish_reason": "stop"}
-    members = answer_as_json(dataclasses.replace(found, detected_language="en"))
+    empty = Translation("", 0, "stop", detected_probability=0.0)
+    assert answer_as_json(empty) == {"translation": "", "output_tokens": 0, "finish_reason": "stop"}
+    members = answer_as_json(dataclasses.replace(empty, detected_language="en"))
     assert (members["detected_language"], members["detected_probability"]) == ("en", 0.0)
 
 
@@ -124,7 +126,8 @@ def test_checked_markup_is_not_written_and_read_again(monkeypatch: pytest.Monkey
     option: Option = OPTIONS["markup"]
     given = ['{"codes": [[0, 1]]}', "", {"codes": [[0, 2]], "keep": [[0, 1]]}, Markup()]
     checked = check({"markup": given})["markup"]
-    assert [one if one is None else len(one.codes) for one in checked] == [1, None, 1, 0]
+    counts = [markup if markup is None else len(markup.codes) for markup in checked]
+    assert counts == [1, None, 1, 0]
     elements = option.elements(checked)
     assert elements[1] == ""
     assert check({"markup": elements})["markup"] == checked

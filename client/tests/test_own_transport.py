@@ -32,14 +32,14 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str
     Yields:
         The URL, and the paths of the requests.
     """
-    left, asked = list(answers), list[str]()
+    left, paths = list(answers), list[str]()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            asked.append(self.path)
+            paths.append(self.path)
             status, headers, body = left.pop(0) if len(left) > 1 else left[0]
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
@@ -56,7 +56,7 @@ def answering(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/base", asked
+        yield f"http://127.0.0.1:{server.server_address[1]}/base", paths
     finally:
         server.shutdown()
         server.server_close()
@@ -76,12 +76,12 @@ FOUND = json.dumps(
 def test_the_kind_of_a_server_is_requested_once() -> None:
     """All requests are sent below the path of the URL."""
     with (
-        answering((200, {}, INFO), (200, {}, FOUND)) as (url, asked),
+        answering((200, {}, INFO), (200, {}, FOUND)) as (url, paths),
         Translator(url) as translator,
     ):
         for _ in range(3):
             assert translator.translate("a").text == "x"
-    assert asked == ["/base/api/v1/info", *["/base/api/v1/translate"] * 3]
+    assert paths == ["/base/api/v1/info", *["/base/api/v1/translate"] * 3]
 
 
 def test_concurrent_tasks_request_the_kind_once() -> None:
@@ -89,9 +89,9 @@ def test_concurrent_tasks_request_the_kind_once() -> None:
         async with AsyncTranslator(url) as translator:
             await asyncio.gather(*(translator.translate("a") for _ in range(20)))
 
-    with answering((200, {}, INFO), (200, {}, FOUND)) as (url, asked):
+    with answering((200, {}, INFO), (200, {}, FOUND)) as (url, paths):
         asyncio.run(run(url))
-    assert asked.count("/base/api/v1/info") == 1
+    assert paths.count("/base/api/v1/info") == 1
 
 
 @pytest.mark.parametrize(
@@ -106,29 +106,29 @@ def test_concurrent_tasks_request_the_kind_once() -> None:
     ],
 )
 def test_other_servers_are_treated_as_triton(answer: tuple[int, dict[str, str], bytes]) -> None:
-    with answering(answer) as (url, asked), Translator(url, retries=0) as translator:
+    with answering(answer) as (url, paths), Translator(url, retries=0) as translator:
         translator.health()
-    assert asked == ["/base/api/v1/info", "/base/v2/models/translate/ready"]
+    assert paths == ["/base/api/v1/info", "/base/v2/models/translate/ready"]
 
 
 def test_the_kind_is_requested_again_after_an_error_of_a_proxy() -> None:
     with (
-        answering((502, {}, b"<html>"), (200, {}, INFO), (200, {}, FOUND)) as (url, asked),
+        answering((502, {}, b"<html>"), (200, {}, INFO), (200, {}, FOUND)) as (url, paths),
         Translator(url, retries=0) as translator,
     ):
         with pytest.raises(ServerUnavailable):
             translator.translate("a")
         assert translator.translate("a").text == "x"
-    assert asked == [*["/base/api/v1/info"] * 2, "/base/api/v1/translate"]
+    assert paths == [*["/base/api/v1/info"] * 2, "/base/api/v1/translate"]
 
 
 def test_a_gateway_is_recognized_while_its_server_is_down() -> None:
     with (
-        answering((503, {}, refusal("unavailable"))) as (url, asked),
+        answering((503, {}, refusal("unavailable"))) as (url, paths),
         Translator(url, retries=0) as translator,
     ):
         assert translator.health().reason == "m"
-    assert asked[-1] == "/base/api/v1/health"
+    assert paths[-1] == "/base/api/v1/health"
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_the_fake_gateway_answers_like_the_fake_triton() -> None:
         for more in options:
             texts = ["Good morning.", ""]
             assert gateway.translate(texts, **more) == triton.translate(texts, **more)
-            seen = [one.inputs for one in server.requests if one.model == "translate"][-2:]
-            assert seen[0].keys() == seen[1].keys()
+            inputs = [sent.inputs for sent in server.requests if sent.model == "translate"]
+            assert inputs[-2].keys() == inputs[-1].keys()
         assert gateway.score("a", "b").score == triton.score("a", "b").score
         assert gateway.info() == triton.info()
 
@@ -261,7 +261,10 @@ def test_every_transport_returns_the_pivot_language() -> None:
     with FakeServer(through_english) as server:
         for url in (server.gateway_url, server.grpc_url, server.http_url):
             with Translator(url) as translator:
-                found = translator.translate(["a", "b"])
-                assert [(one.text, one.via) for one in found] == [("A", None), ("B", "en")]
+                answers = translator.translate(["a", "b"])
+                assert [(answer.text, answer.via) for answer in answers] == [
+                    ("A", None),
+                    ("B", "en"),
+                ]
                 *_, last = translator.translate_stream("b")
                 assert last.via == "en"

@@ -24,7 +24,7 @@ _HEADER = (
 
 def _skeleton(document: bytes) -> list[Any]:
     """The entries without the translations that were empty, and without the flag."""
-    found = []
+    entries = []
     for entry in re.split(r"\n\s*\n", document.decode()):
         comments = [line for line in entry.splitlines() if line.startswith("#")]
         comments = [line.replace(" fuzzy,", "") for line in comments if line != "#, fuzzy"]
@@ -32,8 +32,8 @@ def _skeleton(document: bytes) -> list[Any]:
             r'^(?!#)(\w+(?:\[\d\])?)((?:\s+"(?:[^"\\]|\\.)*")+)', entry, re.MULTILINE
         )
         joined = [(key, re.sub(r'"\s*"|^\s*"|"\s*$', "", value)) for key, value in strings]
-        found.append((comments, [one for one in joined if not one[0].startswith("msgstr")]))
-    return found
+        entries.append((comments, [pair for pair in joined if not pair[0].startswith("msgstr")]))
+    return entries
 
 
 _STRINGS = st.text('ab "\\n%s{}é', max_size=20).map(

@@ -157,9 +157,11 @@ class Sending:
 
 
 def outcomes(results: Sequence[object]) -> str:
-    assert {str(one) for one in results if isinstance(one, InvalidRequest)} <= {"text 0 is bad"}
-    assert {one.text_index for one in results if isinstance(one, InvalidRequest)} <= {0}
-    return "".join("!" if isinstance(one, InvalidRequest) else str(one) for one in results)
+    assert {str(answer) for answer in results if isinstance(answer, InvalidRequest)} <= {
+        "text 0 is bad"
+    }
+    assert {answer.text_index for answer in results if isinstance(answer, InvalidRequest)} <= {0}
+    return "".join("!" if isinstance(answer, InvalidRequest) else str(answer) for answer in results)
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,9 @@ def test_a_busy_server_determines_the_pause(protocol: str) -> None:
         FakeServer(translate) as server,
         Translator(getattr(server, f"{protocol}_url")) as translator,
     ):
-        found = translator.translate("a")
-        assert found.text == "<A>"
-        assert found.elapsed_s > 0.25
+        translation = translator.translate("a")
+        assert translation.text == "<A>"
+        assert translation.elapsed_s > 0.25
         assert [request.inputs for request in server.requests] == [{"text_input": ["a"]}] * 2
 
 
@@ -108,11 +108,11 @@ def test_a_server_records_its_requests() -> None:
 
 def test_a_transport_answers_without_a_server() -> None:
     """The function of a transport returns either a text or a whole `Translation`."""
-    told = Translation("Guten Tag.", 3, "length", score=-1.5)
-    transport = FakeTransport({"Good day.": told, "Hello.": "Hallo."}.__getitem__)
+    translation = Translation("Guten Tag.", 3, "length", score=-1.5)
+    transport = FakeTransport({"Good day.": translation, "Hello.": "Hallo."}.__getitem__)
     with Translator(transport=transport) as translator:
-        found = translator.translate(["Good day.", "Hello."], return_scores=True)
-        assert found == [told, Translation("Hallo.", 6, "stop", score=-6.0)]
+        translations = translator.translate(["Good day.", "Hello."], return_scores=True)
+        assert translations == [translation, Translation("Hallo.", 6, "stop", score=-6.0)]
         assert list(translator.translate_stream("Hello."))[-1].text == "Hallo."
         assert translator.languages() == ("en", "de")
         assert translator.is_ready()

@@ -85,7 +85,7 @@ def test_random_subtitles(name: str, texts: list[str], noise: str, seed: int) ->
     document = _file(texts, is_vtt=name == "vtt")
     if name == "srt" and not texts:
         return
-    check_text_file(name, document, lambda one: _skeleton(name, one), noise, Random(seed))
+    check_text_file(name, document, lambda content: _skeleton(name, content), noise, Random(seed))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_real_subtitles(path: Path) -> None:
             read(open_reader(name, READING), document)
         return
     noise = "<b>{\\x}\n\n7\n00:00:01,000 --> 00:00:02,000\n<"
-    check_text_file(name, document, lambda one: _skeleton(name, one), noise, Random(0))
+    check_text_file(name, document, lambda content: _skeleton(name, content), noise, Random(0))
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_reading_speed_is_reported() -> None:
     source = _file(["Hi."] * 2)
     reader = open_reader("srt", READING)
     translated = [
-        one.write("Das ist eine sehr lange Übersetzung.", PlacedCodes())
-        for one in [*reader.feed(source), *reader.close()]
-        if isinstance(one, Segment)
+        part.write("Das ist eine sehr lange Übersetzung.", PlacedCodes())
+        for part in [*reader.feed(source), *reader.close()]
+        if isinstance(part, Segment)
     ]
     assert len(translated) == 2
     [message] = reader.warnings

@@ -18,7 +18,7 @@ TRACER = TracerProvider().get_tracer("test")
 def contexts() -> set[str]:
     """The parts of the requests' trace contexts that identify traces and spans."""
     written = (seen.get("traceparent", "") for seen in HEADERS)
-    return {one.rpartition("-")[0] for one in written}
+    return {header.rpartition("-")[0] for header in written}
 
 
 def test_requests_carry_the_current_span(url: str) -> None:
@@ -43,8 +43,8 @@ def test_tasks_carry_their_own_spans(url: str) -> None:
             return await asyncio.gather(*(ask(translator, text) for text in "abc"))
 
     HEADERS.clear()
-    wanted = set(asyncio.run(ask_all()))
-    assert contexts() == wanted
+    expected = set(asyncio.run(ask_all()))
+    assert contexts() == expected
     assert len(HEADERS) == 3
 
 
@@ -95,6 +95,6 @@ def test_requests_have_the_id_of_their_task(protocol: str) -> None:
 
     with FakeServer() as server:
         asyncio.run(ask_all(getattr(server, protocol)))
-        sent = sorted((one.request_id, one.model) for one in server.requests)
+        sent = sorted((request.request_id, request.model) for request in server.requests)
     models = ("score", "translate", "translate_stream")
     assert sent == [(name, model) for name in ("", "one", "two") for model in models]

@@ -62,21 +62,21 @@ def reader(document: bytes = b"") -> XmlReader:
 
 def events(document: bytes) -> Iterator[tuple[str, ...]]:
     """Elements with their attributes, comments and instructions, as expat finds them."""
-    found: list[tuple[str, ...]] = []
+    seen: list[tuple[str, ...]] = []
     parser = expat.ParserCreate()
-    parser.StartElementHandler = lambda name, given: found.append(("start", name, *map(str, given)))
-    parser.EndElementHandler = lambda name: found.append(("end", name))
-    parser.CommentHandler = lambda text: found.append(("comment", text))
-    parser.ProcessingInstructionHandler = lambda *pair: found.append(("instruction", *pair))
+    parser.StartElementHandler = lambda name, given: seen.append(("start", name, *map(str, given)))
+    parser.EndElementHandler = lambda name: seen.append(("end", name))
+    parser.CommentHandler = lambda text: seen.append(("comment", text))
+    parser.ProcessingInstructionHandler = lambda *pair: seen.append(("instruction", *pair))
     parser.Parse(document, True)
-    return iter(found)
+    return iter(seen)
 
 
 def shared() -> list[Path]:
     """Paths of real documents that are well-formed."""
     names = (path for folder in _FOLDERS for path in sorted((_SHARED / folder).rglob("*")))
-    found = [path for path in names if path.suffix in {".xml", ".resx", ".ts", ".xlf", ".xliff"}]
-    return [path for path in found if "empty" not in path.name and "invalid" not in path.name]
+    paths = [path for path in names if path.suffix in {".xml", ".resx", ".ts", ".xlf", ".xliff"}]
+    return [path for path in paths if "empty" not in path.name and "invalid" not in path.name]
 
 
 def test_texts_are_found() -> None:
@@ -103,14 +103,14 @@ def test_a_translation_replaces_its_text() -> None:
             return "Über <PHP>", PlacedCodes(((5, 10),) * len(segment.markup.codes))
         return "strlen, siehe das Handbuch", PlacedCodes(((14, 26), (18, 26), (0, 6)))
 
-    found = written(reader(), DOCBOOK, translate).decode()
-    wanted = '<function>strlen</function>, siehe <link linkend="a&amp;b">das <emphasis>Handbuch'
-    assert wanted in found
-    assert "<![CDATA[a < b]]>" in found
+    translated = written(reader(), DOCBOOK, translate).decode()
+    expected = '<function>strlen</function>, siehe <link linkend="a&amp;b">das <emphasis>Handbuch'
+    assert expected in translated
+    assert "<![CDATA[a < b]]>" in translated
 
 
 def test_a_target_is_written_after_its_source() -> None:
-    for document, wanted in (
+    for document, expected in (
         (XLIFF, b'Dr\xc3\xbccke <g id="1">Enter</g>'),
         (XLIFF_2, b'Dr\xc3\xbccke <pc id="1">Enter</pc>'),
     ):
@@ -118,11 +118,11 @@ def test_a_target_is_written_after_its_source() -> None:
         def translate(segment: Segment) -> tuple[str, PlacedCodes]:
             return "Drücke Enter.", PlacedCodes(((7, 12), (12, 12))[: len(segment.markup.codes)])
 
-        found = written(reader(), document, translate)
-        source, target = found.index(b"<source>Press"), found.index(b"<target")
+        translated = written(reader(), document, translate)
+        source, target = translated.index(b"<source>Press"), translated.index(b"<target")
         assert source < target
-        assert wanted in found
-        list(events(found))
+        assert expected in translated
+        list(events(translated))
 
 
 @pytest.mark.parametrize("document", MONOLINGUAL)
@@ -148,8 +148,8 @@ def test_random_bilingual_documents(document: bytes, noise: str, seed: int) -> N
 @pytest.mark.parametrize("path", shared(), ids=lambda path: path.name)
 def test_real_documents(path: Path) -> None:
     document = path.read_bytes()
-    found = texts(reader(document), document)
-    assert texts(reader(document), document, 7) == texts(reader(document), document, 1000) == found
+    whole = texts(reader(document), document)
+    assert texts(reader(document), document, 7) == texts(reader(document), document, 1000) == whole
     changed = written(reader(document), document, hostile("<&]]>"))
     if path.parent.name in ("android", "resx"):
         same = written(reader(), document, identity)
@@ -208,8 +208,8 @@ def test_a_long_element_in_a_text_is_not_buffered(element: str, count: int) -> N
 
 def test_attribute_values_that_look_like_attributes_are_kept() -> None:
     document = XLIFF.replace(b"</source>", b"</source><target a=' state=\"new\"' state='new'/>", 1)
-    found = written(reader(), document, identity)
-    assert b'<target a=\' state="new"\' state="needs-review-translation"' in found
+    translated = written(reader(), document, identity)
+    assert b'<target a=\' state="new"\' state="needs-review-translation"' in translated
 
 
 def test_a_target_declares_the_prefixes_of_its_source() -> None:
@@ -284,11 +284,11 @@ def test_quotation_marks_of_android_stay_around_their_words() -> None:
     def string(content: str) -> bytes:
         return f'<resources><string name="a">{content}</string></resources>'.encode()
 
-    for content, found in (
+    for content, text in (
         ('" Open it "', "Open it"),
         ('Say \\"yes\\"', 'Say "yes"'),
         ("The &quot;red car&quot; is", "The red car is"),
         ('One " two', "One two"),
     ):
-        assert texts(reader(), string(content)) == [found]
+        assert texts(reader(), string(content)) == [text]
         assert written(reader(), string(content), swapped).lower() == string(content).lower()

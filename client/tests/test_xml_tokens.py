@@ -17,10 +17,10 @@ def tokens_of(
 ) -> list[XmlToken]:
     """The tokens of a document that is read in chunks."""
     source = XmlTokens(encoding, **form)
-    found = []
+    tokens = []
     for begin in range(0, len(document), chunk_bytes):
-        found += source.feed(document[begin : begin + chunk_bytes])
-    return found + source.close()
+        tokens += source.feed(document[begin : begin + chunk_bytes])
+    return tokens + source.close()
 
 
 def whole(tokens: list[XmlToken]) -> list[tuple[object, ...]]:
@@ -42,9 +42,9 @@ def test_every_kind_of_token_has_its_bytes() -> None:
         b'<a k="&lt;">1 &amp; &#50;\r\n<b/>&x;&other;<![CDATA[c &amp; ]]>d<?e f?><!--g--></a>\n'
         b"<!--h-->"
     )
-    found = [(t.kind, t.name or t.text, t.raw) for t in tokens_of(document)]
-    assert found[0][0] == found[-1][0] == "other"
-    inner = [one for one in found if one[0] != "other"]
+    tokens = [(t.kind, t.name or t.text, t.raw) for t in tokens_of(document)]
+    assert tokens[0][0] == tokens[-1][0] == "other"
+    inner = [token for token in tokens if token[0] != "other"]
     assert inner == [
         ("start", "a", b'<a k="&lt;">'),
         ("text", "1 & 2\n", b"1 &amp; &#50;\r\n"),
@@ -63,17 +63,19 @@ def test_every_kind_of_token_has_its_bytes() -> None:
 @given(document=documents(), chunk_bytes=st.integers(1, 50))
 def test_tokens_do_not_depend_on_the_size_of_chunks(document: bytes, chunk_bytes: int) -> None:
     """The bytes of all tokens are those of the document."""
-    found = tokens_of(document)
-    assert b"".join(token.raw for token in found) == document
-    assert whole(tokens_of(document, chunk_bytes)) == whole(found)
+    tokens = tokens_of(document)
+    assert b"".join(token.raw for token in tokens) == document
+    assert whole(tokens_of(document, chunk_bytes)) == whole(tokens)
 
 
 @given(document=documents())
 def test_texts_and_attributes_are_those_of_elementtree(document: bytes) -> None:
     tree = ElementTree.fromstring(document)
-    found = tokens_of(document)
-    assert "".join(t.text for t in found if t.kind in ("text", "cdata")) == "".join(tree.itertext())
-    attributes = [token.attributes for token in found if token.kind == "start"]
+    tokens = tokens_of(document)
+    assert "".join(t.text for t in tokens if t.kind in ("text", "cdata")) == "".join(
+        tree.itertext()
+    )
+    attributes = [token.attributes for token in tokens if token.kind == "start"]
     assert attributes[1:] == [element.attrib for element in tree.iter()][1:]
 
 
@@ -95,12 +97,12 @@ def test_encodings(python: str, declared: str | None, chunk_bytes: int) -> None:
     declaration = f'<?xml version="1.0" encoding="{declared}"?>' if declared else ""
     document = f"{declaration}<a>é<b>ü</b></a>".encode(python)
     source = XmlTokens()
-    found = []
+    tokens = []
     for begin in range(0, len(document), chunk_bytes):
-        found += source.feed(document[begin : begin + chunk_bytes])
-    found += source.close()
-    assert b"".join(token.raw for token in found) == document
-    assert [t.text for t in found if t.kind == "text"] == ["é", "ü"]
+        tokens += source.feed(document[begin : begin + chunk_bytes])
+    tokens += source.close()
+    assert b"".join(token.raw for token in tokens) == document
+    assert [t.text for t in tokens if t.kind == "text"] == ["é", "ü"]
     assert "é<b>".encode(source.encoding) in document
 
 
@@ -164,9 +166,9 @@ def test_deep_nesting_causes_no_recursion() -> None:
 )
 def test_fragments(fragment: bytes, kinds: list[str] | None) -> None:
     """A text with elements is not a document, but can be read."""
-    found = tokens_of(fragment, is_fragment=True)
-    assert b"".join(token.raw for token in found) == fragment
-    assert [token.kind for token in found] == (["comment"] if kinds is None else kinds)
+    tokens = tokens_of(fragment, is_fragment=True)
+    assert b"".join(token.raw for token in tokens) == fragment
+    assert [token.kind for token in tokens] == (["comment"] if kinds is None else kinds)
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from translated_documents import hostile, identity, read, swapped, written
 def _shape(value: Any) -> Any:
     """A value without its texts."""
     if isinstance(value, dict):
-        return [(key, _shape(one)) for key, one in value.items()]
+        return [(key, _shape(member)) for key, member in value.items()]
     if isinstance(value, list):
-        return [_shape(one) for one in value]
+        return [_shape(element) for element in value]
     return type(value) if isinstance(value, str) else value
 
 

@@ -43,7 +43,9 @@ def original(reader: Reader, document: bytes) -> bytes:
 def written(reader: Reader, document: bytes, translate: Translator) -> bytes:
     def write(segment: Segment) -> bytes:
         segment.markup.check(segment.text)
-        return segment.write(*translate(segment), [write(one) for one in segment.attributes])
+        return segment.write(
+            *translate(segment), [write(attribute) for attribute in segment.attributes]
+        )
 
     parts = read(reader, document)
     return b"".join(part.content if isinstance(part, Raw) else write(part) for part in parts)
@@ -114,15 +116,15 @@ def _parts(
     """The words of an element, each with the space after it, and the indices of its codes."""
     codes = segment.markup.codes
     position, end = (0, len(segment.text)) if parent is None else codes[parent][:2]
-    found: list[str | int] = []
+    pieces: list[str | int] = []
     for index in children[parent]:
-        found += re.findall(r"\S+\s*|\s+", segment.text[position : codes[index].begin])
-        found.append(index)
+        pieces += re.findall(r"\S+\s*|\s+", segment.text[position : codes[index].begin])
+        pieces.append(index)
         position = codes[index].end
-    found += re.findall(r"\S+\s*|\s+", segment.text[position:end])
+    pieces += re.findall(r"\S+\s*|\s+", segment.text[position:end])
     if parent is None or not segment.tags[parent].is_opaque:
-        random.shuffle(found)
-    return found
+        random.shuffle(pieces)
+    return pieces
 
 
 def careless(random: Random) -> Translator:
@@ -131,8 +133,8 @@ def careless(random: Random) -> Translator:
     def translate(segment: Segment) -> tuple[str, PlacedCodes]:
         number = max(0, len(segment.markup.codes) + random.choice((-1, 0, 0, 1)))
         most = len(segment.text) + 2
-        found = tuple((random.randint(-2, most), random.randint(-2, most)) for _ in range(number))
-        return segment.text, PlacedCodes(found)
+        moved = tuple((random.randint(-2, most), random.randint(-2, most)) for _ in range(number))
+        return segment.text, PlacedCodes(moved)
 
     return translate
 
