@@ -175,15 +175,15 @@ class ChunkWork:
 
     def _translate(self, texts: Sequence[str | RowError]) -> list[Outcome]:
         """The outcome of each row."""
-        found = iter(self._rows.translate([text for text in texts if isinstance(text, str)]))
-        return [text if isinstance(text, RowError) else next(found) for text in texts]
+        outcomes = iter(self._rows.translate([text for text in texts if isinstance(text, str)]))
+        return [text if isinstance(text, RowError) else next(outcomes) for text in texts]
 
 
 def _errors(chunk: Chunk, outcomes: Sequence[Outcome]) -> bytes:
     """The rows without translations as lines of JSON, with row numbers from 1."""
-    found = [
+    errors = [
         {"row": number, "error": outcome.reason}
         for number, outcome in enumerate(outcomes, start=chunk.first_row + 1)
         if isinstance(outcome, RowError)
     ]
-    return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in found).encode()
+    return "".join(f"{json.dumps(error, ensure_ascii=False)}\n" for error in errors).encode()

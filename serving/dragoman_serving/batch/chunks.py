@@ -55,9 +55,9 @@ class FileIndex:
     @classmethod
     def parse(cls, written: bytes) -> FileIndex:
         """Parses the output of `packed`."""
-        found = json.loads(written)
-        found["cuts"] = tuple(map(tuple, found["cuts"]))
-        return cls(**found)
+        fields = json.loads(written)
+        fields["cuts"] = tuple(map(tuple, fields["cuts"]))
+        return cls(**fields)
 
     @property
     def packed(self) -> bytes:

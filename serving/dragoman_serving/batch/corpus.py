@@ -91,14 +91,14 @@ class Corpus:
 
     def pending(self, shard: Shard = Shard()) -> list[Chunk]:
         """Returns the unfinished chunks of a shard."""
-        found, number = [], 0
+        unfinished, number = [], 0
         for file in self._files:
             done = self._done(file)
             for chunk in file.index.chunks(file.source):
                 if shard.takes(number) and part_name(chunk, self._form.suffix) not in done:
-                    found.append(chunk)
+                    unfinished.append(chunk)
                 number += 1
-        return found
+        return unfinished
 
     def join(self) -> None:
         """Join the parts of each complete file, except in object stores.
@@ -109,12 +109,14 @@ class Corpus:
         if not isinstance(self._output, LocalStorage):
             return
         for file in self._files:
-            names = [part_name(one, self._form.suffix) for one in file.index.chunks(file.source)]
+            names = [
+                part_name(chunk, self._form.suffix) for chunk in file.index.chunks(file.source)
+            ]
             if not self._is_joined(file) and self._parts_there(file) >= {*names}:
                 self._join(file, self._output, names)
 
     def _join(self, file: _File, output: LocalStorage, names: Sequence[str]) -> None:
-        name, paths = file.source.name, [f"{file.parts}/{one}" for one in names]
+        name, paths = file.source.name, [f"{file.parts}/{part}" for part in names]
         try:
             # The process that joins a file removes its error files last. So if some are missing
             # here, all parts are missing too, and nothing is written.
@@ -136,7 +138,7 @@ class Corpus:
             self._output.remove(path)
 
     def _errors_there(self, file: _File) -> list[str]:
-        return [one for one in self._output.names(file.parts) if one.endswith(ERRORS)]
+        return [name for name in self._output.names(file.parts) if name.endswith(ERRORS)]
 
     def _claim(self, job: Mapping[str, Any]) -> None:
         """Write the description of the job, or check that it is the same."""
@@ -181,7 +183,7 @@ class Corpus:
         return FileIndex(state.size_bytes, state.modified_ns, digest.hexdigest(), cuts)
 
     def _parts_there(self, file: _File) -> set[str]:
-        return {one.rpartition("/")[2] for one in self._output.names(file.parts)}
+        return {name.rpartition("/")[2] for name in self._output.names(file.parts)}
 
     def _is_joined(self, file: _File) -> bool:
         return self._output.state(file.source.name) is not None
@@ -189,5 +191,5 @@ class Corpus:
     def _done(self, file: _File) -> set[str]:
         """Names of finished parts."""
         if self._is_joined(file):
-            return {part_name(one, self._form.suffix) for one in file.index.chunks(file.source)}
+            return {part_name(chunk, self._form.suffix) for chunk in file.index.chunks(file.source)}
         return self._parts_there(file)

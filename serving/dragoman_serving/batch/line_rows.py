@@ -172,11 +172,11 @@ class LineRows:
 
     def _row(self, raw: bytes, is_first: bool) -> _Row:
         try:
-            found = line_of(raw, self._lines.form, is_first)
+            parsed = line_of(raw, self._lines.form, is_first)
         except ValueError as error:
             line = raw.rstrip(b"\r").decode("utf-8", "surrogateescape")
             return _Row(line, RowError(str(error)))
-        return _Row(found.line, found.text)
+        return _Row(parsed.line, parsed.text)
 
 
 def _cuts(file: BinaryIO, most_rows: int) -> list[tuple[int, int, int]]:

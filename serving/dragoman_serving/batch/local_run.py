@@ -28,8 +28,8 @@ def run_here(
         for chunk in chunks:
             if len(under_way) == concurrency:
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                for one in done:
-                    yield one.result()
+                for future in done:
+                    yield future.result()
             under_way.add(pool.submit(do, chunk))
-        for one in under_way:
-            yield one.result()
+        for future in under_way:
+            yield future.result()

@@ -95,7 +95,7 @@ class ParquetRowFormat:
         kind = schema.field(self._column).type
         if not _is_text(kind):
             raise ValueError(f"{name}: the column {self._column!r} is of {kind}: name one of text")
-        if taken := [one for one in self._added if one in schema.names]:
+        if taken := [column for column in self._added if column in schema.names]:
             raise ValueError(f"{name}: has a column {taken[0]!r} already: rename it")
 
 
@@ -105,8 +105,8 @@ class ParquetRows:
     def __init__(self, table: Any, column: str, added: Mapping[str, Any]) -> None:
         """Store a table, the column of its texts, and the columns to add with their types."""
         self._table, self._added = _decoded(table), added
-        found = self._table.column(column).to_pylist()
-        self.texts: Sequence[str | RowError] = ["" if text is None else text for text in found]
+        cells = self._table.column(column).to_pylist()
+        self.texts: Sequence[str | RowError] = ["" if text is None else text for text in cells]
 
     def written(self, outcomes: Sequence[Outcome]) -> bytes:
         """See `Rows`."""
@@ -116,13 +116,13 @@ class ParquetRows:
 
     def with_outcomes(self, outcomes: Sequence[Outcome]) -> Any:
         """Returns the table with the columns of the outcomes."""
-        found = [
-            {"error": one.reason} if isinstance(one, RowError) else answer_as_json(one)
-            for one in outcomes
+        rows = [
+            {"error": outcome.reason} if isinstance(outcome, RowError) else answer_as_json(outcome)
+            for outcome in outcomes
         ]
         table = self._table
         for name, kind in self._added.items():
-            values = [_plain(row.get(name)) for row in found]
+            values = [_plain(row.get(name)) for row in rows]
             table = table.append_column(name, pyarrow.array(values, kind))
         return table
 

@@ -54,16 +54,16 @@ class RowTranslation:
             TranslationError: the server is not available, refuses the options, or was crashed by
                 more than `MOST_HARMFUL` texts.
         """
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for begin in range(0, len(texts), self._batch_size):
             batch = texts[begin : begin + self._batch_size]
             try:
                 with self._turns.shared():
-                    found += self._translator.translate(batch, **self._options)
+                    outcomes += self._translator.translate(batch, **self._options)
             except TranslationError:
                 with self._turns.alone():
-                    found += self._isolated(batch)
-        return found
+                    outcomes += self._isolated(batch)
+        return outcomes
 
     def check_control(self) -> None:
         """Check that the control text can be translated.
@@ -82,7 +82,10 @@ class RowTranslation:
             return self._translator.translate(texts[part.start : part.stop], **self._options)
 
         results = run(isolate(len(texts), send, self._blame))
-        return [one if isinstance(one, Translation) else RowError(_reason(one)) for one in results]
+        return [
+            outcome if isinstance(outcome, Translation) else RowError(_reason(outcome))
+            for outcome in results
+        ]
 
     def _blame(self, error: Exception, texts: int) -> None:
         """Raise an error that is not caused by a text; see `isolation.Blame`."""

@@ -78,17 +78,17 @@ class LocalStorage:
 
     def names(self, folder: str = "") -> list[str]:
         """See `Storage`."""
-        found = self.path(folder).rglob("*")
-        return sorted(str(one.relative_to(self._folder)) for one in found if one.is_file())
+        paths = self.path(folder).rglob("*")
+        return sorted(str(path.relative_to(self._folder)) for path in paths if path.is_file())
 
     def state(self, name: str) -> FileState | None:
         """See `Storage`."""
         try:
-            found = self.path(name).stat()
+            status = self.path(name).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        is_file = stat.S_ISREG(found.st_mode)
-        return FileState(found.st_size, found.st_mtime_ns) if is_file else None
+        is_file = stat.S_ISREG(status.st_mode)
+        return FileState(status.st_size, status.st_mtime_ns) if is_file else None
 
     def open(self, name: str) -> BinaryIO:
         """See `Storage`."""
@@ -125,9 +125,9 @@ class LocalStorage:
 @functools.cache
 def _umask() -> int:
     """The umask of this process, which can only be read by setting it."""
-    found = os.umask(0o077)
-    os.umask(found)
-    return found
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
 
 
 class ObjectStorage:
@@ -153,14 +153,14 @@ class ObjectStorage:
         from pyarrow import fs
 
         below = fs.FileSelector(self._path(folder), recursive=True, allow_not_found=True)
-        found = self._files.get_file_info(below)
+        infos = self._files.get_file_info(below)
         begin = len(self._path(""))
-        return sorted(one.path[begin:] for one in found if one.is_file)
+        return sorted(info.path[begin:] for info in infos if info.is_file)
 
     def state(self, name: str) -> FileState | None:
         """See `Storage`."""
-        (found,) = self._files.get_file_info([self._path(name)])
-        return FileState(found.size, found.mtime_ns or 0) if found.is_file else None
+        (info,) = self._files.get_file_info([self._path(name)])
+        return FileState(info.size, info.mtime_ns or 0) if info.is_file else None
 
     def open(self, name: str) -> BinaryIO:
         """See `Storage`."""
@@ -222,16 +222,16 @@ def find_sources(words: list[str]) -> list[Source]:
     Raises:
         UsageError: a word names no file, or two files have the same name.
     """
-    found: dict[str, Source] = {}
+    by_name: dict[str, Source] = {}
     for word in words:
         for source in _sources_of(absolute(word)):
-            if source.name in found:
+            if source.name in by_name:
                 raise UsageError(
                     f"--input {word}: two files are called {source.name}; name the folder above "
                     "both"
                 )
-            found[source.name] = source
-    return list(found.values())
+            by_name[source.name] = source
+    return list(by_name.values())
 
 
 def _sources_of(word: str) -> list[Source]:
@@ -239,10 +239,10 @@ def _sources_of(word: str) -> list[Source]:
     if open_storage(parent).state(name) is not None:
         return [Source(parent, name)]
     folder = open_storage(word)
-    found = [Source(word, name) for name in folder.names() if not _is_hidden(name)]
-    if not found:
+    sources = [Source(word, name) for name in folder.names() if not _is_hidden(name)]
+    if not sources:
         raise UsageError(f"--input {word}: no file is there")
-    return found
+    return sources
 
 
 def _split(word: str) -> tuple[str, str]:

@@ -37,10 +37,10 @@ class Tally:
     @classmethod
     def of(cls, texts: Iterable[str | RowError], outcomes: Iterable[Outcome]) -> Tally:
         """Counts the rows of a chunk."""
-        found = cls(characters=sum(len(text) for text in texts if isinstance(text, str)))
+        tally = cls(characters=sum(len(text) for text in texts if isinstance(text, str)))
         for outcome in outcomes:
-            found._count(outcome)
-        return found
+            tally._count(outcome)
+        return tally
 
     def add(self, other: Tally) -> None:
         """Add other counts."""
@@ -61,13 +61,13 @@ class Tally:
             self.confidences[_bin(outcome)] += 1
 
 
-def _has_confidence(found: Translation) -> bool:
+def _has_confidence(translation: Translation) -> bool:
     """Whether it has a meaningful confidence; that of an empty text is not."""
-    return found.confidence is not None and found.output_tokens > 0
+    return translation.confidence is not None and translation.output_tokens > 0
 
 
-def _bin(found: Translation) -> int:
-    return min(int(math.exp(found.confidence or 0.0) * _BINS), _BINS - 1)
+def _bin(translation: Translation) -> int:
+    return min(int(math.exp(translation.confidence or 0.0) * _BINS), _BINS - 1)
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ def find_installation() -> Installation:
         UsageError: Triton is not installed, or not for this Python.
     """
     if binary := shutil.which("tritonserver"):
-        found = Path(binary).resolve()
-        return Installation(found, found.parents[1] / "backends", None, (), embedded=False)
+        server = Path(binary).resolve()
+        return Installation(server, server.parents[1] / "backends", None, (), embedded=False)
     folder = find_embedded_server()
     if folder is None:
         raise UsageError(
@@ -66,10 +66,10 @@ def find_installation() -> Installation:
 
 def find_embedded_server() -> Path | None:
     """Returns the folder of the server in the `nvidia-pytriton` wheel, if it is installed."""
-    found = importlib.util.find_spec("pytriton")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("pytriton")
+    if spec is None or spec.origin is None:
         return None
-    folder = Path(found.origin).parent / "tritonserver"
+    folder = Path(spec.origin).parent / "tritonserver"
     return folder if (folder / "bin" / "tritonserver").exists() else None
 
 

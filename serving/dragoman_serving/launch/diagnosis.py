@@ -59,8 +59,8 @@ def _python() -> Finding:
     return Finding("missing", text, "use Python 3.11 or 3.12")
 
 
-def _glibc(found: tuple[str, str]) -> Finding:
-    name, version = found
+def _glibc(libc: tuple[str, str]) -> Finding:
+    name, version = libc
     if name != "glibc":
         return Finding("missing", f"{name or 'unknown'} C library", "use a Linux with glibc")
     if tuple(map(int, version.split(".")[:2])) < _OLDEST_GLIBC:

@@ -31,9 +31,9 @@ def free_ports(number: int) -> list[int]:
     """Returns free ports of the loopback interface."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for probe in sockets:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in sockets]
 
 
 def port_is_free(address: str, port: int) -> bool:

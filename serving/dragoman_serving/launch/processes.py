@@ -16,8 +16,8 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 def children(pid: int) -> list[int]:
     """Returns the living child processes of a process."""
-    found = (int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
-    return [child for child in found if _parent(child) == pid and alive(child)]
+    pids = (int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
+    return [child for child in pids if _parent(child) == pid and alive(child)]
 
 
 def alive(pid: int) -> bool:
@@ -34,8 +34,8 @@ def blocks_signals(pid: int, numbers: Collection[int]) -> bool:
     mask = sum(1 << (number - 1) for number in numbers)
     for status in (_PROC / str(pid) / "task").glob("*/status"):
         with contextlib.suppress(OSError):
-            found = re.search(r"^SigBlk:\s*([0-9a-f]+)$", status.read_text(), re.MULTILINE)
-            if found and int(found[1], 16) & mask:
+            match = re.search(r"^SigBlk:\s*([0-9a-f]+)$", status.read_text(), re.MULTILINE)
+            if match and int(match[1], 16) & mask:
                 return True
     return False
 

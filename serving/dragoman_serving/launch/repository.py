@@ -175,7 +175,7 @@ class BundleList:
         if not bundles:
             raise UsageError("no models to serve: name bundles")
         settings = engine_settings(parameters)
-        layouts = [choose_layout(settings, one.folder, one.manifest) for one in bundles]
+        layouts = [choose_layout(settings, bundle.folder, bundle.manifest) for bundle in bundles]
         self.layout: Layout | None = layouts[0]
         _check(to_serve, bundles, settings)
 

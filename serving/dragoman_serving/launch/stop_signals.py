@@ -21,12 +21,12 @@ def stop_on_signals() -> None:
     """From now on, raise `Stopped` in the main thread on SIGINT or SIGTERM, once."""
 
     def stop(_number: int, _frame: object) -> None:
-        for one in _STOP_SIGNALS:
-            signal.signal(one, _stop_at_once)
+        for number in _STOP_SIGNALS:
+            signal.signal(number, _stop_at_once)
         raise Stopped
 
-    for one in _STOP_SIGNALS:
-        signal.signal(one, stop)
+    for number in _STOP_SIGNALS:
+        signal.signal(number, stop)
 
 
 @contextlib.contextmanager
@@ -35,12 +35,12 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = [signal.signal(one, _stop_at_once) for one in _STOP_SIGNALS]
+    before = [signal.signal(number, _stop_at_once) for number in _STOP_SIGNALS]
     try:
         yield
     finally:
-        for one, handler in zip(_STOP_SIGNALS, before, strict=True):
-            signal.signal(one, handler)
+        for number, handler in zip(_STOP_SIGNALS, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _stop_at_once(_number: int, _frame: object) -> None:

@@ -54,10 +54,10 @@ class Area:
             low = max(low, self._taken[before - 1][1])
         if behind < len(self._taken):
             high = min(high, self._taken[behind][0])
-        found = max(span[0], low), min(span[1], high)
+        clipped = max(span[0], low), min(span[1], high)
         insort(self._taken_units, units)
-        insort(self._taken, found)
-        return found
+        insort(self._taken, clipped)
+        return clipped
 
     def take_gap(self, gap: Span, span: Span) -> Span:
         """Give a position between units to a child without units.
@@ -78,6 +78,6 @@ class Area:
         index = bisect_right(self._taken, (begin, begin))
         if index < len(self._taken):
             end = min(end, self._taken[index][0])
-        found = begin, end
-        insort(self._taken, found)
-        return found
+        part = begin, end
+        insort(self._taken, part)
+        return part

@@ -49,20 +49,20 @@ def _shares(weights: Floats, axis: int) -> Floats:
 
 
 def _similarity(source: list[str], target: list[str]) -> Floats:
-    found = np.zeros((len(target), len(source)), np.float32)
+    similarity = np.zeros((len(target), len(source)), np.float32)
     by_prefix = defaultdict(list)
     for column, text in enumerate(source):
         by_prefix[text[:_SHORTEST_PREFIX]].append(column)
     for row, text in enumerate(target):
         for column in by_prefix.get(text[:_SHORTEST_PREFIX], ()):
-            found[row, column] = _common_prefix(text, source[column])
-    return found
+            similarity[row, column] = _common_prefix(text, source[column])
+    return similarity
 
 
-def _common_prefix(one: str, other: str) -> float:
+def _common_prefix(text: str, other: str) -> float:
     """Length of the common prefix as a share of the longer text; 0 below the least prefix."""
-    if one == other:
+    if text == other:
         return 1
-    shorter = min(len(one), len(other))
-    common = next((at for at in range(shorter) if one[at] != other[at]), shorter)
-    return common / max(len(one), len(other)) if common >= _SHORTEST_PREFIX else 0
+    shorter = min(len(text), len(other))
+    common = next((at for at in range(shorter) if text[at] != other[at]), shorter)
+    return common / max(len(text), len(other)) if common >= _SHORTEST_PREFIX else 0

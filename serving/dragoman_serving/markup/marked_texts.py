@@ -72,9 +72,9 @@ class MarkedSentence:
             others = [spans[other] for other in beside[code.parent] if other != index]
             begin, end = spans[index]
             if self.from_before[index]:
-                begin, end = 0, min([end, *(one[0] for one in others)])
+                begin, end = 0, min([end, *(span[0] for span in others)])
             if self.goes_on[index]:
-                begin, end = max([begin, *(one[1] for one in others)]), length
+                begin, end = max([begin, *(span[1] for span in others)]), length
             spans[index] = begin, end
         return spans
 
@@ -116,16 +116,16 @@ class MarkedText:
         """
         borders: dict[tuple[int, int], int] = {}
         """Offsets in the translation by code and side, for the borders within sentences."""
-        for sentence, one, line, (begin, end) in zip(
+        for sentence, codes, line, (begin, end) in zip(
             self.sentences, placed, lines, spans, strict=True
         ):
             moved = mover(line, text[begin:end])
-            found = sentence.stretched(one, len(line))
+            stretched = sentence.stretched(codes, len(line))
             for place, index in enumerate(sentence.codes):
                 outside = sentence.from_before[place], sentence.goes_on[place]
                 for side in (0, 1):
                     if not outside[side]:
-                        borders[index, side] = begin + moved(found[place][side])
+                        borders[index, side] = begin + moved(stretched[place][side])
         found_spans: list[Span] = []
         for index, code in enumerate(self._codes):
             first, last = (0, len(text)) if code.parent is None else found_spans[code.parent]
@@ -136,7 +136,8 @@ class MarkedText:
                 )
             )
             found_spans.append((begin, max(begin, end)))
-        uncertain = sum(one.uncertain for one in placed)  # a code may have parts in two sentences
+        # A code may have parts in two sentences.
+        uncertain = sum(codes.uncertain for codes in placed)
         return PlacedCodes(tuple(found_spans), min(uncertain, len(self._codes)))
 
     def _between(self, offset: int, spans: Sequence[Span]) -> int:
@@ -149,8 +150,8 @@ def mover(before: str, after: str) -> Callable[[int], int]:
     """Returns a function that maps offsets between two texts which differ only in white space."""
     if before == after:
         return lambda offset: offset
-    counts = [0, *accumulate(not one.isspace() for one in before)]
-    places = [index for index, one in enumerate(after) if not one.isspace()]
+    counts = [0, *accumulate(not character.isspace() for character in before)]
+    places = [index for index, character in enumerate(after) if not character.isspace()]
 
     def moved(offset: int) -> int:
         count = counts[offset]

@@ -111,13 +111,13 @@ class _Placement:
         Returns:
             The area of each code.
         """
-        found = self._place_spans([child for child in children if self._has_units(child)], area)
+        areas = self._place_spans([child for child in children if self._has_units(child)], area)
         for child in children:
-            if child not in found:
-                found[child] = self._place_in_gap(child, area)
-        for child, inner in found.items():
+            if child not in areas:
+                areas[child] = self._place_in_gap(child, area)
+        for child, inner in areas.items():
             self.spans[child] = inner.span
-        return list(found.items())
+        return list(areas.items())
 
     def _has_units(self, code: int) -> bool:
         first, behind = self._units[code]
@@ -129,35 +129,35 @@ class _Placement:
             return {}
         if len(children) == 1 and self._units[children[0]] == area.source:
             return {children[0]: self._enclose(children[0], area.target, area)}
-        found: dict[int, Area] = {}
+        areas: dict[int, Area] = {}
         for child, best in self._surest_first(children, area):
             units = best if area.is_free(best) else self._best_free(child, area)
             if units is not None:
-                found[child] = self._enclose(child, units, area)
+                areas[child] = self._enclose(child, units, area)
                 self.uncertain += self._is_guess(self._units[child], units)
-        return found
+        return areas
 
     def _surest_first(self, children: Sequence[int], area: Area) -> list[tuple[int, Span]]:
         """The best span of each code, independent of the others, by descending probability."""
-        found = []
+        candidates = []
         for child in children:
             scores = self._scores(child, area)
             best = int(scores.argmax())
             probability = 1 / np.exp(scores - scores.flat[best]).sum()
-            found.append((probability, child, _units_of(best, scores, area.target[0])))
-        found.sort(key=lambda one: (-one[0], one[1]))
-        return [(child, best) for _, child, best in found]
+            candidates.append((probability, child, _units_of(best, scores, area.target[0])))
+        candidates.sort(key=lambda candidate: (-candidate[0], candidate[1]))
+        return [(child, best) for _, child, best in candidates]
 
     def _best_free(self, child: int, area: Area) -> Span | None:
         """The best span of free units; None if no unit is free."""
         scores, low = self._scores(child, area), area.target[0]
-        found = []
+        candidates = []
         for begin, end in area.free_gaps():
             if begin < end:
                 part = scores[begin - low : end - low, begin - low : end - low]
                 best = int(part.argmax())
-                found.append((float(part.flat[best]), _units_of(best, part, begin)))
-        return max(found)[1] if found else None
+                candidates.append((float(part.flat[best]), _units_of(best, part, begin)))
+        return max(candidates)[1] if candidates else None
 
     def _scores(self, child: int, area: Area) -> Floats:
         first, behind = self._units[child]
@@ -195,14 +195,14 @@ class _Placement:
             self.uncertain += 1
             return low
         gap = first or behind
-        if (found := self._behind_word(child, gap, area)) is not None:
-            return found
+        if (target_gap := self._behind_word(child, gap, area)) is not None:
+            return target_gap
         scores = gap_scores(gap_features(self._links, gap, low, high))
         free = np.concatenate([np.arange(begin, end + 1) for begin, end in area.free_gaps()])
-        found = int(free[scores[free - low].argmax()])
-        around = self._links.both[max(found - 1, 0) : found + 1, gap - 1 : gap + 1]
+        target_gap = int(free[scores[free - low].argmax()])
+        around = self._links.both[max(target_gap - 1, 0) : target_gap + 1, gap - 1 : gap + 1]
         self.uncertain += self._has_units(child) or bool(around.max(initial=0) < _LEAST_LINK)
-        return found
+        return target_gap
 
     def _behind_word(self, child: int, gap: int, area: Area) -> int | None:
         """The gap behind the translation of a word, for an empty code that touches only this word.
@@ -223,17 +223,17 @@ class _Placement:
         is_free = any(begin <= units[1] <= end for begin, end in area.free_gaps())
         return units[1] if is_free else None
 
-    def _in_gap(self, offset: int, gap: int, found: int, opening: bool = False) -> int:
+    def _in_gap(self, offset: int, gap: int, target_gap: int, opening: bool = False) -> int:
         """The offset of a border within a target gap, from its position in the source gap.
 
         Args:
             offset: offset of the border in the source.
             gap: the source gap.
-            found: the target gap.
+            target_gap: the target gap.
             opening: whether the border goes after the white space if the source has none.
         """
         begin, end = self._source.gap(gap)
-        first, last = self._target.gap(found)
+        first, last = self._target.gap(target_gap)
         if offset == end and (opening or begin < end):
             return last
         return first if offset == begin else min(first + offset - begin, last)

@@ -143,8 +143,8 @@ def _unit_features(links: Links, first: int, last: int, low: int, high: int) -> 
     word = links.target.is_word[rows].astype(np.float32)
     mark = 1 - word
     forward, backward, both = (
-        2 * one[rows, inside].sum(axis=1) - one[rows].sum(axis=1)
-        for one in (links.forward, links.backward_by_row, links.both)
+        2 * weights[rows, inside].sum(axis=1) - weights[rows].sum(axis=1)
+        for weights in (links.forward, links.backward_by_row, links.both)
     )
     similar = links.similarity[rows, inside].max(axis=1)
     others = np.delete(links.similarity[rows], np.s_[inside], axis=1).max(axis=1, initial=0)
@@ -167,16 +167,16 @@ def _edge_features(links: Links, inner: int, step: int, low: int, high: int) -> 
         high: the unit after the last one.
     """
     source, target = links.source, links.target
-    found = np.zeros((len(BEGIN), high - low), np.float32)
-    same_mark, mark_for_word, same_outside, other_outside = found[:4]
-    linked, linked_outside, crossed, similar, similar_outside = found[4:]
+    features = np.zeros((len(BEGIN), high - low), np.float32)
+    same_mark, mark_for_word, same_outside, other_outside = features[:4]
+    linked, linked_outside, crossed, similar, similar_outside = features[4:]
     rows = slice(low, high)
     linked[:], similar[:] = links.both[rows, inner], links.similarity[rows, inner]
     if source.is_word[inner]:
         mark_for_word[:] = ~target.is_word[rows]
     else:
         same_mark[:] = links.same[rows, inner]
-    # Units with a neighbour outside the edge: their range in `found`, and the neighbours' rows.
+    # Units with a neighbour outside the edge: their range in `features`, and the neighbours' rows.
     begin, end = max(low, -step), min(high, len(target) - step)
     has_outside, outside = slice(begin - low, end - low), slice(begin + step, end + step)
     crossed[has_outside] = links.both[outside, inner]
@@ -187,14 +187,14 @@ def _edge_features(links: Links, inner: int, step: int, low: int, high: int) -> 
         if not source.is_word[outer]:
             same_outside[has_outside] = links.same[outside, outer]
             other_outside[has_outside] = ~links.same[outside, outer]
-    return found
+    return features
 
 
 def _whole_features(links: Links, first: int, last: int, low: int, high: int) -> Floats:
     source, target = links.source, links.target
     size, units = high - low, last + 1 - first
-    found = np.zeros((len(SPAN), size, size), np.float32)
-    verbatim, once, length, recall, distance, of_units = found
+    features = np.zeros((len(SPAN), size, size), np.float32)
+    verbatim, once, length, recall, distance, of_units = features
     starts = _verbatim_starts(links.same[low:high, first : last + 1])
     verbatim[starts, starts + units - 1] = 1
     once[starts, starts + units - 1] = len(starts) == 1
@@ -210,7 +210,7 @@ def _whole_features(links: Links, first: int, last: int, low: int, high: int) ->
     distance[:] = abs(middle - src_middle)
     indices = np.arange(size)
     of_units[:] = abs(indices + 1 - indices[:, None] - units) / (units + 1)
-    return found
+    return features
 
 
 def _verbatim_starts(same: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
@@ -232,13 +232,13 @@ def gap_features(links: Links, gap: int, low: int, high: int) -> Floats:
         high: the last target gap; N is `high + 1 - low`.
     """
     source, target = links.source, links.target
-    found = np.zeros((len(GAP), high + 1 - low), np.float32)
-    (order, *edges, joined, distance) = found
+    features = np.zeros((len(GAP), high + 1 - low), np.float32)
+    (order, *edges, joined, distance) = features
     gains = 2 * links.both[:, :gap].sum(axis=1) - links.both.sum(axis=1)
     sums = np.zeros(len(target) + 1, np.float32)
     np.cumsum(gains, out=sums[1:])
     order[:] = sums[low : high + 1]
-    # Gaps with a unit after them, and gaps with one before: positions in `found`, and the units.
+    # Gaps with a unit after them, and gaps with one before: positions in `features`, and the units.
     after = slice(0, min(high, len(target) - 1) + 1 - low), slice(low, min(high + 1, len(target)))
     before = slice(max(low, 1) - low, None), slice(max(low, 1) - 1, high)
     for at, (inner, outer, (gaps, units)) in enumerate(
@@ -256,4 +256,4 @@ def gap_features(links: Links, gap: int, low: int, high: int) -> Floats:
     middle = (ends - target.begins[0]) / target.length
     src_middle = (source.ends[gap - 1] - source.begins[0]) / source.length
     distance[:] = abs(middle - src_middle)
-    return found
+    return features

@@ -50,8 +50,8 @@ class Units:
         offsets = np.array(spans, np.int64).reshape(-1, 2)
         self.begins, self.ends = offsets[:, 0], offsets[:, 1]
         written = [text[begin:end] for begin, end in spans]
-        self.texts = [one.translate(_QUOTES).translate(_DASHES).casefold() for one in written]
-        self.is_word = np.array([bool(_WORD_CHARACTER.search(one)) for one in written], bool)
+        self.texts = [unit.translate(_QUOTES).translate(_DASHES).casefold() for unit in written]
+        self.is_word = np.array([bool(_WORD_CHARACTER.search(unit)) for unit in written], bool)
 
     def __len__(self) -> int:
         """Number of units."""
@@ -108,12 +108,12 @@ def unit_pair(source: str, target: str, markup: Markup) -> tuple[Units, Units]:
             at += 1
         if cuts:
             cut_words.setdefault(source[begin:end], cuts)
-            numbers |= {one[1] for cut in cuts if (one := _number(source[begin:end], cut))}
+            numbers |= {match[1] for cut in cuts if (match := _number(source[begin:end], cut))}
         source_spans += _cut((begin, end), cuts)
-    found = _occurrences(target, {source[begin:end] for begin, end in kept})
+    kept_in_target = _occurrences(target, {source[begin:end] for begin, end in kept})
     target_spans = [
         part
-        for begin, end in _spans(target, found)
+        for begin, end in _spans(target, kept_in_target)
         for part in _cut((begin, end), _cuts(target[begin:end], cut_words, numbers))
     ]
     return Units(source, source_spans), Units(target, target_spans)
@@ -124,10 +124,10 @@ def _spans(text: str, whole: Iterable[Span]) -> list[Span]:
     spans: list[Span] = []
     at = 0
     for begin, end in whole:
-        spans += [found.span() for found in _UNIT.finditer(text, at, begin)]
+        spans += [match.span() for match in _UNIT.finditer(text, at, begin)]
         spans.append((begin, end))
         at = end
-    return spans + [found.span() for found in _UNIT.finditer(text, at)]
+    return spans + [match.span() for match in _UNIT.finditer(text, at)]
 
 
 def _number(word: str, cut: int) -> re.Match[str] | None:
@@ -139,8 +139,8 @@ def _cuts(word: str, cut_words: Mapping[str, Sequence[int]], numbers: Set[str]) 
     """Where a target word is split: see `unit_pair`."""
     if word in cut_words or not numbers:
         return cut_words.get(word, ())
-    found = _NUMBER.search(word)
-    return [found.start()] if found and found[1] in numbers and found.start() else ()
+    match = _NUMBER.search(word)
+    return [match.start()] if match and match[1] in numbers and match.start() else ()
 
 
 def _cut(span: Span, cuts: Iterable[int]) -> list[Span]:
@@ -162,5 +162,5 @@ def _occurrences(text: str, kept: set[str]) -> list[Span]:
         return []
     within = {at for begin, end in _spans(text, ()) for at in range(begin + 1, end)}
     pattern = "|".join(map(re.escape, sorted(kept, key=len, reverse=True)))
-    found = (one.span() for one in re.finditer(pattern, text))
-    return [span for span in found if within.isdisjoint(span)]
+    spans = (match.span() for match in re.finditer(pattern, text))
+    return [span for span in spans if within.isdisjoint(span)]

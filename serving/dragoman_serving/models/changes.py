@@ -101,7 +101,7 @@ class BundleWatch:
 
     def _current(self, watched: _Watched) -> Bundle | None:
         bundles = self._served.routes.bundles
-        return next((one for one in bundles if one.name == watched.name), None)
+        return next((bundle for bundle in bundles if bundle.name == watched.name), None)
 
 
 def _stamp(folder: Path) -> _Stamp | None:

@@ -48,14 +48,14 @@ class Directions:
             InvalidRequest: the model does not have the language or the direction.
         """
         named = source, target
-        if (found := self._resolved.get(named)) is None:
+        if (resolved := self._resolved.get(named)) is None:
             source = self._folded("source_language", source, (*self._known, AUTO))
             target = self._folded("target_language", target, self._known)
-            found = source, target, self._languages(source, target)
+            resolved = source, target, self._languages(source, target)
             if len(self._resolved) >= _MOST_RESOLVED:
                 self._resolved.clear()
-            self._resolved[named] = found
-        source, target, languages = found
+            self._resolved[named] = resolved
+        source, target, languages = resolved
         for index, text in enumerate(texts, start=first):
             if source != AUTO:
                 yield (*languages, None)
@@ -72,15 +72,15 @@ class Directions:
         """
         sources = list(dict.fromkeys(src for src, tgt in self._all if target in (None, tgt)))
         try:
-            found = detect_source(text, sources, target)
+            detected = detect_source(text, sources, target)
         except OtherLanguage as error:
             if error.found.language in self._known:
                 raise self._untrained(error.found.language, target, index) from error
             fix = "if this is wrong, give source_language"
             message = f"text {index} {error}; {fix}"
             raise InvalidRequest(message, "language", "source_language", index) from error
-        source = None if found.language == target else found.language
-        return (*self._trained(source, target), found)
+        source = None if detected.language == target else detected.language
+        return (*self._trained(source, target), detected)
 
     def _folded(self, name: str, given: str | None, known: Sequence[str]) -> str | None:
         if given is None:

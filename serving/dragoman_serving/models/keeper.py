@@ -261,12 +261,12 @@ class Keeper(Generic[_Loaded]):
     def residents(self) -> list[Resident]:
         """The current state of all models, also removed ones, in the order of preference."""
         with self._changed:
-            found = []
+            residents = []
             for name, record in self._records.items():
-                versions = [one for one in self._versions if one.bundle.name == name]
-                is_loaded = any(one.loaded is not None for one in versions)
-                found.append(Resident(name, is_loaded, sum(map(self._bytes, versions)), record))
-            return found
+                versions = [version for version in self._versions if version.bundle.name == name]
+                is_loaded = any(version.loaded is not None for version in versions)
+                residents.append(Resident(name, is_loaded, sum(map(self._bytes, versions)), record))
+            return residents
 
     @property
     def loaded(self) -> list[tuple[str, _Loaded]]:
@@ -284,7 +284,7 @@ class Keeper(Generic[_Loaded]):
             self._closed = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._is_working)
-            waiters = [one for version in self._versions for one in version.waiters]
+            waiters = [waiter for version in self._versions for waiter in version.waiters]
         self._thread.join()
         for waiter in waiters:
             _settle(waiter.future, Closed("the engine has been shut down"))
@@ -323,7 +323,7 @@ class Keeper(Generic[_Loaded]):
             raise ModelUnavailable(f"the model {name!r} was removed")
         if version.failure is not None and time.monotonic() < version.retry_s:
             raise version.failure
-        waiting = sum(waiter.size for one in self._versions for waiter in one.waiters)
+        waiting = sum(waiter.size for other in self._versions for waiter in other.waiters)
         if waiting + size > self._most_waiting:
             raise Overloaded(
                 f"the server is busy: {waiting} texts wait for models to be loaded, and {size} "
@@ -396,7 +396,9 @@ class Keeper(Generic[_Loaded]):
         if self._is_working:
             return None
         self._versions = [
-            one for one in self._versions if not (one.is_leaving and one.state is State.ABSENT)
+            version
+            for version in self._versions
+            if not (version.is_leaving and version.state is State.ABSENT)
         ]
         holdings = [version.holding for version in self._versions]
         decision = decide(holdings, self.most_bytes, time.monotonic())

@@ -160,8 +160,8 @@ def choose_layout(settings: EngineSettings, bundle: Path, manifest: Manifest) ->
         return Layout(runtime, on_gpu)
     # Graphs and plans for GPUs are made from the fp32 graphs.
     trusted = settings.precision != "auto" or not manifest.failed_checks("fp32")
-    if runtime == "auto" and trusted and (found := choose_gpu_runtime(bundle, manifest, on_gpu)):
-        return Layout(found, on_gpu)
+    if runtime == "auto" and trusted and (chosen := choose_gpu_runtime(bundle, manifest, on_gpu)):
+        return Layout(chosen, on_gpu)
     return choose_cpu_layout(_trusted(settings, bundle, manifest), manifest.dimensions)
 
 

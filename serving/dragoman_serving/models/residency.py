@@ -86,29 +86,38 @@ def decide(holdings: Sequence[Holding], most_bytes: int | None, now_s: float) ->
         most_bytes: memory limit of all of them together; None: no limit.
         now_s: the time, on the clock of the holdings.
     """
-    if any(one.state in (State.LOADING, State.CLOSING) for one in holdings):
-        return Decision(drain=tuple(one.key for one in holdings if one.is_draining))
-    gone = tuple(one.key for one in holdings if one.is_idle and one.is_leaving)
-    held = [one for one in holdings if one.state is State.LOADED and one.key not in gone]
-    wanted = [one for one in holdings if one.state is State.ABSENT and one.wanted_s is not None]
-    too_large = tuple(one.key for one in wanted if _needed(one) > _most(most_bytes))
-    wanted = [one for one in wanted if one.key not in too_large]
+    if any(holding.state in (State.LOADING, State.CLOSING) for holding in holdings):
+        return Decision(drain=tuple(holding.key for holding in holdings if holding.is_draining))
+    gone = tuple(holding.key for holding in holdings if holding.is_idle and holding.is_leaving)
+    held = [
+        holding for holding in holdings if holding.state is State.LOADED and holding.key not in gone
+    ]
+    wanted = [
+        holding
+        for holding in holdings
+        if holding.state is State.ABSENT and holding.wanted_s is not None
+    ]
+    too_large = tuple(holding.key for holding in wanted if _needed(holding) > _most(most_bytes))
+    wanted = [holding for holding in wanted if holding.key not in too_large]
     if not wanted:
         return Decision(drop=gone, refuse=too_large)
-    first = min(wanted, key=lambda one: (one.wanted_s, one.key))
-    lacking = _needed(first) + sum(one.loaded_bytes for one in held) - _most(most_bytes)
-    idle = [one for one in held if one.is_idle]
-    idle.sort(key=lambda one: (not one.is_draining, one.used_s))
+    first = min(wanted, key=lambda holding: (holding.wanted_s, holding.key))
+    lacking = _needed(first) + sum(holding.loaded_bytes for holding in held) - _most(most_bytes)
+    idle = [holding for holding in held if holding.is_idle]
+    idle.sort(key=lambda holding: (not holding.is_draining, holding.used_s))
     dropped = _enough(idle, lacking)
-    lacking -= sum(one.loaded_bytes for one in dropped)
+    lacking -= sum(holding.loaded_bytes for holding in dropped)
     if lacking <= 0:
-        return Decision(first.key, (*gone, *(one.key for one in dropped)), (), too_large)
+        return Decision(first.key, (*gone, *(holding.key for holding in dropped)), (), too_large)
     if now_s - (first.wanted_s or 0.0) < PATIENCE_S:
         return Decision(drop=gone, refuse=too_large)
-    busy = sorted((one for one in held if not one.is_idle), key=lambda one: one.loaded_s)
-    busy.sort(key=lambda one: not one.is_leaving)  # leaving ones first: they end in any case
+    busy = sorted(
+        (holding for holding in held if not holding.is_idle), key=lambda holding: holding.loaded_s
+    )
+    # Leaving ones first: they end in any case.
+    busy.sort(key=lambda holding: not holding.is_leaving)
     drained = _enough(busy, lacking)
-    return Decision(drop=gone, drain=tuple(one.key for one in drained), refuse=too_large)
+    return Decision(drop=gone, drain=tuple(holding.key for holding in drained), refuse=too_large)
 
 
 def _needed(holding: Holding) -> int:
@@ -121,10 +130,10 @@ def _most(most_bytes: int | None) -> float:
 
 def _enough(holdings: Sequence[Holding], lacking: float) -> list[Holding]:
     """The first bundles that together free the lacking bytes, or all of them."""
-    found = []
-    for one in holdings:
+    chosen = []
+    for holding in holdings:
         if lacking <= 0:
             break
-        found.append(one)
-        lacking -= one.loaded_bytes
-    return found
+        chosen.append(holding)
+        lacking -= holding.loaded_bytes
+    return chosen

@@ -86,7 +86,7 @@ class Route:
     @cached_property
     def _languages(self) -> frozenset[str]:
         """The codes of all bundles."""
-        return frozenset(code for one in self.bundles for code in one.manifest.languages)
+        return frozenset(code for bundle in self.bundles for code in bundle.manifest.languages)
 
     @property
     def via(self) -> str | None:
@@ -122,7 +122,9 @@ class Routes:
             UsageError: two have the same name.
         """
         self.bundles = tuple(bundles)
-        self.languages = tuple(dict.fromkeys(one for b in bundles for one in b.manifest.languages))
+        self.languages = tuple(
+            dict.fromkeys(language for b in bundles for language in b.manifest.languages)
+        )
         """Languages of all bundles."""
         self.pivot = fold_language(pivot, self.languages) if pivot else None
         """The code of the pivot language; also None if no bundle has it."""
@@ -130,7 +132,7 @@ class Routes:
         if len(self._by_name) < len(self.bundles):
             names = [bundle.name for bundle in bundles]
             twice = next(name for name in names if names.count(name) > 1)
-            folders = ", ".join(str(one.folder) for one in bundles if one.name == twice)
+            folders = ", ".join(str(bundle.folder) for bundle in bundles if bundle.name == twice)
             raise UsageError(f"two models are named {twice!r}: rename a folder of {folders}")
         direct = self._direct_pairs()
         self.pairs = (*direct, *self._pivoted_pairs(direct))
@@ -195,8 +197,10 @@ class Routes:
             return self._named(name).choose_for(texts, source, target)
         if len(self.bundles) == 1 and self.pivot is None:
             return Route(self.bundles)
-        detected = [found for _, _, found in self._together.of_texts(texts, AUTO, target)]
-        sources = dict.fromkeys(one.language for one in detected if one and one.language)
+        detected = [detection for _, _, detection in self._together.of_texts(texts, AUTO, target)]
+        sources = dict.fromkeys(
+            detection.language for detection in detected if detection and detection.language
+        )
         chosen = {self.choose(src, target, None, is_usable) for src in sources}
         if len(chosen) > 1:
             raise InvalidRequest(
@@ -219,9 +223,9 @@ class Routes:
             return self._by_name[name]
         source, _, target = name.partition("-")
         if not any(
-            (one.source, one.target) == (source, target) for one in self.pairs if not one.via
+            (pair.source, pair.target) == (source, target) for pair in self.pairs if not pair.via
         ):
-            direct = ("-".join((one.source, one.target)) for one in self.pairs if not one.via)
+            direct = ("-".join((pair.source, pair.target)) for pair in self.pairs if not pair.via)
             known = ", ".join(dict.fromkeys((*self._by_name, *direct)))
             raise UsageError(f"--preload {name}: neither a model nor a direction; known: {known}")
         return self.choose(source, target).bundles[0]

@@ -108,10 +108,10 @@ class Batch:
 
     def _finish(self, slots: Sequence[int]) -> None:
         for slot in slots:
-            job, found = self.jobs[slot], self._decoding.found
-            result = found.result(slot)
+            job, searches = self.jobs[slot], self._decoding.found
+            result = searches.result(slot)
             if (wanted := job.sentence.options.hypotheses) > 1:
-                result = replace(result, others=found.next_best(slot, wanted - 1))
+                result = replace(result, others=searches.next_best(slot, wanted - 1))
             # Counted before the future is set, so that the counts include it.
             self._statistics.completed(job, len(result.ids))
             job.steps = self._steps - job.begin_step

@@ -99,12 +99,12 @@ class Engine:
         """
         if not sentences:
             return
-        work = sum(one.options.rows * len(one.src_ids) for one in sentences)
+        work = sum(sentence.options.rows * len(sentence.src_ids) for sentence in sentences)
         first = sentences[0]
         arrival = Arrival(
             total,
             work * total // len(sentences),
-            max(len(one.src_ids) for one in sentences),
+            max(len(sentence.src_ids) for sentence in sentences),
             first.priority,
             _left_s(first.deadline_s),
         )
@@ -287,7 +287,7 @@ class Engine:
         for kind in sorted({job.kind for job in jobs}):
             joining = sorted((job for job in jobs if job.kind == kind), key=_src_length)
             if kind not in batches:
-                for empty in [one for one, batch in batches.items() if not batch.rows]:
+                for empty in [other for other, batch in batches.items() if not batch.rows]:
                     del batches[empty]  # free its memory before more is allocated
                 width, searches = kind
                 decoding = self._network.begin(

@@ -42,13 +42,15 @@ def _add_spans(trace: RequestTrace, jobs: Sequence[Job]) -> None:
         *("encode", min(joined_s), max(encoded_s)),
         {"sentences": len(encoded), "input_tokens": input_tokens},
     )
-    found = [job.future.result() for job in jobs if outcome_error(job.future) is None]
+    hypotheses = [job.future.result() for job in jobs if outcome_error(job.future) is None]
     attributes: dict[str, str | int] = {
-        "sentences": len(found),
-        "output_tokens": sum(len(one.ids) for one in found),
+        "sentences": len(hypotheses),
+        "output_tokens": sum(len(hypothesis.ids) for hypothesis in hypotheses),
         "beam_width": max(job.sentence.options.beam_width for job in jobs),
         "steps": max(job.steps for job in jobs),
     }
     if not errors:
-        attributes["finish_reason"] = "stop" if all(one.complete for one in found) else "length"
+        attributes["finish_reason"] = (
+            "stop" if all(hypothesis.complete for hypothesis in hypotheses) else "length"
+        )
     trace.add("decode", min(encoded_s), now_s, attributes, error)

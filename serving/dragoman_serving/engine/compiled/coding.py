@@ -258,8 +258,8 @@ def _query(tensors: Tensors, name: str, sizes: Sizes) -> Linear:
 def _joined(first: Linear, second: Linear) -> Linear:
     """Returns both maps of the same input as one."""
 
-    def both(one: Floats | None, other: Floats | None) -> Floats | None:
-        return None if one is None or other is None else np.concatenate([one, other])
+    def both(left: Floats | None, right: Floats | None) -> Floats | None:
+        return None if left is None or right is None else np.concatenate([left, right])
 
     return Linear(
         np.concatenate([first.weight[:], second.weight[:]]),
@@ -295,9 +295,9 @@ def _product(linear: Linear, padding_bias: float = 0.0) -> Iterator[Pieces]:
         for begin in range(0, padded, _PIECE_ROWS):
             rows = slice(begin, min(begin + _PIECE_ROWS, padded))
             stored = None if linear.scales is None else linear.scales[rows]
-            found = _codes(weight[rows], scales[rows], stored)
-            sums[rows] = found.sum(axis=1, dtype=np.int32)
-            yield found.reshape(-1, LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
+            quantized = _codes(weight[rows], scales[rows], stored)
+            sums[rows] = quantized.sum(axis=1, dtype=np.int32)
+            yield quantized.reshape(-1, LANES, inputs // 4, 4).transpose(0, 2, 1, 3)
 
     yield codes()
     yield [sums]

@@ -157,7 +157,9 @@ class NativeDecoding:
             raise ValueError("a shortlist that the model does not have")
         constraints = sentence.options.constraints or Constraints()
         required = {self._end_id, *constraints.prefix}
-        return self._lists.of_sentence(sentence.src_ids, (one for one in required if one >= 0))
+        return self._lists.of_sentence(
+            sentence.src_ids, (token for token in required if token >= 0)
+        )
 
     def step(
         self, alone: bool = False, waiting: ctypes.c_int64 | None = None

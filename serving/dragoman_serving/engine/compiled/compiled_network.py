@@ -116,10 +116,10 @@ class NativeNetwork:
     @property
     def scratch(self) -> Scratch:
         """Scratch memory of this thread, which its decodings use one after the other."""
-        found: Scratch | None = getattr(self._of_thread, "scratch", None)
-        if found is None:
-            found = self._of_thread.scratch = Scratch(self._weights)
-        return found
+        scratch: Scratch | None = getattr(self._of_thread, "scratch", None)
+        if scratch is None:
+            scratch = self._of_thread.scratch = Scratch(self._weights)
+        return scratch
 
     def begin(
         self, width: int, special_ids: SpecialIds, slots: int, searches: int = 1

@@ -12,8 +12,8 @@ def log_softmax(logits: Floats) -> Floats:
     """Returns log-probabilities [R, V] of fp32 logits [R, V], known up to a constant per row."""
     logits = np.ascontiguousarray(logits, np.float32)
     rows, vocab_size = logits.shape
-    found = np.empty((rows, vocab_size), np.float32)
+    log_probs = np.empty((rows, vocab_size), np.float32)
     library.load().log_softmax(
-        *(logits.ctypes.data, rows, vocab_size, vocab_size, found.ctypes.data)
+        *(logits.ctypes.data, rows, vocab_size, vocab_size, log_probs.ctypes.data)
     )
-    return found
+    return log_probs

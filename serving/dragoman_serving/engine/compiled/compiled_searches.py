@@ -180,22 +180,22 @@ class NativeSearches:
         if self._branches > 1:
             return tuple(self._ranked(slot, branch, 0) for branch in range(1, self._branches))
         kept = int(self._arrays["kept"][slot])
-        found = tuple(self._ranked(slot, 0, rank) for rank in range(min(1 + count, kept)))
-        return found[1:] + found[-1:] * (1 + count - len(found))
+        hypotheses = tuple(self._ranked(slot, 0, rank) for rank in range(min(1 + count, kept)))
+        return hypotheses[1:] + hypotheses[-1:] * (1 + count - len(hypotheses))
 
     def _ranked(self, slot: int, branch: int, rank: int) -> Hypothesis:
-        found, ids, search = self._found, self._ids, slot * self._branches + branch
-        self._library.result(self.structure, search, rank, *self._result_addresses, found)
-        of_slot, steps = self._slots[slot], found.length + found.complete
+        result, ids, search = self._found, self._ids, slot * self._branches + branch
+        self._library.result(self.structure, search, rank, *self._result_addresses, result)
+        of_slot, steps = self._slots[slot], result.length + result.complete
         log_probs = attention = None
         if of_slot.token_scores:
             log_probs = tuple(self._log_probs[:steps].tolist())
         if of_slot.weights is not None:
             attention = of_slot.weights[np.arange(steps), self._origins[:steps]]
         return Hypothesis(
-            tuple(ids[: found.length].tolist()),
-            found.log_prob if self._is_scored(slot) else None,
-            bool(found.complete),
+            tuple(ids[: result.length].tolist()),
+            result.log_prob if self._is_scored(slot) else None,
+            bool(result.complete),
             token_log_probs=log_probs,
             attention=attention,
         )
@@ -219,14 +219,14 @@ class NativeSearches:
         history = tokens["id"].tolist(), tokens["parent"].tolist()
         finished = self._arrays["finished"][search, : self._arrays["kept"][search]]
         ends = zip(finished["index"].tolist(), finished["length"].tolist(), strict=True)
-        found = [_trace(*history, *end) for end in ends]
+        hypotheses = [_trace(*history, *end) for end in ends]
         if places := set(range(int(self._arrays["live"][search]))):
             # Go back to the last common token of all live hypotheses.
             while len(places) > 1 and length:
                 length -= 1
                 places = {history[1][length][place] for place in places}
-            found.append(_trace(*history, min(places), length))
-        return common_beginning(found)
+            hypotheses.append(_trace(*history, min(places), length))
+        return common_beginning(hypotheses)
 
     def leave(self, slot: int) -> None:
         """Remove a sentence's searches; the last sentence is moved to its slot."""
@@ -295,11 +295,11 @@ def _trace(
     ids: list[list[int]], parents: list[list[int]], place: int, length: int
 ) -> tuple[int, ...]:
     """The first `length` tokens of the hypothesis with the last token at index `place`."""
-    found = []
+    tokens = []
     for step in range(length - 1, -1, -1):
-        found.append(ids[step][place])
+        tokens.append(ids[step][place])
         place = parents[step][place]
-    return tuple(reversed(found))
+    return tuple(reversed(tokens))
 
 
 def common_beginning(outcomes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -155,26 +155,26 @@ def _check(descriptor: int, recipe: Recipe) -> None:
         _UnusableFileError: it does not.
         OSError: the file cannot be read.
     """
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         raise _UnusableFileError("it is not a file")
-    if found.st_uid != os.geteuid():
-        raise _UnusableFileError(f"it belongs to user {found.st_uid}")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.geteuid():
+        raise _UnusableFileError(f"it belongs to user {status.st_uid}")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise _UnusableFileError("others may write it")
-    if found.st_size != _HEADER_BYTES + recipe.length:
+    if status.st_size != _HEADER_BYTES + recipe.length:
         raise _UnusableFileError(
-            f"it has {found.st_size} bytes instead of {_HEADER_BYTES + recipe.length}"
+            f"it has {status.st_size} bytes instead of {_HEADER_BYTES + recipe.length}"
         )
     header = os.pread(descriptor, _HEADER_BYTES, 0)
     if not header.startswith(_MAGIC + recipe.identity):
         raise _UnusableFileError("it holds something else")
-    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     if _whole.get(recipe.identity) == state:
         return
     if header != _header(recipe, _digest(descriptor, recipe.length)):
         raise _UnusableFileError("it is damaged")
-    if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _SETTLED_NS:
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS:
         _whole[recipe.identity] = state
 
 

@@ -78,6 +78,6 @@ def _read(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[A
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except KeyError as error:
         raise UsageError(f"{path}: has no tensor {error}") from error
-    if not len(begins) or any(one.ndim != 1 for one in (tags, begins, ids)):
+    if not len(begins) or any(array.ndim != 1 for array in (tags, begins, ids)):
         raise UsageError(f"{path}: has a tensor of another shape than [N]")
     return tags, begins.astype(np.int32), ids

@@ -77,8 +77,8 @@ def load_weights(
     Raises:
         UsageError: weights cannot be read or are missing, or there is a `sizes_obstacle`.
     """
-    if found := sizes_obstacle(dimensions):
-        raise UsageError(f"{path}: {found}")
+    if obstacle := sizes_obstacle(dimensions):
+        raise UsageError(f"{path}: {obstacle}")
     sizes = _sizes(dimensions, longest, activation)
     sizes.embedding_in_codes = _open(path).embedding_in_codes
     recipe = _recipe(path, sizes, sha256)

@@ -153,11 +153,11 @@ def open_graph(
     """
     graph = load_graph(bundle, manifest, name, threads)
     entry = manifest.graphs[name]
-    for side, found, listed in (
+    for side, tensors, listed in (
         ("inputs", graph.get_inputs(), entry.inputs),
         ("outputs", graph.get_outputs(), entry.outputs),
     ):
-        names, expected = [tensor.name for tensor in found], [tensor.name for tensor in listed]
+        names, expected = [tensor.name for tensor in tensors], [tensor.name for tensor in listed]
         if names != expected:
             raise UsageError(f"{bundle / entry.file}: {side} {names}, the manifest says {expected}")
     return graph

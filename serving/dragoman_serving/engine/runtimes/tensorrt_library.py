@@ -111,10 +111,10 @@ def local_compute_capability() -> str:
         raise UsageError(
             "no NVIDIA GPU was found (nvidia-smi fails): name one with --compute-capability"
         ) from None
-    found = done.stdout.strip().splitlines()
-    if not found or visible in ("", "-1"):
+    capabilities = done.stdout.strip().splitlines()
+    if not capabilities or visible in ("", "-1"):
         raise UsageError("no NVIDIA GPU may be used here: name one with --compute-capability")
-    return found[0].strip()
+    return capabilities[0].strip()
 
 
 def _numbers(version: str) -> tuple[int, ...]:

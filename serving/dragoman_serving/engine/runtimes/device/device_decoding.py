@@ -252,11 +252,11 @@ class DeviceDecoding:
 
     def log_probs(self, logits: DeviceTensor, rows: Ids) -> Floats:
         """See `Session.log_probs`."""
-        found = np.empty((len(rows), logits.shape[1]), np.float32)
-        row_bytes = found[0].nbytes
-        for of_row, row in zip(found, rows.tolist(), strict=True):
+        downloaded = np.empty((len(rows), logits.shape[1]), np.float32)
+        row_bytes = downloaded[0].nbytes
+        for of_row, row in zip(downloaded, rows.tolist(), strict=True):
             self._memory.download(logits.address + row * row_bytes, of_row)
-        return log_softmax(found)
+        return log_softmax(downloaded)
 
     @property
     def found(self) -> Found:
@@ -305,4 +305,4 @@ class DeviceDecoding:
 
 def _vectors(states: Sequence[DeviceTensor]) -> list[DeviceTensor]:
     """States [R, 1, 1, E] as [R, E]."""
-    return [replace(one, shape=(one.shape[0], one.shape[-1])) for one in states]
+    return [replace(state, shape=(state.shape[0], state.shape[-1])) for state in states]

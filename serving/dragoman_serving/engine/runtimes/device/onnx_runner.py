@@ -111,10 +111,10 @@ class OnnxRunner:
             (entry.outputs, binding.bind_output),
         ):
             for name in (tensor.name for tensor in listed):
-                found = tensors[name]
+                device_tensor = tensors[name]
                 bind(
-                    *(name, self._provider, 0, _ELEMENT_TYPES[found.dtype]),
-                    *(found.shape, found.address),
+                    *(name, self._provider, 0, _ELEMENT_TYPES[device_tensor.dtype]),
+                    *(device_tensor.shape, device_tensor.address),
                 )
         return binding
 

@@ -91,9 +91,9 @@ def _misfits(plan: PlanEntry, target: Target) -> list[str]:
         ("platform", plan.platform, here),
     )
     return [
-        f"{what}: built for {built}, here is {found}"
-        for what, built, found in compared
-        if built != found
+        f"{what}: built for {built}, here is {actual}"
+        for what, built, actual in compared
+        if built != actual
     ]
 
 
@@ -104,8 +104,8 @@ def _check(bundle: Path, manifest: Manifest, plan: PlanEntry) -> None:
                 f"{bundle / plan.file}: was built from another {name}: run {BUILD} {bundle}"
             )
     try:
-        found = sha256(bundle / plan.file)
+        actual = sha256(bundle / plan.file)
     except OSError as error:
         raise UsageError(f"{bundle / plan.file}: cannot be read: {error.strerror}") from error
-    if found != plan.sha256:
+    if actual != plan.sha256:
         raise UsageError(f"{bundle / plan.file}: is not the file that was built (SHA-256 differs)")

@@ -61,10 +61,10 @@ class Recordings:
             recordable: returns a function that runs the same operations and may be recorded; its
                 result is kept as long as the recording.
         """
-        found = self._kept.get(key)
-        if found is not None:
+        recording = self._kept.get(key)
+        if recording is not None:
             self._kept.move_to_end(key)
-            self._recorder.replay(found[0])
+            self._recorder.replay(recording[0])
         elif not self._works or key not in self._seen:
             now()
             self._remember(key)
