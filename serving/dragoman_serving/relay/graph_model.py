@@ -71,12 +71,12 @@ def graph_model(file: str) -> type[Any]:
             }
             names = list(request.requested_output_names())
             try:
-                found = self._session.run(names, feeds)
+                arrays = self._session.run(names, feeds)
             except Exception as error:  # ONNX Runtime has a class for each status code
                 reason = str(error).partition("\n")[0]
                 failed = pb_utils.TritonError(reason, pb_utils.TritonError.INVALID_ARG)
                 return pb_utils.InferenceResponse(error=failed)
-            tensors = [pb_utils.Tensor(n, array) for n, array in zip(names, found, strict=True)]
+            tensors = [pb_utils.Tensor(n, array) for n, array in zip(names, arrays, strict=True)]
             return pb_utils.InferenceResponse(tensors)
 
     return TritonPythonModel

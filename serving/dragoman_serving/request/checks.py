@@ -40,9 +40,9 @@ def check_options(
 
 def bounds(limits: Limits, vocab_size: int | None) -> dict[str, float]:
     """Returns the model's limits by their names in the table of options."""
-    found: dict[str, float] = {
+    by_name: dict[str, float] = {
         "max_target_tokens": limits.max_target_tokens,
         "max_beam_width": limits.max_beam_width,
         "most_text_tokens": limits.most_text_tokens,
     }
-    return found if vocab_size is None else {**found, "vocabulary": vocab_size}
+    return by_name if vocab_size is None else {**by_name, "vocabulary": vocab_size}

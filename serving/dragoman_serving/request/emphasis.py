@@ -94,15 +94,15 @@ class Emphasis:
             language: its language code.
             fixed: spans without words, such as placeholders.
         """
-        found: list[tuple[int, str]] = []
+        words: list[tuple[int, str]] = []
         for row in _rows_of_capitals(text, fixed):
             are_words = [self._is_word(match[0], language) for match in row]
-            found += [
+            words += [
                 (match.start(), self.usual(lower(match[0], language), language))
                 for match, is_word in zip(row, are_words, strict=True)
                 if is_word or (any(are_words) and self._may_be_word(match[0], language))
             ]
-        return found
+        return words
 
     def _is_word(self, word: str, language: str) -> bool:
         """Whether a word in capitals is a word, whatever stands beside it."""

@@ -44,15 +44,15 @@ class Glossary:
     def of(self, text: str) -> list[Term]:
         """Returns the terms of a text, in order."""
         folded, places = folded_text(text)
-        found: list[Term] = []
+        terms: list[Term] = []
         end = 0
         for start in TERM_START.finditer(folded):
             if start.start() >= end and (term := self._term_at(folded, start.start())):
                 end = start.start() + len(term)
                 begin = places[start.start()]
                 if begin < places[end]:  # else a part of a character, as in ½
-                    found.append(Term(begin, places[end], self._targets[term], term))
-        return found
+                    terms.append(Term(begin, places[end], self._targets[term], term))
+        return terms
 
     def _term_at(self, text: str, begin: int) -> str | None:
         """The longest term at this position that ends at a word boundary.

@@ -46,7 +46,7 @@ def _upper(text: str, rules: Mapping[int, int]) -> str:
     capitals = text.upper()
     if len(capitals) == len(text):
         return capitals
-    return "".join(one.upper() if len(one.upper()) == 1 else one for one in text)
+    return "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in text)
 
 
 @lru_cache(maxsize=256)

@@ -176,7 +176,7 @@ class Literal(NamedTuple):
 
 def tag_spans(text: str) -> list[Span]:
     """Returns the spans of tags, which may be `<b>` or `<0>`."""
-    return [found.span() for found in _TAG.finditer(text)] if "<" in text else []
+    return [match.span() for match in _TAG.finditer(text)] if "<" in text else []
 
 
 def known_literals(text: str) -> list[Literal]:
@@ -184,8 +184,8 @@ def known_literals(text: str) -> list[Literal]:
     if not _HINT.search(text):
         return []
     return [
-        Literal(*one.span(), one.lastgroup == "sign", one.lastgroup == "identifier")
-        for one in _KNOWN.finditer(text)
+        Literal(*match.span(), match.lastgroup == "sign", match.lastgroup == "identifier")
+        for match in _KNOWN.finditer(text)
     ]
 
 
@@ -213,12 +213,12 @@ class Literals:
             known: whether to find those of a known form.
             keep: further literals.
         """
-        found = list(keep)
+        literals = list(keep)
         if known:
-            found += known_literals(text)
+            literals += known_literals(text)
         if not text.isascii():
-            found += self._outside_language(text, language)
-        return _merged(text, sorted(found, key=_place)) if found else found
+            literals += self._outside_language(text, language)
+        return _merged(text, sorted(literals, key=_place)) if literals else literals
 
     def _outside_language(self, text: str, language: str) -> Iterator[Literal]:
         """Yields the parts that the vocabulary cannot write, and names with foreign letters.
@@ -278,10 +278,10 @@ class Literals:
         return character if is_written or (category[0] == "P" and normal != character) else "S"
 
 
-def _composed(found: re.Match[str]) -> str:
+def _composed(match: re.Match[str]) -> str:
     """A letter with its accents as one character, as often as there are characters."""
-    letter = unicodedata.normalize("NFC", found[0])
-    return letter * len(found[0]) if len(letter) == 1 else found[0]
+    letter = unicodedata.normalize("NFC", match[0])
+    return letter * len(match[0]) if len(letter) == 1 else match[0]
 
 
 @lru_cache
@@ -289,31 +289,35 @@ def _as_letters(letters: str) -> Mapping[int, str]:
     return dict.fromkeys(map(ord, letters + letters.upper().replace("SS", "")), "a")
 
 
-def _place(one: Literal) -> tuple[int, int, bool]:
-    return one.begin, -one.end, one.target is None
+def _place(literal: Literal) -> tuple[int, int, bool]:
+    return literal.begin, -literal.end, literal.target is None
 
 
-def _signs(found: re.Match[str]) -> str:
-    return "S" * len(found[0])
+def _signs(match: re.Match[str]) -> str:
+    return "S" * len(match[0])
 
 
-def _merged(text: str, found: Sequence[Literal]) -> list[Literal]:
+def _merged(text: str, literals: Sequence[Literal]) -> list[Literal]:
     """Literals without overlaps; those that only a space separates are joined."""
     merged: list[Literal] = []
-    for one in found:
+    for literal in literals:
         last = merged[-1] if merged else None
-        if last is None or text[last.end : one.begin].strip(" ") or one.begin > last.end + 1:
-            merged.append(one)
+        if (
+            last is None
+            or text[last.end : literal.begin].strip(" ")
+            or literal.begin > last.end + 1
+        ):
+            merged.append(literal)
             continue
-        if one.target or last.target:
-            if one.begin >= last.end:
-                merged.append(one)
+        if literal.target or last.target:
+            if literal.begin >= last.end:
+                merged.append(literal)
             continue
         merged[-1] = Literal(
             last.begin,
-            max(last.end, one.end),
-            last.is_sign and one.is_sign,
-            last.is_usual and one.is_usual,
+            max(last.end, literal.end),
+            last.is_sign and literal.is_sign,
+            last.is_usual and literal.is_usual,
         )
     return merged
 

@@ -32,11 +32,11 @@ def syntax_spans(text: str) -> list[Span]:
 
 def _syntax(text: str, begin: int, end: int, depth: int) -> Iterator[Span]:
     at = begin
-    while depth and (found := _BEGIN.search(text, at, end)) is not None:
-        at = found.end()
+    while depth and (match := _BEGIN.search(text, at, end)) is not None:
+        at = match.end()
         if (branches := _branches(text, at, end)) is None:
             continue
-        syntax = found.start()
+        syntax = match.start()
         for branch, branch_end in branches[:-1]:
             yield syntax, branch
             yield from _syntax(text, branch, branch_end, depth - 1)
@@ -47,7 +47,7 @@ def _syntax(text: str, begin: int, end: int, depth: int) -> Iterator[Span]:
 
 def _branches(text: str, at: int, end: int) -> Sequence[Span] | None:
     """The spans of a message's branches, and that of its end; None: it is not one."""
-    found: list[Span] = []
+    branches: list[Span] = []
     while (selector := _SELECTOR.match(text, at, end)) is not None:
         depth = 1
         for brace in _BRACE.finditer(text, selector.end(), end):
@@ -56,7 +56,7 @@ def _branches(text: str, at: int, end: int) -> Sequence[Span] | None:
                 break
         else:
             return None
-        found.append((selector.end(), brace.start()))
+        branches.append((selector.end(), brace.start()))
         at = brace.end()
     closing = _END.match(text, at, end)
-    return [*found, closing.span()] if found and closing else None
+    return [*branches, closing.span()] if branches and closing else None

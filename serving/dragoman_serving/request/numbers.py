@@ -148,14 +148,14 @@ def numbers_of(
     marks = _POINT_AND_GROUP.get(language, ("", ""))
     if language in _LENIENT and not is_target:
         marks = ("", "")
-    found: list[Number] = []
+    numbers: list[Number] = []
     for match in pattern.finditer(text):
         number = _number(match, powers, marks)
-        if found and (limits := _joined(text, found[-1], number)):
-            found[-1] = limits
+        if numbers and (limits := _joined(text, numbers[-1], number)):
+            numbers[-1] = limits
         else:
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 def _joined(text: str, first: Number, last: Number) -> Number | None:
@@ -221,12 +221,15 @@ def difference(source: str, target: str, languages: tuple[str, str]) -> Differen
         languages: of the text and of the translation, in which numbers up to twelve may be words.
     """
     required = numbers_of(source, *languages)
-    found = numbers_of(target, languages[1], languages[0], is_target=True)
-    copied = {one.text: one.values for one in required}
-    found = [one._replace(values=one.values | copied.get(one.text, set())) for one in found]
+    target_numbers = numbers_of(target, languages[1], languages[0], is_target=True)
+    copied = {number.text: number.values for number in required}
+    target_numbers = [
+        number._replace(values=number.values | copied.get(number.text, set()))
+        for number in target_numbers
+    ]
     by_value: dict[Value, list[int]] = {}
-    for index in reversed(range(len(found))):
-        for value in found[index].values:
+    for index in reversed(range(len(target_numbers))):
+        for value in target_numbers[index].values:
             by_value.setdefault(value, []).append(index)
     missing: list[Number] = []
     used: set[int] = set()
@@ -240,15 +243,15 @@ def difference(source: str, target: str, languages: tuple[str, str]) -> Differen
                 break
         else:
             missing.append(number)
-    remaining = [one for index, one in enumerate(found) if index not in used]
+    remaining = [number for index, number in enumerate(target_numbers) if index not in used]
     if missing and (words := _WORDS.get(languages[1])):
         missing = list(_not_in_words(missing, target, words))
     if remaining and (words := _WORDS.get(languages[0])):
         remaining = list(_not_in_words(remaining, source, words))
     if missing and len(remaining) <= _MOST_PARTS:
-        missing = [one for one in missing if not _took_parts(one, remaining)]
+        missing = [number for number in missing if not _took_parts(number, remaining)]
     if remaining and len(missing) <= _MOST_PARTS:
-        remaining = [one for one in remaining if not _took_parts(one, missing)]
+        remaining = [number for number in remaining if not _took_parts(number, missing)]
     return Difference(missing, remaining)
 
 
@@ -276,7 +279,7 @@ def _localized(number: str, source: str, target: str) -> str:
     if len(fraction) > 1 or (fraction and not fraction[0].isdigit()):
         return number
     groups = _SPACE.sub("\u00a0", whole).split(group)
-    is_grouped = len(groups) > 1 and all(len(one) == 3 for one in groups[1:])
+    is_grouped = len(groups) > 1 and all(len(digits) == 3 for digits in groups[1:])
     if not all(map(str.isdigit, groups)) or (len(groups) > 1 and not is_grouped):
         return number
     if not is_grouped and not fraction:
@@ -303,10 +306,10 @@ def regrouped(
     if not group or not _LARGE.search(source):
         return
     large = {
-        one.text
-        for one in numbers_of(source)
-        if group in _SPACE.sub("\u00a0", one.text)
-        or (source_language not in _LENIENT and _GROUPED.fullmatch(one.text))
+        number.text
+        for number in numbers_of(source)
+        if group in _SPACE.sub("\u00a0", number.text)
+        or (source_language not in _LENIENT and _GROUPED.fullmatch(number.text))
     }
     if not large:
         return
@@ -322,17 +325,19 @@ def _took_parts(number: Number, remaining: list[Number]) -> bool:
     for value in number.values:
         if not isinstance(value, tuple):
             continue
-        parts = [next((one for one in remaining if part in one.values), None) for part in value]
+        parts = [
+            next((other for other in remaining if part in other.values), None) for part in value
+        ]
         if None not in parts and len({*map(id, parts)}) == len(parts):
-            remaining[:] = [one for one in remaining if one not in parts]
+            remaining[:] = [other for other in remaining if other not in parts]
             return True
     return False
 
 
 def _not_in_words(numbers: Sequence[Number], text: str, words: re.Pattern[str]) -> Iterator[Number]:
-    remaining: Counter[Value] = Counter(found.lastindex or 0 for found in words.finditer(text))
+    remaining: Counter[Value] = Counter(match.lastindex or 0 for match in words.finditer(text))
     for number in numbers:
-        value = next((one for one in number.values if remaining.get(one, 0) > 0), None)
+        value = next((meaning for meaning in number.values if remaining.get(meaning, 0) > 0), None)
         if value is None:
             yield number
         else:
@@ -350,7 +355,7 @@ def _values(
     parts = _SEPARATOR.split(_SPACE.sub("", number))
     separators = {*_SEPARATOR.findall(number)}
     digits = tuple(map(int, parts))
-    found: set[Value] = set()
+    values: set[Value] = set()
     is_short = max(map(len, parts)) <= 2
     is_one_kind = len(separators) == 1
     grouped = _GROUPED.fullmatch(number)
@@ -358,26 +363,26 @@ def _values(
     is_decimal = grouped and grouped[1] == point and len(parts) == 2 and parts[1] != "000"
     is_whole = grouped and (grouped[1] == group or parts[1] == "000")
     if separators & {*":/"} or (is_one_kind and (len(parts) > 2 or is_short)):
-        found.add(digits)
+        values.add(digits)
     if is_one_kind and separators <= {*".,"} and _are_groups(parts) and not is_decimal:
-        found.add(int("".join(parts)))
+        values.add(int("".join(parts)))
     if separators <= {*".,"} and separators and not is_whole:
         is_mixed = len(separators) == 2 and number.count(number[-len(parts[-1]) - 1]) == 1
         if len(parts) == 2 or (is_mixed and _are_groups(parts[:-1])):
-            found.add(Decimal(f"{''.join(parts[:-1])}.{parts[-1]}").normalize())
+            values.add(Decimal(f"{''.join(parts[:-1])}.{parts[-1]}").normalize())
     if not separators:
-        found.add(digits[0])
+        values.add(digits[0])
         if is_decade:
-            found.add(digits[0] % 100)
+            values.add(digits[0] % 100)
     if is_half_day and len(parts) <= 2:
         hours, *minutes = digits
         minute = minutes[0] if minutes else 0
-        found |= set() if minute else {hours}
+        values |= set() if minute else {hours}
         for hour in (hours, (hours + 12) % 24) if hours <= _HALF_DAY else (hours,):
-            found.add((hour, minute))
-    return frozenset(found or {digits})
+            values.add((hour, minute))
+    return frozenset(values or {digits})
 
 
 def _are_groups(parts: Sequence[str]) -> bool:
     first, *others = parts
-    return len(first) <= 3 and all(len(one) == 3 for one in others)
+    return len(first) <= 3 and all(len(part) == 3 for part in others)

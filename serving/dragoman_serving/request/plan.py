@@ -177,7 +177,7 @@ class SearchPlan(ScoringPlan):
 
     def beside(self, index: int, terms: Iterable[Term]) -> str:
         """Returns what a translation may have besides its text's: prefix and terms."""
-        return " ".join((*self.prefixes[index : index + 1], *(one.target for one in terms)))
+        return " ".join((*self.prefixes[index : index + 1], *(term.target for term in terms)))
 
     def of_part(self, src_ids: Sequence[int]) -> tuple[int, SearchOptions]:
         """As `of_sentence`, for the part between two literals."""

@@ -38,8 +38,10 @@ class StandIns:
         def is_written(text: str) -> bool:
             return all(side.can_write(text) and side.encode(text) for side in sides)
 
-        self._forms = [one for one in _FORMS if is_written(" ".join(map(one.format, range(1, 10))))]
-        self._signs = [one for one in _SIGNS if is_written(one)]
+        self._forms = [
+            form for form in _FORMS if is_written(" ".join(map(form.format, range(1, 10))))
+        ]
+        self._signs = [sign for sign in _SIGNS if is_written(sign)]
         self._words: list[str] = []
         if len(self._forms) < _FEWEST_FORMS:
             pieces = (piece[1:] for piece in tokenizer.vocabulary if piece[:1] == "▁")
@@ -53,19 +55,19 @@ class StandIns:
     def forms(self, line: str) -> list[Callable[[int], str]]:
         """Returns functions from a number to a stand-in that is not in a sentence."""
         used = {*re.findall(r"[A-Z#](?=\d)", line), *re.findall(r"\[", line)}
-        found: list[Callable[[int], str]] = [
-            one.format for one in self._forms if one[0] not in used
+        forms: list[Callable[[int], str]] = [
+            form.format for form in self._forms if form[0] not in used
         ]
         text = line.casefold()
         if words := [word for word in self._words if word.casefold() not in text]:
-            found += (
+            forms += (
                 partial(_nth, words[first:] + words[:first]) for first in (0, len(words) // 2)
             )
-        return found
+        return forms
 
     def sign(self, line: str) -> str | None:
         """Returns the stand-in of signs, if there is one that is not in a sentence."""
-        return next((one for one in self._signs if one not in line), None)
+        return next((sign for sign in self._signs if sign not in line), None)
 
 
 @dataclass(frozen=True)
@@ -109,24 +111,26 @@ class Reading:
             beside: further text that the translation may have, which no stand-in must be in.
         """
         if attempt == 0:
-            literals = [one for one in literals if not one.is_usual]
-        raw = [line[one.begin : one.end] for one in literals]
-        targets = tuple(one.target or text for one, text in zip(literals, raw, strict=True))
+            literals = [literal for literal in literals if not literal.is_usual]
+        raw = [line[literal.begin : literal.end] for literal in literals]
+        targets = tuple(literal.target or text for literal, text in zip(literals, raw, strict=True))
         all_text = " ".join((line, beside, *targets))
         if not literals or not (forms := stand_ins.forms(all_text)):
             return cls(line)
         form = forms[attempt % len(forms)]
         sign = stand_ins.sign(line)
-        if any(one.is_sign and text in beside for one, text in zip(literals, raw, strict=True)):
+        if any(
+            literal.is_sign and text in beside for literal, text in zip(literals, raw, strict=True)
+        ):
             sign = None  # the signs of a prefix may have another order
         parts: list[str] = []
         spans: list[Span] = []
         numbers: dict[str, int] = {}
         length = 0
-        between = outside(line, [one.span for one in literals])
-        for one, text, (begin, end) in zip(literals, raw, between, strict=False):
+        between = outside(line, [literal.span for literal in literals])
+        for literal, text, (begin, end) in zip(literals, raw, between, strict=False):
             stand_in = form(numbers.setdefault(text, len(numbers) + 1))
-            if one.is_sign and sign and attempt == 0:
+            if literal.is_sign and sign and attempt == 0:
                 stand_in = sign
             parts += (line[begin:end], stand_in)
             length += end - begin
@@ -167,18 +171,18 @@ class Reading:
         own = dict(zip(self.targets, self.stand_ins, strict=True))
         at = 0
         parts: list[str] = []
-        while own and (found := min(map(text.find, own, itertools.repeat(at)), key=_as_found)) >= 0:
-            target = max((one for one in own if text.startswith(one, found)), key=len)
-            parts += (text[at:found], own[target])
-            at = found + len(target)
+        while own and (begin := min(map(text.find, own, itertools.repeat(at)), key=_as_found)) >= 0:
+            target = max((literal for literal in own if text.startswith(literal, begin)), key=len)
+            parts += (text[at:begin], own[target])
+            at = begin + len(target)
         return "".join((*parts, text[at:]))
 
     def masked(self, written: str) -> str:
         """Returns a translation of the same length without the stand-ins."""
         if not self.spans:
             return written
-        for one in set(self.stand_ins):
-            written = _pattern(one).sub(lambda found: " " * len(found[0]), written)
+        for stand_in in set(self.stand_ins):
+            written = _pattern(stand_in).sub(lambda match: " " * len(match[0]), written)
         return written
 
     @cached_property
@@ -198,22 +202,24 @@ class Reading:
 
     def is_in(self, written: str) -> bool:
         """Whether a translation has each stand-in as often as the sentence."""
-        return all(self.count(one, written) == count for one, count in self.counts.items())
+        return all(
+            self.count(stand_in, written) == count for stand_in, count in self.counts.items()
+        )
 
     def restored(self, written: str) -> Restored:
         """Returns a translation with the literals in place of the stand-ins.
 
         One that it has too often is replaced by the last of its literals.
         """
-        found: list[Occurrence] = []
+        occurrences: list[Occurrence] = []
         of_stand_in: dict[str, list[tuple[Span, str]]] = {}
         for stand_in, span, target in zip(self.stand_ins, self.spans, self.targets, strict=True):
             of_stand_in.setdefault(stand_in, []).append((span, target))
         for stand_in, literals in of_stand_in.items():
             for number, match in enumerate(_pattern(stand_in).finditer(written)):
                 span, target = literals[min(number, len(literals) - 1)]
-                found.append(Occurrence(*match.span(), span, target))
-        return Restored(written, self.text, found, self.spans)
+                occurrences.append(Occurrence(*match.span(), span, target))
+        return Restored(written, self.text, occurrences, self.spans)
 
     def replaced(self, written: str, other: Self) -> str:
         """Returns a translation of another reading with the stand-ins of this one.

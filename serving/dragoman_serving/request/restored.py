@@ -63,26 +63,28 @@ class Restored:
     """
 
     def __init__(
-        self, written: str, source: str, found: Sequence[Occurrence], spans: Sequence[Span]
+        self, written: str, source: str, occurrences: Sequence[Occurrence], spans: Sequence[Span]
     ) -> None:
         """Restore them.
 
         Args:
             written: the translation.
             source: the source text.
-            found: their positions in the translation.
+            occurrences: their positions in the translation.
             spans: spans of all literals or tags of the source.
         """
-        found = sorted(found)
-        edits = [Edit(one.begin, one.end, one.raw) for one in found]
-        self._edits = sorted([*edits, *_Spacing(written, source, found, spans).edits()])
+        occurrences = sorted(occurrences)
+        edits = [
+            Edit(occurrence.begin, occurrence.end, occurrence.raw) for occurrence in occurrences
+        ]
+        self._edits = sorted([*edits, *_Spacing(written, source, occurrences, spans).edits()])
         self.text = edited(written, self._edits)
-        self._found = found
+        self._occurrences = occurrences
 
     @property
     def placed(self) -> list[Edit]:
         """Spans in `text`, each with its literal or tag."""
-        ends = {(one.begin, one.end) for one in self._found}
+        ends = {(occurrence.begin, occurrence.end) for occurrence in self._occurrences}
         placed: list[Edit] = []
         shift = 0
         for begin, end, text in self._edits:
@@ -108,49 +110,51 @@ class _Spacing:
     """The white space around placeholders, compared with the source."""
 
     def __init__(
-        self, written: str, source: str, found: Sequence[Occurrence], spans: Sequence[Span]
+        self, written: str, source: str, occurrences: Sequence[Occurrence], spans: Sequence[Span]
     ) -> None:
         """Compare a translation with its source."""
-        self._found = found
-        self._beginning = {one.begin: one for one in found}
+        self._occurrences = occurrences
+        self._beginning = {occurrence.begin: occurrence for occurrence in occurrences}
         self._source = _Surroundings(source, spans)
-        self._written = _Surroundings(written, [(one.begin, one.end) for one in found])
+        self._written = _Surroundings(
+            written, [(occurrence.begin, occurrence.end) for occurrence in occurrences]
+        )
 
     def edits(self) -> Iterator[Edit]:
         """Yields the changes of white space, to add or remove some."""
         last_end = -1
-        for one in self._found:
-            side = self._written.before(one.begin)
-            begin = one.begin - len(side.gap)
+        for occurrence in self._occurrences:
+            side = self._written.before(occurrence.begin)
+            begin = occurrence.begin - len(side.gap)
             if begin != last_end:
-                yield from _changed(begin, side.gap, self._wanted(one, side, is_before=True))
-            last_end = one.end
-            side = self._written.behind(one.end)
-            wanted = self._wanted(one, side, is_before=False)
+                yield from _changed(begin, side.gap, self._wanted(occurrence, side, is_before=True))
+            last_end = occurrence.end
+            side = self._written.behind(occurrence.end)
+            wanted = self._wanted(occurrence, side, is_before=False)
             if side.neighbour == _PLACEHOLDER:
-                other = self._beginning[one.end + len(side.gap)]
-                wanted = self._agreed(one, wanted, other, side)
-            yield from _changed(one.end, side.gap, wanted)
+                other = self._beginning[occurrence.end + len(side.gap)]
+                wanted = self._agreed(occurrence, wanted, other, side)
+            yield from _changed(occurrence.end, side.gap, wanted)
 
-    def _wanted(self, one: Occurrence, side: _Side, *, is_before: bool) -> bool | None:
+    def _wanted(self, occurrence: Occurrence, side: _Side, *, is_before: bool) -> bool | None:
         """Whether one side of a placeholder should have white space; None: keep it as it is."""
-        begin, end = one.source
+        begin, end = occurrence.source
         in_source = self._source.before(begin) if is_before else self._source.behind(end)
         was, neighbour = in_source.neighbour, side.neighbour
         if not was or not neighbour:
             return None
         is_same = was == neighbour or (is_before and _is_opening(was) and _is_opening(neighbour))
         has_own_rule = neighbour in _SPACED_IN_FRENCH and not is_before
-        if _is_inner(one, is_before) or (is_same and not has_own_rule):
+        if _is_inner(occurrence, is_before) or (is_same and not has_own_rule):
             return bool(in_source.gap)
         return None
 
     def _agreed(
-        self, one: Occurrence, wanted: bool | None, other: Occurrence, side: _Side
+        self, occurrence: Occurrence, wanted: bool | None, other: Occurrence, side: _Side
     ) -> bool | None:
         """Resolves the white space between two placeholders; the inner side of a tag decides."""
         of_other = self._wanted(other, side, is_before=True)
-        is_inner, is_other_inner = _is_inner(one, False), _is_inner(other, True)
+        is_inner, is_other_inner = _is_inner(occurrence, False), _is_inner(other, True)
         if is_inner != is_other_inner:
             return wanted if is_inner else of_other
         return wanted if wanted == of_other else (wanted or of_other or None)
@@ -181,11 +185,11 @@ def _changed(begin: int, gap: str, wanted: bool | None) -> Iterator[Edit]:
         yield Edit(begin, begin + len(gap), " " if wanted else "")
 
 
-def _is_inner(one: Occurrence, is_before: bool) -> bool:
+def _is_inner(occurrence: Occurrence, is_before: bool) -> bool:
     """Whether a side of a tag is inside its element."""
-    if not one.raw.startswith("<") or one.raw.endswith("/>"):
+    if not occurrence.raw.startswith("<") or occurrence.raw.endswith("/>"):
         return False
-    return one.raw.startswith("</") == is_before
+    return occurrence.raw.startswith("</") == is_before
 
 
 def _is_opening(neighbour: str) -> bool:

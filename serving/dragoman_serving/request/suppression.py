@@ -53,11 +53,11 @@ def suppressed_words(words: Iterable[str], pieces: tuple[str, ...]) -> Suppresse
 @lru_cache(maxsize=4)
 def _by_ending(pieces: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
     """Token ids by each suffix of their text."""
-    found: dict[str, list[int]] = {}
+    by_suffix: dict[str, list[int]] = {}
     for token, piece in enumerate(pieces):
         for begin in range(len(piece)):
-            found.setdefault(piece[begin:], []).append(token)
-    return found
+            by_suffix.setdefault(piece[begin:], []).append(token)
+    return by_suffix
 
 
 @lru_cache(maxsize=4)

@@ -77,7 +77,7 @@ class TaggedSentence:
         if not 0 < len(spans) <= _MOST_TAGS:
             return None
         elements = _elements([line[begin:end] for begin, end in spans])
-        alone = {one.begin for one in elements if one.end is None}
+        alone = {element.begin for element in elements if element.end is None}
         text, places, offsets = _without(line, spans, alone)
         codes = tuple(
             Code(offsets[begin], offsets[begin if end is None else end], parent)
@@ -105,7 +105,7 @@ class TaggedSentence:
         assert self.placed is not None
         parts: list[str] = []
         places: list[int] = []
-        found: list[Occurrence] = []
+        occurrences: list[Occurrence] = []
         source = self.source.text
         at = length = 0
         for offset, span in self._insertions(self._spans(self.placed.codes)):
@@ -113,12 +113,14 @@ class TaggedSentence:
             places += range(length, length + offset - at)
             parts += translation[at:offset], tag
             length += offset - at
-            found.append(Occurrence(length, length + len(tag), span, tag))
+            occurrences.append(Occurrence(length, length + len(tag), span, tag))
             length += len(tag)
             at = offset
         places += range(length, length + len(translation) - at + 1)
         text = "".join((*parts, translation[at:]))
-        restored = Restored(text, source, found, [one.source for one in found])
+        restored = Restored(
+            text, source, occurrences, [occurrence.source for occurrence in occurrences]
+        )
         return Written(restored.text, list(map(restored.index, places)))
 
     def _spans(self, placed: Sequence[Span]) -> list[Span]:
@@ -173,7 +175,7 @@ def _elements(tags: Sequence[str]) -> list[_Element]:
         elif not tag.endswith("/>"):
             opened.append(index)
             open_of_name[name] += 1
-    found: list[_Element] = []
+    elements: list[_Element] = []
     enclosing: list[int] = []
     closing = set(ends.values())
     for index in range(len(tags)):
@@ -182,14 +184,14 @@ def _elements(tags: Sequence[str]) -> list[_Element]:
             continue
         parent = enclosing[-1] if enclosing else None
         if index in ends:
-            enclosing.append(len(found))
-        found.append(_Element(index, ends.get(index), parent))
-    return found
+            enclosing.append(len(elements))
+        elements.append(_Element(index, ends.get(index), parent))
+    return elements
 
 
 def _name(tag: str) -> str:
-    found = _NAME.match(tag)
-    return found[1] if found else ""
+    match = _NAME.match(tag)
+    return match[1] if match else ""
 
 
 def _without(
@@ -216,7 +218,7 @@ def _without(
         offsets.append(len(places))
         at = end
         beside = line[max(begin - 1, 0) : begin], line[end : end + 1]
-        is_alone = index in apart and all(one.strip() for one in beside)
+        is_alone = index in apart and all(character.strip() for character in beside)
         if is_alone or all(map(str.isdigit, beside)):
             parts.append(" ")
             places.append(begin)

@@ -39,7 +39,7 @@ class Words:
 
     def __init__(self, text: str) -> None:
         """Split a text."""
-        self._ends = [found.end() for found in _WORD.finditer(text)]
+        self._ends = [match.end() for match in _WORD.finditer(text)]
 
     def __len__(self) -> int:
         """Number of words."""
@@ -100,12 +100,12 @@ class PieceWeights:
 
     def __str__(self) -> str:
         """The weights as JSON."""
-        found = {
+        fields = {
             "source": self.source,
             "target": self.target,
             "weights": self.weights.round(_DIGITS).tolist(),
         }
-        return json.dumps(found, ensure_ascii=False)
+        return json.dumps(fields, ensure_ascii=False)
 
     def after(self, first: PieceWeights) -> PieceWeights:
         """Returns the composition through an intermediate text: the product of both weights.
@@ -177,8 +177,12 @@ def piece_weights(source: str, target: str, sentences: Sequence[Linked]) -> Piec
         target: its whole translation.
         sentences: their sentences.
     """
-    source_spans = [(one.source_begin, piece) for one in sentences for piece in one.source]
-    target_spans = [(one.target_begin, piece) for one in sentences for piece in one.target]
+    source_spans = [
+        (sentence.source_begin, piece) for sentence in sentences for piece in sentence.source
+    ]
+    target_spans = [
+        (sentence.target_begin, piece) for sentence in sentences for piece in sentence.target
+    ]
     weights = np.zeros((len(target_spans), len(source_spans)))
     row = column = 0
     for sentence in sentences:  # a sentence attends only to its own source
@@ -198,7 +202,7 @@ def _spans(text: str, pieces: Sequence[tuple[int, Piece]]) -> npt.NDArray[np.int
     """Begin and end of pieces [N, 2], relative to the text, not counting white space."""
     solid = np.cumsum([0, *(not character.isspace() for character in text)])
     spans = [(begin + piece.begin, begin + piece.end) for begin, piece in pieces]
-    found: npt.NDArray[np.int64] = solid[
+    offsets: npt.NDArray[np.int64] = solid[
         np.array(spans, np.int64).reshape(-1, 2).clip(0, len(text))
     ]
-    return found
+    return offsets

@@ -99,7 +99,9 @@ class Assessment:
     @property
     def token_scores(self) -> TokenScores:
         """Tokens and rounded log-probabilities."""
-        return TokenScores(self.tokens, tuple(round(one, _DIGITS) for one in self.log_probs))
+        return TokenScores(
+            self.tokens, tuple(round(log_prob, _DIGITS) for log_prob in self.log_probs)
+        )
 
     def score(self, alpha: float) -> float:
         """Returns the score of beam search: sum of log-probabilities over length penalty."""
@@ -194,42 +196,42 @@ class Assessor:
         if "attention" in outputs:
             self._check_heads(candidates)
         aligned = "alignments" in outputs
-        sentences = [one for candidate in candidates for one in candidate.sentences]
-        unknown = [one for one in sentences if not _is_known(one, plan)]
+        sentences = [pair for candidate in candidates for pair in candidate.sentences]
+        unknown = [pair for pair in sentences if not _is_known(pair, plan)]
         futures = self._scorer.submit(
             [
                 Pair(
-                    *(one.src_ids, one.tgt_ids, one.complete, aligned),
+                    *(pair.src_ids, pair.tgt_ids, pair.complete, aligned),
                     *(urgency.priority, urgency.deadline_s, "attention" in outputs),
                     trace=urgency.trace,
                 )
-                for one in unknown
+                for pair in unknown
             ]
         )
 
-        def join(found: list[Scored]) -> list[Assessment]:
-            rest = iter(found)
+        def join(computed: list[Scored]) -> list[Assessment]:
+            rest = iter(computed)
             scored = [
-                one.scored if one.scored and _is_known(one, plan) else next(rest)
-                for one in sentences
+                pair.scored if pair.scored and _is_known(pair, plan) else next(rest)
+                for pair in sentences
             ]
             return self._join(candidates, scored, plan)
 
         return when_all_done(futures, join)
 
     def _join(
-        self, candidates: Sequence[Candidate], found: Sequence[Scored], plan: ScoringPlan
+        self, candidates: Sequence[Candidate], all_scored: Sequence[Scored], plan: ScoringPlan
     ) -> list[Assessment]:
         target = self._tokenizer.target
-        remaining = iter(found)
+        remaining = iter(all_scored)
         assessments = []
         for candidate in candidates:
             scored = [next(remaining) for _ in candidate.sentences]
             tokens: list[str] = []
-            for one in candidate.sentences:
-                tokens += map(target.piece, one.tgt_ids)
-                tokens += [target.piece(self._manifest.special_ids.end)] * one.complete
-            log_probs = tuple(log_prob for one in scored for log_prob in one.log_probs)
+            for pair in candidate.sentences:
+                tokens += map(target.piece, pair.tgt_ids)
+                tokens += [target.piece(self._manifest.special_ids.end)] * pair.complete
+            log_probs = tuple(log_prob for scores in scored for log_prob in scores.log_probs)
             alignment = None
             if plan.alignment_form is not None:
                 alignment = self._alignment(candidate, scored, plan.alignment_form)
@@ -249,8 +251,8 @@ class Assessor:
             layers = sizes.encoder_layers, of_decoder, sizes.decoder_layers
             weights = (np.zeros((number, sizes.heads, 0, 0), np.float32) for number in layers)
             return Attention((), (), (), *weights)
-        (pair,), (found,) = sentences, scored
-        assert found.heads is not None  # they were requested
+        (pair,), (scores,) = sentences, scored
+        assert scores.heads is not None  # they were requested
         piece = self._tokenizer.piece
         read = shifted(said, piece(self._manifest.special_ids.begin))
         source = tuple(map(piece, pair.src_ids))
@@ -259,7 +261,7 @@ class Assessor:
             source,
             read,
             tuple(said),
-            *found.heads,
+            *scores.heads,
             alignment_heads=alignment.heads if alignment else (),
             aligns_when_read=alignment is not None and alignment.when_read,
         )
@@ -271,9 +273,9 @@ class Assessor:
             InvalidRequest: the answer would be too large.
         """
         number = sum(
-            self._weights(len(one.src_ids), len(one.tgt_ids) + 1)
+            self._weights(len(pair.src_ids), len(pair.tgt_ids) + 1)
             for candidate in candidates
-            for one in candidate.sentences
+            for pair in candidate.sentences
         )
         if number > MOST_WEIGHTS:
             raise _too_many(str(number))
@@ -286,13 +288,13 @@ class Assessor:
         self, candidate: Candidate, scored: Sequence[Scored], form: AlignmentForm
     ) -> Alignment:
         linked = []
-        for pair, found in zip(candidate.sentences, scored, strict=True):
-            assert found.attention is not None  # it was requested
+        for pair, scores in zip(candidate.sentences, scored, strict=True):
+            assert scores.attention is not None  # it was requested
             linked.append(
                 Linked(
                     self._source_pieces(pair),
                     self._target_pieces(pair),
-                    found.attention[:, self._tokenizer.tags : -1],  # without the end symbol
+                    scores.attention[:, self._tokenizer.tags : -1],  # without the end symbol
                     pair.source_begin,
                     pair.target_begin,
                 )
@@ -324,12 +326,15 @@ class Assessor:
 
 def _without_space(pieces: Sequence[Piece], text: str) -> list[Piece]:
     """Pieces of a text without their leading white space, where a tag may be inserted."""
-    return [replace(one, begin=one.end - len(text[one.begin : one.end].lstrip())) for one in pieces]
+    return [
+        replace(piece, begin=piece.end - len(text[piece.begin : piece.end].lstrip()))
+        for piece in pieces
+    ]
 
 
 def _moved(pieces: Sequence[Piece], index: Callable[[int], int]) -> list[Piece]:
     """Pieces with their spans mapped to a changed text."""
-    return [replace(one, begin=index(one.begin), end=index(one.end)) for one in pieces]
+    return [replace(piece, begin=index(piece.begin), end=index(piece.end)) for piece in pieces]
 
 
 def _is_known(pair: SentencePair, plan: ScoringPlan) -> bool:
@@ -355,7 +360,7 @@ def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
         InvalidRequest: it would be too large.
     """
     if "token_scores" in plan.outputs:
-        tokens = sum(len(one.tgt_ids) for two in candidates for one in two.sentences)
+        tokens = sum(len(pair.tgt_ids) for candidate in candidates for pair in candidate.sentences)
         if tokens > _MOST_TOKENS:
             raise InvalidRequest(
                 f"return_token_scores: the translations have {tokens} tokens, more than "
@@ -367,7 +372,7 @@ def _check_amount(candidates: Sequence[Candidate], plan: ScoringPlan) -> None:
         return
     weights = 0
     for candidate in candidates:
-        sizes = [(len(one.src_ids), len(one.tgt_ids)) for one in candidate.sentences]
+        sizes = [(len(pair.src_ids), len(pair.tgt_ids)) for pair in candidate.sentences]
         if form == "soft":
             weights += sum(src for src, _ in sizes) * sum(tgt for _, tgt in sizes)
         else:

@@ -48,7 +48,9 @@ class NativeScoring:
         log_probs = self._score(pairs, lengths, src_lengths, weights)
         all_steps = iter(log_probs.tolist())
         of_pairs = [tuple(itertools.islice(all_steps, number)) for number in steps]
-        return [self._scored(*one) for one in zip(pairs, of_pairs, weights, strict=True)]
+        return [
+            self._scored(*arguments) for arguments in zip(pairs, of_pairs, weights, strict=True)
+        ]
 
     def _steps(self, pair: Pair) -> int:
         """One step per token, and one for the end symbol if there is space or it is required."""
@@ -74,7 +76,9 @@ class NativeScoring:
         cross = network.new_cross(len(pairs), src_room)
         past = network.new_past(len(pairs), room)
         cross_addresses = np.array([part.ctypes.data for part in cross], np.uintp)
-        alignments = np.array([0 if one is None else one.ctypes.data for one in weights], np.uintp)
+        alignments = np.array(
+            [0 if array is None else array.ctypes.data for array in weights], np.uintp
+        )
         log_probs = np.empty(len(ids), np.float32)
         memory = scratch.memory(max(len(ids), len(src_ids)))
         sources = Sources(

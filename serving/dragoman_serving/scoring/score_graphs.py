@@ -67,8 +67,8 @@ class ScoreGraph:
         return (
             [row[:number] for row, number in zip(log_probs, steps, strict=True)],
             [
-                one[:, :, :number, : len(pair.src_ids)]
-                for one, (pair, number) in zip(attention, rows, strict=True)
+                weights[:, :, :number, : len(pair.src_ids)]
+                for weights, (pair, number) in zip(attention, rows, strict=True)
             ],
         )
 
@@ -114,7 +114,9 @@ class AttentionGraph:
             "src_lengths": np.array([len(pair.src_ids)]),
             "tgt_in_ids": np.array([(self._begin, *pair.tgt_ids)[:steps]]),
         }
-        return tuple(one[0] for one in self._graph.run(ATTENTION_NAMES, inputs, self._options))
+        return tuple(
+            weights[0] for weights in self._graph.run(ATTENTION_NAMES, inputs, self._options)
+        )
 
 
 def mean_of_heads(weights: Floats, alignment: AlignmentHeads) -> Floats:

@@ -191,7 +191,7 @@ class Scorer:
         try:
             if self._scoring is None:
                 self._scoring = ScoreGraph(self._bundle, self._manifest)
-            found = [
+            all_scored = [
                 replace(scored, heads=self._heads(job.pair))
                 for job, scored in zip(
                     wanted, self._scoring.run([job.pair for job in wanted]), strict=True
@@ -202,7 +202,7 @@ class Scorer:
                 _fail(wanted, error)
                 return
         else:
-            for job, scored in zip(wanted, found, strict=True):
+            for job, scored in zip(wanted, all_scored, strict=True):
                 job.settle(State.DONE, scored)
             return
         for job in wanted:  # retry one by one, because only some of them may fail

@@ -28,20 +28,22 @@ FINISHED, CUT, REPEATED, GOING_ON = "stop", "length", "repeated", ""
 """Finish reasons of a translation; empty if it is not finished."""
 
 
-def _reason(one: Translation) -> str:
-    return REPEATED if one.is_repeated else FINISHED if one.complete else CUT
+def _reason(translation: Translation) -> str:
+    return REPEATED if translation.is_repeated else FINISHED if translation.complete else CUT
 
 
 OF_ASSESSMENTS: dict[str, Callable[[Assessment], Any]] = {
-    "token_scores": lambda one: one.token_scores,
-    "alignments": lambda one: one.alignment,
-    "attention": lambda one: one.attention.to_json() if one.attention else "",
+    "token_scores": lambda assessment: assessment.token_scores,
+    "alignments": lambda assessment: assessment.alignment,
+    "attention": lambda assessment: assessment.attention.to_json() if assessment.attention else "",
 }
 """Outputs of assessments, by name."""
 
 
 def _assessed(value_of: Callable[[Assessment], Any]) -> Callable[[Translation], Any]:
-    return lambda one: None if one.assessment is None else value_of(one.assessment)
+    return lambda translation: (
+        None if translation.assessment is None else value_of(translation.assessment)
+    )
 
 
 VALUES: dict[str, Callable[[Translation], Any]] = {
@@ -51,15 +53,19 @@ VALUES: dict[str, Callable[[Translation], Any]] = {
     "scores": attrgetter("score"),
     "confidences": attrgetter("confidence"),
     "codes": attrgetter("codes"),
-    "detected_language": lambda one: one.detected and one.detected.language,
-    "detected_probability": lambda one: one.detected and one.detected.probability,
+    "detected_language": lambda translation: translation.detected and translation.detected.language,
+    "detected_probability": lambda translation: (
+        translation.detected and translation.detected.probability
+    ),
     "warnings": attrgetter("warnings"),
     "via": attrgetter("via"),
     **{name: _assessed(value_of) for name, value_of in OF_ASSESSMENTS.items()},
 }
 """Outputs of translations, by name; None if a translation lacks one."""
-_UNASKED = frozenset(one.name for one in OUTPUTS.values() if TRANSLATE in one.always or one.if_any)
-_DATATYPES = {one.name: DataType[one.codec.datatype] for one in OUTPUTS.values()}
+_UNASKED = frozenset(
+    output.name for output in OUTPUTS.values() if TRANSLATE in output.always or output.if_any
+)
+_DATATYPES = {output.name: DataType[output.codec.datatype] for output in OUTPUTS.values()}
 _LONGEST_MESSAGE = 500
 """Characters of an error message, which may quote a long value of the request."""
 _LONGEST_ID = 2000
@@ -94,14 +100,14 @@ def of_translations(
         bundle: identity of the bundle.
         sent: in a stream, the part of the translation that was sent before.
     """
-    all_of_them = [one for best in translations for one in (best, *best.others)]
+    all_of_them = [translation for best in translations for translation in (best, *best.others)]
     each = len(all_of_them) // len(translations)
     form = replace(form, shape=(*form.shape[:-1], form.shape[-1] * each))
     columns: Columns = {
         name: list(map(VALUES[name], all_of_them)) for name in _sent(frozenset(wanted))
     }
     if sent is not None:
-        columns["delta"] = [one.text.removeprefix(sent) for one in all_of_them]
+        columns["delta"] = [translation.text.removeprefix(sent) for translation in all_of_them]
     columns["language_fallbacks"] = [
         fallbacks for fallbacks in form.language_fallbacks for _ in range(each)
     ]
@@ -115,12 +121,12 @@ def of_assessments(
 ) -> Answer:
     """Returns the answer to a request for scores of given translations."""
     columns: Columns = {
-        "scores": [one.score(plan.alpha) for one in assessments],
-        "confidences": [one.confidence for one in assessments],
+        "scores": [assessment.score(plan.alpha) for assessment in assessments],
+        "confidences": [assessment.confidence for assessment in assessments],
     }
     for name, value_of in OF_ASSESSMENTS.items():
         if name in plan.outputs:
-            columns[name] = [value_of(one) for one in assessments]
+            columns[name] = [value_of(assessment) for assessment in assessments]
     if "bundle" in plan.outputs:
         columns["bundle"] = [bundle] * len(assessments)
     return Answer(form.number, _tensors(columns, form))

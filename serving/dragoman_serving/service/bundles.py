@@ -105,10 +105,10 @@ class Bundles:
         """The current load of all engines together."""
         loads = [translator.load for _, translator in self._keeper.loaded]
         return Load(
-            sum(one.waiting for one in loads),
-            sum(one.rows for one in loads),
-            sum(one.most_rows for one in loads),
-            sum(one.cache_bytes for one in loads),
+            sum(load.waiting for load in loads),
+            sum(load.rows for load in loads),
+            sum(load.most_rows for load in loads),
+            sum(load.cache_bytes for load in loads),
         )
 
     def layout(self, bundle: Bundle) -> Layout | None:

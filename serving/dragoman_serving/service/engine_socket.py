@@ -71,6 +71,6 @@ class EngineSocket(contextlib.AbstractContextManager["EngineSocket"]):
 
 def is_own_user(connected: socket.socket) -> bool:
     """Whether the user of this process runs the process at the other end of a socket."""
-    found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(found)
+    credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(credentials)
     return bool(user == os.getuid())

@@ -80,7 +80,7 @@ def describe(bundles: Bundles, metrics_port: int | None) -> dict[str, Any]:
         "version": __version__,
         "models": MODELS,
         "bundles": [_described(bundle, bundles.layout(bundle)) for bundle in routes.bundles],
-        "loaded": [one.name for one in bundles.keeper.residents if one.is_loaded],
+        "loaded": [resident.name for resident in bundles.keeper.residents if resident.is_loaded],
         "languages": routes.languages,
         "directions": routes.directions,
         "pairs": [asdict(pair) for pair in routes.pairs],
@@ -108,9 +108,9 @@ def _described(bundle: Bundle, layout: Layout | None) -> dict[str, Any]:
 
 def _limits(bundles: Sequence[Bundle]) -> dict[str, float]:
     """The largest limits of all bundles; each bundle also checks its own limits."""
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for bundle in bundles:
         manifest = bundle.manifest
         for name, most in bounds(manifest.limits, manifest.dimensions.vocab_size).items():
-            found[name] = max(most, found.get(name, most))
-    return found
+            limits[name] = max(most, limits.get(name, most))
+    return limits

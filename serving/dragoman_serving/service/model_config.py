@@ -61,13 +61,13 @@ def model_config(model: str) -> str:
         outputs = [_tensor(INFO, "BYTES")]
     else:
         inputs += [
-            _tensor(one.name, one.datatype, one.is_list) | {"optional": True}
-            for one in OPTIONS.values()
+            _tensor(option.name, option.datatype, option.is_list) | {"optional": True}
+            for option in OPTIONS.values()
         ]
         outputs = [
-            _tensor(one.name, one.codec.datatype, is_list=True)
-            for one in OUTPUTS.values()
-            if model in one.models
+            _tensor(output.name, output.codec.datatype, is_list=True)
+            for output in OUTPUTS.values()
+            if model in output.models
         ]
     most = _MOST_REQUESTS if model in (TRANSLATE, SCORE) else 0
     return json.dumps({"max_batch_size": most, "input": inputs, "output": outputs})

@@ -25,12 +25,12 @@ class ModelsToServe:
     @classmethod
     def parse(cls, written: str) -> ModelsToServe:
         """Parses the output of `str`."""
-        found = json.loads(written)
+        fields = json.loads(written)
         return cls(
-            tuple(found["bundles"]),
-            tuple(found["preload"]),
-            found["memory_bytes"],
-            found["pivot"],
+            tuple(fields["bundles"]),
+            tuple(fields["preload"]),
+            fields["memory_bytes"],
+            fields["pivot"],
         )
 
     def __str__(self) -> str:

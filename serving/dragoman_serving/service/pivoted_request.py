@@ -68,14 +68,14 @@ class PivotedRequest:
 
         def begin_first(translator: Translator) -> Future[list[Translation]]:
             self.bundle = translator.manifest.identity
-            markups = [one.first if one else None for one in self._markups]
+            markups = [markup.first if markup else None for markup in self._markups]
             options = _with_markups(self._legs.first, markups)
             return translator.submit(asked.texts, options, asked.urgency).future
 
-        def go_on(found: list[list[Translation]]) -> Future[list[Translation]]:
-            self._first = found[0]
+        def go_on(done: list[list[Translation]]) -> Future[list[Translation]]:
+            self._first = done[0]
             self._count(0, self._first)
-            between = replace(asked, texts=[one.text for one in self._first])
+            between = replace(asked, texts=[translation.text for translation in self._first])
             options = _with_markups(self._legs.last, self._markups_between())
 
             def begin(translator: Translator) -> Future[list[Translation]]:
@@ -97,8 +97,8 @@ class PivotedRequest:
         """Returns the translations of both legs, from those of the last one."""
         detected = self._route.detected or (None,) * len(last)
         return [
-            joined(first, last_one, self._via, found, markup)
-            for first, last_one, found, markup in zip(
+            joined(first, last_one, self._via, detection, markup)
+            for first, last_one, detection, markup in zip(
                 self._first, last, detected, self._markups, strict=True
             )
         ]
@@ -106,17 +106,21 @@ class PivotedRequest:
     def _markups_between(self) -> list[Markup | None]:
         """The markup of the texts in the pivot language."""
         return [
-            markup.last(one.text, one.codes) if markup and one.codes else None
-            for markup, one in zip(self._markups, self._first, strict=True)
+            markup.last(translation.text, translation.codes)
+            if markup and translation.codes
+            else None
+            for markup, translation in zip(self._markups, self._first, strict=True)
         ]
 
-    def _end(self, found: list[list[Translation]]) -> list[Translation]:
-        self._count(1, found[0])
-        return self.joined(found[0])
+    def _end(self, done: list[list[Translation]]) -> list[Translation]:
+        self._count(1, done[0])
+        return self.joined(done[0])
 
-    def _count(self, leg: int, found: Sequence[Translation]) -> None:
+    def _count(self, leg: int, translations: Sequence[Translation]) -> None:
         name = self._route.bundles[leg].name
-        self._bundles.keeper.count_pivoted(name, sum(one.sentences for one in found))
+        self._bundles.keeper.count_pivoted(
+            name, sum(translation.sentences for translation in translations)
+        )
 
 
 def _carried(texts: Sequence[str], options: Mapping[str, Any]) -> list[CarriedMarkup | None]:
@@ -125,12 +129,12 @@ def _carried(texts: Sequence[str], options: Mapping[str, Any]) -> list[CarriedMa
     Raises:
         InvalidRequest: the markup is not valid.
     """
-    found: list[CarriedMarkup | None] = [None] * len(texts)
+    carried: list[CarriedMarkup | None] = [None] * len(texts)
     for index, markup in enumerate(markups_of(options, len(texts))):
         if markup is not None:
             check_markup(index, texts[index], markup)
-            found[index] = CarriedMarkup(texts[index], markup)
-    return found
+            carried[index] = CarriedMarkup(texts[index], markup)
+    return carried
 
 
 def _with_markups(

@@ -23,6 +23,8 @@ class ScoreModel(OneAnswerModel[Assessment]):
         """See `OneAnswerModel`."""
         return translator.score(asked.texts, asked.targets, asked.wanted.options, asked.urgency)
 
-    def answer(self, found: list[Assessment], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
+    def answer(
+        self, assessments: list[Assessment], plan: ScoringPlan, form: Form, bundle: str
+    ) -> Answer:
         """See `OneAnswerModel`."""
-        return answers.of_assessments(found, plan, form, bundle)
+        return answers.of_assessments(assessments, plan, form, bundle)

@@ -113,7 +113,7 @@ class OneAnswerModel(Model, Generic[_Found]):
         """Start answering a request."""
 
     @abstractmethod
-    def answer(self, found: list[_Found], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
+    def answer(self, outcomes: list[_Found], plan: ScoringPlan, form: Form, bundle: str) -> Answer:
         """Returns the answer of a bundle to a successful request."""
 
     def ask(self, request: Request, trace: RequestTrace | None = None) -> None:
@@ -169,9 +169,9 @@ class OneAnswerModel(Model, Generic[_Found]):
                 submitted.future.add_done_callback(partial(_renumber_error, indices))
             return when_all_done([submitted.future for submitted in begun], join)
 
-        def join(found: list[list[_Found]]) -> list[_Found]:
+        def join(of_parts: list[list[_Found]]) -> list[_Found]:
             indices = (index for of_part, _ in parts for index in of_part)
-            by_index = dict(zip(indices, itertools.chain.from_iterable(found), strict=True))
+            by_index = dict(zip(indices, itertools.chain.from_iterable(of_parts), strict=True))
             return [by_index[index] for index in sorted(by_index)]
 
         return bundles.start(bundle, parts[0][1], begin)

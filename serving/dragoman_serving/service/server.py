@@ -106,7 +106,7 @@ class Server:
                 target=self._attend, args=(connection,), name="dragoman-requests", daemon=True
             )
             thread.start()
-            living = {one: of for one, of in self._attending.items() if one.is_alive()}
+            living = {other: of for other, of in self._attending.items() if other.is_alive()}
             self._attending = {**living, thread: connection}
         end_s = time.monotonic() + _DRAIN_S
         while self.busy and time.monotonic() < end_s:

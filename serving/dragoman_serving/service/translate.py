@@ -63,10 +63,10 @@ class TranslateModel(OneAnswerModel[Translation]):
         return pivoted.start(begin)
 
     def answer(
-        self, found: list[Translation], plan: ScoringPlan, form: Form, bundle: str
+        self, translations: list[Translation], plan: ScoringPlan, form: Form, bundle: str
     ) -> Answer:
         """See `OneAnswerModel`."""
-        return answers.of_translations(found, plan.outputs, form, bundle)
+        return answers.of_translations(translations, plan.outputs, form, bundle)
 
     def close(self) -> None:
         """See `Model`."""

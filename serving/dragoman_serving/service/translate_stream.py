@@ -45,12 +45,12 @@ class _Growing:
         self.waits = False
         """Whether it is in the queue of changed streams."""
 
-    def end(self, found: list[Translation], outputs: frozenset[str]) -> Answer:
+    def end(self, translations: list[Translation], outputs: frozenset[str]) -> Answer:
         """Returns the last message, with the complete translation."""
         if self.pivoted is not None:
-            found = self.pivoted.joined(found)
+            translations = self.pivoted.joined(translations)
         return answers.of_translations(
-            *(found, outputs | self.outputs, self.form, self.bundle), sent=self.sent
+            *(translations, outputs | self.outputs, self.form, self.bundle), sent=self.sent
         )
 
 
@@ -98,11 +98,15 @@ class TranslateStreamModel(Model):
             if route.detected:
                 growing.outputs = frozenset(DETECTED_OUTPUTS)
             return growing.pivoted.start(
-                lambda one, between, options: self._begin(one, between, options, growing)
+                lambda translator, between, options: self._begin(
+                    translator, between, options, growing
+                )
             )
         options = asked.wanted.options
         return bundles.start(
-            route.bundles[0], asked, lambda one: self._begin(one, asked, options, growing)
+            route.bundles[0],
+            asked,
+            lambda translator: self._begin(translator, asked, options, growing),
         )
 
     def _begin(
