@@ -88,19 +88,21 @@ class Corrections:
         if not sentence.needs_check:
             return searching
         if self._plan.corrects:
-            searching = when_all_done([searching], lambda found: self._check(sentence, found[0]))
+            searching = when_all_done(
+                [searching], lambda searched: self._check(sentence, searched[0])
+            )
         if not sentence.literals:
             return searching
-        return when_all_done([searching], lambda found: self._complete(sentence, found[0]))
+        return when_all_done([searching], lambda searched: self._complete(sentence, searched[0]))
 
-    def spell(self, sentence: SourceSentence, found: Hypothesis) -> Future[Hypothesis]:
+    def spell(self, sentence: SourceSentence, hypothesis: Hypothesis) -> Future[Hypothesis]:
         """Returns a future of a translation without bytes that form no character.
 
         The words to which such bytes attend are usually names. They are read as literals.
 
         Args:
             sentence: the sentence.
-            found: a translation with such bytes.
+            hypothesis: a translation with such bytes.
         """
         reading, target = sentence.reading, self._tokenizer.target
         spans = (match.span() for match in _NAME.finditer(reading.masked(sentence.text)))
@@ -111,36 +113,36 @@ class Corrections:
             broken = [row for row, piece in enumerate(aligned.pieces) if piece.id in target.bytes]
             names = {int(np.argmax([of_word[row] for of_word in attention])) for row in broken}
             literals = sorted([*sentence.literals, *(words[index] for index in names)])
-            return self._reread(sentence, found, literals, numbers=True)
+            return self._reread(sentence, hypothesis, literals, numbers=True)
 
         return self._future(
-            lambda: self._aligned(sentence, found, words, reread) if words else found
+            lambda: self._aligned(sentence, hypothesis, words, reread) if words else hypothesis
         )
 
     def _check(
-        self, sentence: SourceSentence, found: Hypothesis
+        self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
-        written = self._tokenizer.target.decode(found.ids)
+        written = self._tokenizer.target.decode(hypothesis.ids)
         if not sentence.reading.is_in(written) or lost_identifiers(sentence, written):
-            return self._reread(sentence, found, sentence.literals)
-        return self._fix_numbers(sentence, found, _MOST_ROUNDS)
+            return self._reread(sentence, hypothesis, sentence.literals)
+        return self._fix_numbers(sentence, hypothesis, _MOST_ROUNDS)
 
     # Numbers
 
     def _fix_numbers(
-        self, sentence: SourceSentence, found: Hypothesis, rounds: int
+        self, sentence: SourceSentence, hypothesis: Hypothesis, rounds: int
     ) -> Hypothesis | Future[Hypothesis]:
         """Searches again for the first number that a translation lacks."""
-        written = self._tokenizer.target.decode(found.ids)
+        written = self._tokenizer.target.decode(hypothesis.ids)
         missing, repeated, additional = wrong_numbers(sentence, written)
         if not missing and not additional:
-            return self._finished(sentence, found)
-        if better := self._simply_edited(sentence, found, written):
+            return self._finished(sentence, hypothesis)
+        if better := self._simply_edited(sentence, hypothesis, written):
             return self._finished(sentence, better)
         if not missing or not rounds:
             masked = sentence.reading.masked(sentence.text)
             wrong = [*missing, *repeated] or numbers_of(masked, *sentence.languages)
-            return self._read_numbers(sentence, found, wrong)
+            return self._read_numbers(sentence, hypothesis, wrong)
 
         def force(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
             first = min(
@@ -149,8 +151,8 @@ class Corrections:
             )
             begin = max(first.begin, self._end_of_prefix(sentence))
             again = self._forced(sentence, written, first._replace(begin=begin))
-            if (searching := self._searched(again, found)) is None:
-                return self._read_numbers(sentence, found, missing)
+            if (searching := self._searched(again, hypothesis)) is None:
+                return self._read_numbers(sentence, hypothesis, missing)
             return when_all_done([searching], lambda searched: go_on(searched[0]))
 
         def go_on(better: Hypothesis) -> Hypothesis | Future[Hypothesis]:
@@ -158,18 +160,18 @@ class Corrections:
             is_better = len(wrong_numbers(sentence, again).missing) < len(missing)
             if better.complete and is_better and sentence.reading.is_in(again):
                 return self._fix_numbers(sentence, better, rounds - 1)
-            return self._read_numbers(sentence, found, missing)
+            return self._read_numbers(sentence, hypothesis, missing)
 
-        return self._aligned(sentence, found, missing, force)
+        return self._aligned(sentence, hypothesis, missing, force)
 
     def _simply_edited(
-        self, sentence: SourceSentence, found: Hypothesis, written: str
+        self, sentence: SourceSentence, hypothesis: Hypothesis, written: str
     ) -> Hypothesis | None:
         """A translation of which a few digits were wrong or numbers repeated, corrected."""
         edits = self._number_edits(sentence, written).simple()
         if not edits or edits[0].begin < self._end_of_prefix(sentence):
             return None
-        return self._with_fewer_wrong(sentence, found, edited(written, edits), most=0)
+        return self._with_fewer_wrong(sentence, hypothesis, edited(written, edits), most=0)
 
     @staticmethod
     def _number_edits(sentence: SourceSentence, written: str) -> NumberEdits:
@@ -178,16 +180,16 @@ class Corrections:
         return NumberEdits(written, masked, wrong, sentence.languages)
 
     def _with_fewer_wrong(
-        self, sentence: SourceSentence, found: Hypothesis, text: str, most: int
+        self, sentence: SourceSentence, hypothesis: Hypothesis, text: str, most: int
     ) -> Hypothesis | None:
         """A hypothesis with another text, if at most this many of its numbers are wrong."""
         missing, _, additional = wrong_numbers(sentence, text)
-        return self._with_text(found, text) if len(missing) + len(additional) <= most else None
+        return self._with_text(hypothesis, text) if len(missing) + len(additional) <= most else None
 
     def _aligned(
         self,
         sentence: SourceSentence,
-        found: Hypothesis,
+        hypothesis: Hypothesis,
         parts: Sequence[Number | Term | Literal],
         use: Callable[[Aligned], Hypothesis | Future[Hypothesis]],
         is_needed: bool = False,
@@ -201,20 +203,20 @@ class Corrections:
         """
         tokenizer, text = self._tokenizer, sentence.text
         source = tokenizer.pieces(text)
-        pairs = [_pair(sentence, found, attention=self._aligns)]
+        pairs = [_pair(sentence, hypothesis, attention=self._aligns)]
         if not self._aligns:
-            source = [Piece("", 0, one.begin, one.end) for one in parts]
-            for one in parts:
-                without = text[: one.begin] + text[one.end :]
+            source = [Piece("", 0, part.begin, part.end) for part in parts]
+            for part in parts:
+                without = text[: part.begin] + text[part.end :]
                 ids = tuple(tokenizer.encode_source(without, sentence.languages[1]))
-                pairs.append(_pair(replace(sentence, src_ids=ids), found))
+                pairs.append(_pair(replace(sentence, src_ids=ids), hypothesis))
 
         def fail() -> Hypothesis | Future[Hypothesis]:
             if not is_needed:
-                return found
+                return hypothesis
             target = tokenizer.target
-            pieces = target.decoded_pieces(found.ids)
-            return use(Aligned.by_position(target.decode(found.ids), pieces, source))
+            pieces = target.decoded_pieces(hypothesis.ids)
+            return use(Aligned.by_position(target.decode(hypothesis.ids), pieces, source))
 
         try:
             scoring = self._scorer.submit(pairs)
@@ -222,21 +224,21 @@ class Corrections:
             return fail()
 
         def join(done: list[Scored | None]) -> Hypothesis | Future[Hypothesis]:
-            scored = [one for one in done if one is not None]
+            scored = [scores for scores in done if scores is not None]
             if len(scored) < len(pairs):
                 return fail()
             target, attention = tokenizer.target, scored[0].attention
             if attention is not None:
                 weights = attention[:, tokenizer.tags : -1]
             else:
-                whole, *parted = (np.array(one.log_probs, np.float32) for one in scored)
-                lost: npt.NDArray[np.float32] = (whole - parted).T[: len(found.ids)]
+                whole, *parted = (np.array(scores.log_probs, np.float32) for scores in scored)
+                lost: npt.NDArray[np.float32] = (whole - parted).T[: len(hypothesis.ids)]
                 # Neighbours of the words lose more than they have of the attention.
                 weights = np.square(lost.clip(min=0.0))
-            pieces = target.decoded_pieces(found.ids)
-            return use(Aligned(target.decode(found.ids), pieces, weights, source))
+            pieces = target.decoded_pieces(hypothesis.ids)
+            return use(Aligned(target.decode(hypothesis.ids), pieces, weights, source))
 
-        return when_all_done([result_or(one, None) for one in scoring], join)
+        return when_all_done([result_or(future, None) for future in scoring], join)
 
     def _forced(self, sentence: SourceSentence, written: str, change: Edit) -> Sentence | None:
         """The search for a translation that has a number; None if it would be too long."""
@@ -256,81 +258,81 @@ class Corrections:
         return len(self._tokenizer.target.decode(constraints.prefix)) if constraints else 0
 
     def _read_numbers(
-        self, sentence: SourceSentence, found: Hypothesis, missing: Sequence[Number]
+        self, sentence: SourceSentence, hypothesis: Hypothesis, missing: Sequence[Number]
     ) -> Hypothesis | Future[Hypothesis]:
         """Reads numbers as literals."""
         place = sentence.reading.index
         literals = list(sentence.literals)
-        for one in dict.fromkeys(missing):
-            begin, end = place(one.begin), place(one.end)
+        for number in dict.fromkeys(missing):
+            begin, end = place(number.begin), place(number.end)
             if not any(other.begin < end and begin < other.end for other in sentence.literals):
-                target = localized(one.text, *sentence.languages)
+                target = localized(number.text, *sentence.languages)
                 literals.append(Literal(begin, end, target=target))
-        literals.sort(key=lambda one: one.span)
-        return self._reread(sentence, found, literals, numbers=True)
+        literals.sort(key=lambda literal: literal.span)
+        return self._reread(sentence, hypothesis, literals, numbers=True)
 
     # Terms
 
     def _finished(
-        self, sentence: SourceSentence, found: Hypothesis
+        self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         """Writes the numbers and terms that a translation lacks, without another search."""
-        if found.others:
-            every = [replace(found, others=()), *found.others]
+        if hypothesis.others:
+            every = [replace(hypothesis, others=()), *hypothesis.others]
             return when_all_done(
-                [self._future(partial(self._finished, sentence, one)) for one in every],
+                [self._future(partial(self._finished, sentence, candidate)) for candidate in every],
                 lambda done: replace(done[0], others=tuple(done[1:])),
             )
-        written = self._tokenizer.target.decode(found.ids)
+        written = self._tokenizer.target.decode(hypothesis.ids)
         wrong = wrong_numbers(sentence, written)
         if not wrong.total:
-            return self._localized(sentence, found)
+            return self._localized(sentence, hypothesis)
         most = len(wrong.missing) + len(wrong.additional) - 1
 
         def edit(aligned: Aligned) -> Hypothesis | Future[Hypothesis]:
             edits = without_overlaps(
                 self._number_edits(sentence, written).all(aligned), self._end_of_prefix(sentence)
             )
-            better = self._with_fewer_wrong(sentence, found, edited(written, edits), most)
-            return self._localized(sentence, better or found)
+            better = self._with_fewer_wrong(sentence, hypothesis, edited(written, edits), most)
+            return self._localized(sentence, better or hypothesis)
 
         if not wrong.missing:
             return edit(Aligned(written, (), np.zeros((0, 0), np.float32), ()))
-        return self._aligned(sentence, found, wrong.missing, edit)
+        return self._aligned(sentence, hypothesis, wrong.missing, edit)
 
     def _localized(
-        self, sentence: SourceSentence, found: Hypothesis
+        self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         """Writes large numbers as the language does."""
         if sentence.has_numbers:
-            written, reading = self._tokenizer.target.decode(found.ids), sentence.reading
+            written, reading = self._tokenizer.target.decode(hypothesis.ids), sentence.reading
             changes = [
-                Edit(*one)
-                for one in regrouped(
+                Edit(*change)
+                for change in regrouped(
                     reading.masked(reading.text), reading.masked(written), *sentence.languages
                 )
             ]
             if changes:
-                found = self._with_text(found, edited(written, changes))
-        return self._with_terms(sentence, found)
+                hypothesis = self._with_text(hypothesis, edited(written, changes))
+        return self._with_terms(sentence, hypothesis)
 
     def _with_terms(
-        self, sentence: SourceSentence, found: Hypothesis
+        self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         """Puts the terms that a translation lacks in place of its words for them."""
         target = self._tokenizer.target
-        lacked = missing_terms(sentence, target.decode(found.ids))
+        lacked = missing_terms(sentence, target.decode(hypothesis.ids))
         if not lacked:
-            return found
+            return hypothesis
         targets = {term.target for term in lacked}
         terms = [term for term in sentence.terms if term.target in targets]
         begin = self._end_of_prefix(sentence)
         return self._aligned(
             sentence,
-            found,
+            hypothesis,
             terms,
             lambda aligned: self._with_text(
-                found,
+                hypothesis,
                 edited(
                     aligned.text,
                     edits_of_terms(aligned, sentence.reading, terms, begin, target.can_write),
@@ -342,12 +344,12 @@ class Corrections:
     def _future(begin: Callable[[], Hypothesis | Future[Hypothesis]]) -> Future[Hypothesis]:
         return when_all_done([], lambda _: begin())
 
-    def _with_text(self, found: Hypothesis, written: str) -> Hypothesis:
+    def _with_text(self, hypothesis: Hypothesis, written: str) -> Hypothesis:
         """A hypothesis with another text, of the same score."""
         return replace(
-            found,
+            hypothesis,
             ids=tuple(self._tokenizer.target.encode(written)),
-            rescored=None if found.log_prob is None else found.score(self._plan.alpha),
+            rescored=None if hypothesis.log_prob is None else hypothesis.score(self._plan.alpha),
             token_log_probs=None,
             attention=None,
         )
@@ -355,37 +357,37 @@ class Corrections:
     # Literals
 
     def _complete(
-        self, sentence: SourceSentence, found: Hypothesis
+        self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         """Writes the literals that translations of a sentence still lack."""
         decode, reading = self._tokenizer.target.decode, sentence.reading
-        hypotheses = [replace(found, others=()), *found.others]
-        if all(reading.is_in(decode(one.ids)) for one in hypotheses):
-            return found
+        hypotheses = [replace(hypothesis, others=()), *hypothesis.others]
+        if all(reading.is_in(decode(candidate.ids)) for candidate in hypotheses):
+            return hypothesis
         lengths = self._plan.lengths
         most = (lengths.max_tokens or lengths.limits.max_target_tokens) - 1
         parts = [Literal(*span) for span in reading.spans]
 
-        def complete(one: Hypothesis) -> Hypothesis | Future[Hypothesis]:
-            if reading.is_in(decode(one.ids)):
-                return one
+        def complete(candidate: Hypothesis) -> Hypothesis | Future[Hypothesis]:
+            if reading.is_in(decode(candidate.ids)):
+                return candidate
 
             def edit(aligned: Aligned) -> Hypothesis:
                 edits = edits_of_literals(aligned, reading, self._end_of_prefix(sentence))
-                better = self._with_text(one, edited(aligned.text, edits))
-                return better if len(better.ids) <= most else one
+                better = self._with_text(candidate, edited(aligned.text, edits))
+                return better if len(better.ids) <= most else candidate
 
-            return self._aligned(sentence, one, parts, edit, is_needed=True)
+            return self._aligned(sentence, candidate, parts, edit, is_needed=True)
 
         return when_all_done(
-            [self._future(partial(complete, one)) for one in hypotheses],
+            [self._future(partial(complete, candidate)) for candidate in hypotheses],
             lambda done: replace(done[0], others=tuple(done[1:])),
         )
 
     def _reread(
         self,
         sentence: SourceSentence,
-        found: Hypothesis,
+        hypothesis: Hypothesis,
         literals: Sequence[Literal],
         attempt: int = 1,
         numbers: bool = False,
@@ -397,24 +399,24 @@ class Corrections:
 
         def give_up() -> Hypothesis | Future[Hypothesis]:
             if attempt < _MOST_READINGS:
-                return self._reread(sentence, found, literals, attempt + 1, numbers)
+                return self._reread(sentence, hypothesis, literals, attempt + 1, numbers)
             is_prefixed = bool(self._end_of_prefix(sentence))
-            if is_prefixed or own.is_in(self._tokenizer.target.decode(found.ids)):
-                return self._finished(sentence, found)
-            return self._split(sentence, found)
+            if is_prefixed or own.is_in(self._tokenizer.target.decode(hypothesis.ids)):
+                return self._finished(sentence, hypothesis)
+            return self._split(sentence, hypothesis)
 
         def check(searched: list[Hypothesis]) -> Hypothesis | Future[Hypothesis]:
-            (one,) = searched
-            written = self._tokenizer.target.decode(one.ids)
-            if one is not found and other.is_in(written):
-                better = self._as_read(own, other, one)
-                if self._lacks(sentence, better) < self._lacks(sentence, found):
+            (second,) = searched
+            written = self._tokenizer.target.decode(second.ids)
+            if second is not hypothesis and other.is_in(written):
+                better = self._as_read(own, other, second)
+                if self._lacks(sentence, better) < self._lacks(sentence, hypothesis):
                     if numbers:
                         return self._finished(sentence, better)
                     return self._fix_numbers(sentence, better, _MOST_ROUNDS)
             return give_up()
 
-        again = self._searched(self._read_as(sentence, other), found)
+        again = self._searched(self._read_as(sentence, other), hypothesis)
         return give_up() if again is None else when_all_done([again], check)
 
     def _read_as(self, sentence: SourceSentence, other: Reading) -> Sentence | None:
@@ -431,26 +433,27 @@ class Corrections:
             return None
         return replace(sentence, reading=other, src_ids=src_ids, max_tokens=most, options=search)
 
-    def _lacks(self, sentence: SourceSentence, found: Hypothesis) -> tuple[int, int]:
+    def _lacks(self, sentence: SourceSentence, hypothesis: Hypothesis) -> tuple[int, int]:
         """How much of a sentence a translation lacks, and how many numbers it adds."""
-        written = self._tokenizer.target.decode(found.ids)
+        written = self._tokenizer.target.decode(hypothesis.ids)
         reading = sentence.reading
         lost = sum(
-            max(0, count - reading.count(one, written)) for one, count in reading.counts.items()
+            max(0, count - reading.count(stand_in, written))
+            for stand_in, count in reading.counts.items()
         )
         lost += lost_identifiers(sentence, written)
-        lost += self._tokenizer.target.is_broken(found.ids)
+        lost += self._tokenizer.target.is_broken(hypothesis.ids)
         numbers = wrong_numbers(sentence, written)
         return lost + numbers.total, len(numbers.additional)
 
-    def _as_read(self, own: Reading, other: Reading, found: Hypothesis) -> Hypothesis:
+    def _as_read(self, own: Reading, other: Reading, hypothesis: Hypothesis) -> Hypothesis:
         """A translation of another reading as one of the sentence's own."""
-        written = own.replaced(self._tokenizer.target.decode(found.ids), other)
-        others = tuple(self._as_read(own, other, one) for one in found.others)
-        return replace(self._with_text(found, written), others=others)
+        written = own.replaced(self._tokenizer.target.decode(hypothesis.ids), other)
+        others = tuple(self._as_read(own, other, alternative) for alternative in hypothesis.others)
+        return replace(self._with_text(hypothesis, written), others=others)
 
     def _split(
-        self, sentence: SourceSentence, found: Hypothesis
+        self, sentence: SourceSentence, hypothesis: Hypothesis
     ) -> Hypothesis | Future[Hypothesis]:
         """Translates the parts between the stand-ins separately."""
         reading = sentence.reading
@@ -458,7 +461,7 @@ class Corrections:
         tag, end = sentence.src_ids[: self._tokenizer.tags], sentence.src_ids[-1]
         texts = list(dict.fromkeys(text for text in between if any(map(str.isalpha, text))))
         if len(texts) > _MOST_PARTS:
-            return self._finished(sentence, found)
+            return self._finished(sentence, hypothesis)
         parts: list[Sentence] = []
         for text in texts:
             src_ids = (*tag, *self._tokenizer.encode(text), end)
@@ -468,24 +471,26 @@ class Corrections:
         try:
             searching = self._submit(parts)
         except DragomanError:
-            return found
+            return hypothesis
 
         def join(translated: list[Hypothesis]) -> Hypothesis | Future[Hypothesis]:
             lengths = self._plan.lengths
             most = (lengths.max_tokens or lengths.limits.max_target_tokens) - 1
-            of_text = {text: one.ids for text, one in zip(texts, translated, strict=True)}
+            of_text = {text: part.ids for text, part in zip(texts, translated, strict=True)}
             ids = self._joined(reading, between, of_text)
-            is_whole = all(one.complete for one in translated) and len(ids) <= most
+            is_whole = all(part.complete for part in translated) and len(ids) <= most
             if len(ids) > most:  # the literals stay, the parts become shorter
                 others = len(self._joined(reading, between, dict.fromkeys(texts, ())))
                 share = max(0, most - others) // len(between)
-                of_text = {text: one[:share] for text, one in of_text.items()}
+                of_text = {text: part_ids[:share] for text, part_ids in of_text.items()}
                 ids = self._joined(reading, between, of_text)
-            log_prob = sum(one.log_prob or 0.0 for one in translated)
+            log_prob = sum(part.log_prob or 0.0 for part in translated)
             uncut = Hypothesis(tuple(ids), log_prob, complete=True)
             score = uncut.score(self._plan.alpha)
-            one = replace(uncut, ids=uncut.ids[:most], complete=is_whole, rescored=score)
-            return self._finished(sentence, replace(one, others=(one,) * len(found.others)))
+            joined = replace(uncut, ids=uncut.ids[:most], complete=is_whole, rescored=score)
+            return self._finished(
+                sentence, replace(joined, others=(joined,) * len(hypothesis.others))
+            )
 
         return when_all_done(searching, join)
 
@@ -507,11 +512,13 @@ class Corrections:
         before, behind = len(source) - len(source.lstrip()), len(source.rstrip())
         return source[:before] + written.strip() + source[behind:]
 
-    def _searched(self, again: Sentence | None, found: Hypothesis) -> Future[Hypothesis] | None:
+    def _searched(
+        self, again: Sentence | None, hypothesis: Hypothesis
+    ) -> Future[Hypothesis] | None:
         """Submits a further search, whose failure gives the former translation."""
         if again is not None:
             with contextlib.suppress(DragomanError):
-                return result_or(self._submit([again])[0], found)
+                return result_or(self._submit([again])[0], hypothesis)
         return None
 
 
@@ -526,9 +533,9 @@ def _not_after_number(vocabulary: tuple[str, ...], last_word: str) -> npt.NDArra
     return np.where(forbidden, -np.inf, 0.0).astype(np.float32)
 
 
-def _pair(sentence: SourceSentence, found: Hypothesis, attention: bool = False) -> Pair:
+def _pair(sentence: SourceSentence, hypothesis: Hypothesis, attention: bool = False) -> Pair:
     return Pair(
-        *(sentence.src_ids, found.ids, found.complete, attention),
+        *(sentence.src_ids, hypothesis.ids, hypothesis.complete, attention),
         *(sentence.priority, sentence.deadline_s),
         trace=sentence.trace,
     )

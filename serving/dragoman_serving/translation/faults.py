@@ -28,21 +28,21 @@ _MOST_DIFFERENCE = 3
 """A copy may differ in length by this many characters, for punctuation."""
 
 
-def fault_of(src_ids: Sequence[int], found: Hypothesis) -> str | None:
+def fault_of(src_ids: Sequence[int], hypothesis: Hypothesis) -> str | None:
     """Returns a fault that another search may avoid, a loop or a wrong length, or None.
 
     Args:
         src_ids: ids of the sentence, tag and end symbol included.
-        found: its translation.
+        hypothesis: its translation.
     """
-    if has_loop(found.ids) and not has_loop(src_ids):
+    if has_loop(hypothesis.ids) and not has_loop(src_ids):
         return REPETITION
     if len(src_ids) < _FEWEST_TOKENS:
         return None
-    ratio = found.length / len(src_ids)
+    ratio = hypothesis.length / len(src_ids)
     if ratio > _LONGEST_RATIO:
         return LONG
-    return SHORT if ratio < _SHORTEST_RATIO and found.complete else None
+    return SHORT if ratio < _SHORTEST_RATIO and hypothesis.complete else None
 
 
 def is_copy(text: str, translation: str) -> bool:

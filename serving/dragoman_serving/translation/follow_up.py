@@ -79,22 +79,22 @@ class FollowUp:
             DragomanError: as from the engine's `submit`.
         """
         if self._plan.samples > 1:
-            found = self._sample(sentences)
+            futures = self._sample(sentences)
         elif self._plan.alternatives:
-            found = self._alternatives(sentences)
+            futures = self._alternatives(sentences)
         elif self._plan.coverage_penalty:
-            found = self._cover(sentences)
+            futures = self._cover(sentences)
         else:
-            found = self._submit(sentences)
-        return self.correct(sentences, found)
+            futures = self._submit(sentences)
+        return self.correct(sentences, futures)
 
     def correct(
-        self, sentences: Sequence[SourceSentence], found: Sequence[Future[Hypothesis]]
+        self, sentences: Sequence[SourceSentence], futures: Sequence[Future[Hypothesis]]
     ) -> list[Future[Hypothesis]]:
         """Returns futures of the sentences' translations with all that they must have."""
-        if not any(one.needs_check for one in sentences):
-            return list(found)
-        return list(map(self._corrections.follow, sentences, found))
+        if not any(sentence.needs_check for sentence in sentences):
+            return list(futures)
+        return list(map(self._corrections.follow, sentences, futures))
 
     @cached_property
     def _corrections(self) -> Corrections:
@@ -108,7 +108,7 @@ class FollowUp:
         )
 
     def repair(
-        self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis]
+        self, sentences: Sequence[SourceSentence], hypotheses: Sequence[Hypothesis]
     ) -> Future[list[Hypothesis]] | None:
         """Search again for faulty translations; returns None if there are none.
 
@@ -117,12 +117,12 @@ class FollowUp:
 
         Args:
             sentences: the translated sentences.
-            found: their translations.
+            hypotheses: their translations.
         """
         faults = {
             index: fault
-            for index, (sentence, one) in enumerate(zip(sentences, found, strict=True))
-            if (fault := self._fault(sentence, one)) is not None
+            for index, (sentence, hypothesis) in enumerate(zip(sentences, hypotheses, strict=True))
+            if (fault := self._fault(sentence, hypothesis)) is not None
         }
         if not faults:
             return None
@@ -133,25 +133,25 @@ class FollowUp:
         futures: dict[int, Future[Hypothesis]] = {}
         for index, fault in faults.items():
             if fault == SIGNS:
-                futures[index] = self._corrections.spell(sentences[index], found[index])
+                futures[index] = self._corrections.spell(sentences[index], hypotheses[index])
             elif future := next(searched, None):
-                futures[index] = result_or(future, found[index])
+                futures[index] = result_or(future, hypotheses[index])
         indices = tuple(futures)
 
         def join(second: list[Hypothesis]) -> list[Hypothesis]:
-            repaired = list(found)
-            for index, one in zip(indices, second, strict=True):
-                if one.complete and self._fault(sentences[index], one) is None:
-                    repaired[index] = one
+            repaired = list(hypotheses)
+            for index, hypothesis in zip(indices, second, strict=True):
+                if hypothesis.complete and self._fault(sentences[index], hypothesis) is None:
+                    repaired[index] = hypothesis
             return repaired
 
         return when_all_done(list(futures.values()), join)
 
-    def _fault(self, sentence: SourceSentence, found: Hypothesis) -> str | None:
+    def _fault(self, sentence: SourceSentence, hypothesis: Hypothesis) -> str | None:
         """A fault of a translation; `SIGNS` if it has bytes that form no character."""
-        if (fault := fault_of(sentence.src_ids, found)) is not None:
+        if (fault := fault_of(sentence.src_ids, hypothesis)) is not None:
             return fault
-        return SIGNS if self._tokenizer.target.is_broken(found.ids) else None
+        return SIGNS if self._tokenizer.target.is_broken(hypothesis.ids) else None
 
     def _sample(self, sentences: Sequence[Sentence]) -> list[Future[Hypothesis]]:
         """Search for each sentence several times, each time with other random numbers."""
@@ -199,37 +199,44 @@ class FollowUp:
         ]
 
     def _look(self, sentence: Sentence, searched: list[Hypothesis]) -> Future[Hypothesis]:
-        (found,) = searched
+        (first,) = searched
         # If there were too few hypotheses, the last one was repeated.
-        hypotheses = list({one.ids: one for one in (found, *found.others)}.values())
-        known = [scored_by_search(one, self._alignment) for one in hypotheses]
+        hypotheses = list(
+            {hypothesis.ids: hypothesis for hypothesis in (first, *first.others)}.values()
+        )
+        known = [scored_by_search(hypothesis, self._alignment) for hypothesis in hypotheses]
         pairs = [
             Pair(
-                *(sentence.src_ids, one.ids, one.complete, True),
+                *(sentence.src_ids, hypothesis.ids, hypothesis.complete, True),
                 *(sentence.priority, sentence.deadline_s),
                 trace=sentence.trace,
             )
-            for one, scored in zip(hypotheses, known, strict=True)
+            for hypothesis, scored in zip(hypotheses, known, strict=True)
             if scored is None or scored.attention is None
         ]
 
         def rank(computed: list[Scored]) -> Hypothesis:
             rest = iter(computed)
-            scored = [one if one and one.attention is not None else next(rest) for one in known]
-            covered = [
-                replace(one, rescored=self._covered(one, seen), others=())
-                for one, seen in zip(hypotheses, scored, strict=True)
+            scored = [
+                scores if scores and scores.attention is not None else next(rest)
+                for scores in known
             ]
-            best = sorted(covered, key=lambda one: one.score(self._plan.alpha), reverse=True)
+            covered = [
+                replace(hypothesis, rescored=self._covered(hypothesis, seen), others=())
+                for hypothesis, seen in zip(hypotheses, scored, strict=True)
+            ]
+            best = sorted(
+                covered, key=lambda hypothesis: hypothesis.score(self._plan.alpha), reverse=True
+            )
             return _together(best)
 
         return when_all_done(self._scorer.submit(pairs), rank)
 
-    def _covered(self, one: Hypothesis, scored: Scored) -> float:
+    def _covered(self, hypothesis: Hypothesis, scored: Scored) -> float:
         assert scored.attention is not None  # it was requested
         seen = scored.attention[:, self._tokenizer.tags : -1].sum(axis=0)  # without the end symbol
         coverage = float(np.log(np.clip(seen, _LEAST_SEEN, 1.0)).sum())
-        return one.score(self._plan.alpha) + self._plan.coverage_penalty * coverage
+        return hypothesis.score(self._plan.alpha) + self._plan.coverage_penalty * coverage
 
 
 def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
@@ -244,7 +251,11 @@ def _guarded(sentence: SourceSentence, fault: str) -> SourceSentence:
     return replace(sentence, options=replace(sentence.options, constraints=constraints))
 
 
-def _together(found: list[Hypothesis]) -> Hypothesis:
+def _together(hypotheses: list[Hypothesis]) -> Hypothesis:
     """The first hypothesis, with the others attached."""
-    every = [one for first in found for one in (replace(first, others=()), *first.others)]
+    every = [
+        hypothesis
+        for first in hypotheses
+        for hypothesis in (replace(first, others=()), *first.others)
+    ]
     return replace(every[0], others=tuple(every[1:]))

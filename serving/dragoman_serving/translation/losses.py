@@ -112,13 +112,15 @@ def wrong_numbers(sentence: SourceSentence, written: str) -> WrongNumbers:
     if not additional:
         return WrongNumbers(missing)
     numbers = numbers_of(source, *sentence.languages)
-    repeated = [one for one in numbers if any(is_repetition(one, other) for other in additional)]
+    repeated = [
+        number for number in numbers if any(is_repetition(number, other) for other in additional)
+    ]
     return WrongNumbers(missing, repeated, additional)
 
 
 def is_repetition(number: Number, additional: Number) -> bool:
     """Whether an additional number repeats another one, perhaps without its power of ten."""
-    digits, others = (_DIGITS.match(one.text) for one in (number, additional))
+    digits, others = (_DIGITS.match(compared.text) for compared in (number, additional))
     is_same = digits is not None and others is not None and digits[0] == others[0]
     return is_same or not number.values.isdisjoint(additional.values)
 

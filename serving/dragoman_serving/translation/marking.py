@@ -40,7 +40,7 @@ class Marker:
     def mark(
         self,
         texts: Sequence[SourceText],
-        found: Sequence[Hypothesis],
+        hypotheses: Sequence[Hypothesis],
         translations: Sequence[Translation],
         plan: SearchPlan,
     ) -> Future[list[Translation]]:
@@ -48,77 +48,80 @@ class Marker:
 
         Args:
             texts: the source texts.
-            found: hypotheses of all their sentences, in order.
+            hypotheses: of all their sentences, in order.
             translations: translations of the texts.
             plan: plan of the request.
         """
         sentences = [sentence for text in texts for sentence in text.sentences]
 
         def join(of_sentences: list[list[PlacedCodes]]) -> list[Translation]:
-            lines = map(self._line, sentences, found)
+            lines = map(self._line, sentences, hypotheses)
             placed = zip(lines, of_sentences[0], strict=True)
             return [
                 replace(translation, codes=self._codes(text, translation, placed))
                 for text, translation in zip(texts, translations, strict=True)
             ]
 
-        return when_all_done([self._place_all(sentences, found, plan)], join)
+        return when_all_done([self._place_all(sentences, hypotheses, plan)], join)
 
     def place_tags(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> Future[list[SourceText]]:
         """Place the tags of texts in the translations of their sentences.
 
         Args:
             texts: the source texts.
-            found: hypotheses of all their sentences, in order.
+            hypotheses: of all their sentences, in order.
             plan: plan of the request.
         """
         sentences = [sentence for text in texts for sentence in text.sentences]
 
         def join(of_sentences: list[list[PlacedCodes]]) -> list[SourceText]:
             placed = (
-                replace(one, tags=one.tags and one.tags.with_placed(codes))
-                for one, codes in zip(sentences, of_sentences[0], strict=True)
+                replace(sentence, tags=sentence.tags and sentence.tags.with_placed(codes))
+                for sentence, codes in zip(sentences, of_sentences[0], strict=True)
             )
             return [text.with_sentences(placed) for text in texts]
 
-        return when_all_done([self._place_all(sentences, found, plan)], join)
+        return when_all_done([self._place_all(sentences, hypotheses, plan)], join)
 
     def _place_all(
-        self, sentences: Sequence[SourceSentence], found: Sequence[Hypothesis], plan: SearchPlan
+        self,
+        sentences: Sequence[SourceSentence],
+        hypotheses: Sequence[Hypothesis],
+        plan: SearchPlan,
     ) -> Future[list[PlacedCodes]]:
         """Places the codes of sentences in their translations, each on one line."""
         known = [
-            scored_by_search(one, self._alignment) if _needs_alignment(sentence) else None
-            for sentence, one in zip(sentences, found, strict=True)
+            scored_by_search(hypothesis, self._alignment) if _needs_alignment(sentence) else None
+            for sentence, hypothesis in zip(sentences, hypotheses, strict=True)
         ]
         unknown = [
             Pair(
-                *(sentence.src_ids, one.ids, one.complete, True),
+                *(sentence.src_ids, hypothesis.ids, hypothesis.complete, True),
                 *(plan.urgency.priority, plan.urgency.deadline_s),
                 trace=plan.urgency.trace,
             )
-            for sentence, one, scored in zip(sentences, found, known, strict=True)
+            for sentence, hypothesis, scored in zip(sentences, hypotheses, known, strict=True)
             if _needs_alignment(sentence) and (scored is None or scored.attention is None)
         ]
 
         def join(computed: list[Scored]) -> list[PlacedCodes]:
             rest = iter(computed)
             return [
-                self._place(sentence, one, scored, rest)
-                for sentence, one, scored in zip(sentences, found, known, strict=True)
+                self._place(sentence, hypothesis, scored, rest)
+                for sentence, hypothesis, scored in zip(sentences, hypotheses, known, strict=True)
             ]
 
         return when_all_done(self._scorer.submit(unknown), join)
 
-    def _line(self, sentence: SourceSentence, found: Hypothesis) -> str:
-        return written(self._tokenizer.target, sentence, found.ids)
+    def _line(self, sentence: SourceSentence, hypothesis: Hypothesis) -> str:
+        return written(self._tokenizer.target, sentence, hypothesis.ids)
 
     def _place(
         self,
         sentence: SourceSentence,
-        found: Hypothesis,
+        hypothesis: Hypothesis,
         scored: Scored | None,
         rest: Iterator[Scored],
     ) -> PlacedCodes:
@@ -130,19 +133,23 @@ class Marker:
         if marked.needs_alignment:
             known = scored if scored is not None and scored.attention is not None else next(rest)
             assert known.attention is not None  # it was requested
-            evidence = self._evidence(sentence, found, known.attention)
+            evidence = self._evidence(sentence, hypothesis, known.attention)
         # Both in the case of the request, so that kept spans and cut words are found.
-        return place(marked.line, self._line(sentence, found), marked.markup, evidence)
+        return place(marked.line, self._line(sentence, hypothesis), marked.markup, evidence)
 
-    def _evidence(self, sentence: SourceSentence, found: Hypothesis, attention: Floats) -> Evidence:
+    def _evidence(
+        self, sentence: SourceSentence, hypothesis: Hypothesis, attention: Floats
+    ) -> Evidence:
         target = self._tokenizer.target
         place = sentence.reading.index
         source = [
-            (place(one.begin), place(one.end)) for one in self._tokenizer.pieces(sentence.text)
+            (place(piece.begin), place(piece.end))
+            for piece in self._tokenizer.pieces(sentence.text)
         ]
-        restored = sentence.restored(target.decode(found.ids)).index
+        restored = sentence.restored(target.decode(hypothesis.ids)).index
         pieces = [
-            (restored(one.begin), restored(one.end)) for one in target.decoded_pieces(found.ids)
+            (restored(piece.begin), restored(piece.end))
+            for piece in target.decoded_pieces(hypothesis.ids)
         ]
         # Without the language's tag and the end symbol.
         return Evidence(attention[:, self._tokenizer.tags : -1], source, pieces)
@@ -155,7 +162,7 @@ class Marker:
             return _NO_CODES
         lines = [line for line, _ in of_text]
         spans = spans_of(text.pieces, lines)
-        return text.marked.joined([one for _, one in of_text], lines, translation.text, spans)
+        return text.marked.joined([codes for _, codes in of_text], lines, translation.text, spans)
 
 
 def _needs_alignment(sentence: SourceSentence) -> bool:

@@ -30,7 +30,7 @@ def edit_of_number(
     begin = max(0, aligned.pieces[int(weights.argmax())].end - 1) if weights.size else 0
     if (other := _linked(aligned, weights, additional)) is not None:
         begin = other.begin
-    begin = next((one.begin for one in additional if one.begin <= begin < one.end), begin)
+    begin = next((extra.begin for extra in additional if extra.begin <= begin < extra.end), begin)
     begin = begin_of_word(aligned.text, begin)
     return Edit(begin, begin, localized(number.text, *languages))
 
@@ -39,7 +39,9 @@ def _linked(
     aligned: Aligned, weights: npt.NDArray[np.float32], additional: Sequence[Number]
 ) -> Number | None:
     """The additional number with the most attention to another number, unless it has little."""
-    attention = [aligned.strongest_within(weights, one.begin, one.end) for one in additional]
+    attention = [
+        aligned.strongest_within(weights, number.begin, number.end) for number in additional
+    ]
     if not attention or max(attention) < _ADDITIONAL * float(weights.max(initial=0.0)):
         return None
     return additional[int(np.argmax(attention))]
@@ -95,7 +97,7 @@ class NumberEdits:
                 edit = edit_of_number(aligned, number, (), self._languages)
                 yield edit._replace(text=f"{edit.text} ")
         for number in remaining:
-            if any(is_repetition(one, number) for one in self._wrong.repeated):
+            if any(is_repetition(original, number) for original in self._wrong.repeated):
                 end = self._end_of_equal(number)
                 if end is None:
                     end = len(self._text[: number.begin].rstrip())
@@ -111,9 +113,9 @@ class NumberEdits:
         """The end of the equal number before a number, if only a few words are between them."""
         src, tgt = self._languages
         before = [
-            one.end
-            for one in numbers_of(self._masked[: number.begin], tgt, src, is_target=True)
-            if not one.values.isdisjoint(number.values)
+            earlier.end
+            for earlier in numbers_of(self._masked[: number.begin], tgt, src, is_target=True)
+            if not earlier.values.isdisjoint(number.values)
         ]
         if not before:
             return None
@@ -124,7 +126,7 @@ class NumberEdits:
 
 def _are_alike(number: Number, other: Number) -> bool:
     """Whether a number may be another one with some wrong digits."""
-    first, second = ("".join(filter(str.isdigit, one.text)) for one in (number, other))
+    first, second = ("".join(filter(str.isdigit, compared.text)) for compared in (number, other))
     return SequenceMatcher(None, first, second, autojunk=False).ratio() >= _ALIKE
 
 

@@ -94,11 +94,11 @@ class SourceSentence(Sentence):
                     end += len(_NO_LETTER.split(written[end:], maxsplit=1)[0])
                 fixed.append((0, end))
             fixed += (
-                found.span()
-                for term in dict.fromkeys(one.target for one in self.terms)
+                match.span()
+                for term in dict.fromkeys(glossary_term.target for glossary_term in self.terms)
                 if _INNER_CAPITAL.search(term)
-                for found in re.finditer(re.escape(term), written)
-                if not fixed or found.start() >= fixed[0][1]
+                for match in re.finditer(re.escape(term), written)
+                if not fixed or match.start() >= fixed[0][1]
             )
             written = self.capitals.put_into(written, sorted(fixed))
         return self.reading.restored(written)
@@ -126,12 +126,14 @@ class SourceText:
     is_unread: bool = False
 
     def __post_init__(self) -> None:
-        self.sentences = [one for one in self.pieces if isinstance(one, SourceSentence)]
+        self.sentences = [piece for piece in self.pieces if isinstance(piece, SourceSentence)]
         """The sentences to translate."""
 
     def with_sentences(self, sentences: Iterator[SourceSentence]) -> SourceText:
         """Returns a copy with its sentences replaced, in order."""
-        pieces = [next(sentences) if isinstance(one, Sentence) else one for one in self.pieces]
+        pieces = [
+            next(sentences) if isinstance(piece, Sentence) else piece for piece in self.pieces
+        ]
         return replace(self, pieces=pieces)
 
 
@@ -166,7 +168,7 @@ def pieces_of_text(
     """
     apart = syntax_spans(text)
     if has_tags:
-        apart += [found.span() for found in _BREAK_TAG.finditer(text)]
+        apart += [match.span() for match in _BREAK_TAG.finditer(text)]
     at = 0
     for begin, end in (*sorted(apart), (len(text), len(text))):
         inner = _within(literals, at, begin)
@@ -188,7 +190,7 @@ def _pieces(
     """The pieces of a text without messages."""
     sentences = split_sentences(text, language)
     if literals:
-        sentences = _joined(sentences, [one.span for one in literals])
+        sentences = _joined(sentences, [literal.span for literal in literals])
     at = 0
     for sentence, kept in sentences:
         inner = _within(literals, at, at + len(sentence))
@@ -201,7 +203,7 @@ def _pieces(
             yield LineBreaks(""), sentence[:begin]
         kept = sentence[end:] + kept
         sentence = sentence[begin:end]
-        whole = [one.span for one in _within(inner, begin, end)]
+        whole = [literal.span for literal in _within(inner, begin, end)]
         line = sentence.translate(BREAKS_TO_SPACES)
         begin = 0
         for piece, space in cut_sentence(line, most_tokens, language, counter, whole):
@@ -220,15 +222,16 @@ def _pieces(
 
 def has_words(text: str, literals: Sequence[Literal]) -> bool:
     """Whether a text has letters besides its literals."""
-    return any(map(str.isalpha, without(text, [one.span for one in literals])))
+    return any(map(str.isalpha, without(text, [literal.span for literal in literals])))
 
 
 def _within(literals: Sequence[Literal], begin: int, end: int) -> list[Literal]:
     """The literals in a part of a text, by their place in it."""
-    first = bisect_left(literals, begin, key=lambda one: one.begin)
-    last = bisect_left(literals, end, key=lambda one: one.begin)
+    first = bisect_left(literals, begin, key=lambda literal: literal.begin)
+    last = bisect_left(literals, end, key=lambda literal: literal.begin)
     return [
-        one._replace(begin=one.begin - begin, end=one.end - begin) for one in literals[first:last]
+        literal._replace(begin=literal.begin - begin, end=literal.end - begin)
+        for literal in literals[first:last]
     ]
 
 
@@ -237,34 +240,34 @@ def _core(sentence: str, literals: Sequence[Literal]) -> Span:
     if not has_words(sentence, literals):
         return 0, 0
     begin, end = 0, len(sentence)
-    for one in literals:
-        if not one.is_sign or sentence[begin : one.begin].strip():
+    for literal in literals:
+        if not literal.is_sign or sentence[begin : literal.begin].strip():
             break
-        begin = one.end
-    for one in reversed(literals):
-        if not one.is_sign or sentence[one.end : end].strip():
+        begin = literal.end
+    for literal in reversed(literals):
+        if not literal.is_sign or sentence[literal.end : end].strip():
             break
-        end = one.begin
+        end = literal.begin
     part = sentence[begin:end]
     return begin + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
 def _joined(sentences: list[tuple[str, str]], spans: Sequence[Span]) -> list[tuple[str, str]]:
     """Joins sentences if a span crosses the boundary between them."""
-    found: list[tuple[str, str]] = []
+    joined: list[tuple[str, str]] = []
     begin = 0
     remaining = iter(spans)
     span = next(remaining, None)
     for sentence, kept in sentences:
         while span is not None and span[1] <= begin:
             span = next(remaining, None)
-        if found and span is not None and span[0] < begin:
-            before, between = found.pop()
-            found.append((before + between + sentence, kept))
+        if joined and span is not None and span[0] < begin:
+            before, between = joined.pop()
+            joined.append((before + between + sentence, kept))
         else:
-            found.append((sentence, kept))
+            joined.append((sentence, kept))
         begin += len(sentence) + len(kept)
-    return found
+    return joined
 
 
 def join(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
@@ -286,12 +289,12 @@ def spans_of(pieces: Sequence[Piece], translations: Iterable[str]) -> list[Span]
 def _joined_parts(pieces: Sequence[Piece], translations: Iterable[str]) -> list[str]:
     """One part for each piece, with the line breaks put into the sentence before them."""
     remaining = iter(translations)
-    found: list[str] = []
+    parts: list[str] = []
     for piece in pieces:
         if isinstance(piece, Sentence):
-            found.append(next(remaining))
+            parts.append(next(remaining))
         elif isinstance(piece, LineBreaks):
-            found[-1] = piece.put_into(found[-1])
+            parts[-1] = piece.put_into(parts[-1])
         else:
-            found.append(piece)
-    return found
+            parts.append(piece)
+    return parts

@@ -117,8 +117,8 @@ class SourceTexts:
         if target is None and any(mark for _, mark in marked):
             directions = (
                 direction
-                for index, one in zip(part, marked, strict=True)
-                for direction in self._directions.of_texts(one[:1], source, one[1], index)
+                for index, pair in zip(part, marked, strict=True)
+                for direction in self._directions.of_texts(pair[:1], source, pair[1], index)
             )
         return [
             self._source_text(index, text, direction, plan)
@@ -288,7 +288,7 @@ class SourceTexts:
             whole = (
                 LineBreaks(text)
                 if plan.assessed
-                else LineBreaks.of(text, keeps_spaces, [one.span for one in literals])
+                else LineBreaks.of(text, keeps_spaces, [literal.span for literal in literals])
             )
             return [(whole, "")] if has_words(text, literals) else [(LineBreaks(""), text)]
         counter: SubwordTokenizer = self.tokenizer

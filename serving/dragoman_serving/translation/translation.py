@@ -65,7 +65,7 @@ class Composer:
         self._alignment = alignment
 
     def distinct(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Hypothesis]:
         """Returns hypotheses with as many others as requested, of different texts.
 
@@ -73,43 +73,43 @@ class Composer:
 
         Args:
             texts: the source texts.
-            found: hypotheses of all their sentences, in order.
+            hypotheses: of all their sentences, in order.
             plan: plan of the request.
         """
         if plan.hypotheses == 1 or plan.samples:
-            return list(found)
+            return list(hypotheses)
         sentences = (sentence for text in texts for sentence in text.sentences)
         return [
             self._distinct(sentence, hypothesis, plan.hypotheses)
-            for sentence, hypothesis in zip(sentences, found, strict=True)
+            for sentence, hypothesis in zip(sentences, hypotheses, strict=True)
         ]
 
-    def _distinct(self, sentence: SourceSentence, found: Hypothesis, count: int) -> Hypothesis:
+    def _distinct(self, sentence: SourceSentence, first: Hypothesis, count: int) -> Hypothesis:
         by_text: dict[str, Hypothesis] = {}
-        for hypothesis in (found, *found.others):
+        for hypothesis in (first, *first.others):
             by_text.setdefault(written(self._target, sentence, hypothesis.ids), hypothesis)
         best, *others = itertools.islice(by_text.values(), count)
         last = others[-1] if others else replace(best, others=())
         return replace(best, others=(*others, *[last] * (count - 1 - len(others))))
 
     def compose(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Translation]:
         """Returns the translations of texts.
 
         Args:
             texts: the source texts.
-            found: hypotheses of all their sentences, in order.
+            hypotheses: of all their sentences, in order.
             plan: plan of the request.
         """
-        remaining = iter(found)
+        remaining = iter(hypotheses)
         return [
             self._composed(text, list(itertools.islice(remaining, len(text.sentences))), plan)
             for text in texts
         ]
 
     def _composed(
-        self, text: SourceText, found: Sequence[Hypothesis], plan: SearchPlan
+        self, text: SourceText, hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> Translation:
         if not text.sentences:
             same = replace(
@@ -121,27 +121,32 @@ class Composer:
             return _with_others(same, [same] * (plan.hypotheses - 1), plan)
         if plan.most_sentence_tokens is None:
             best, *others = (
-                self._translation(text, one, plan.alpha) for one in (found[0], *found[0].others)
+                self._translation(text, hypothesis, plan.alpha)
+                for hypothesis in (hypotheses[0], *hypotheses[0].others)
             )
             return _with_others(best, others, plan)
-        translated = list(map(self._text, text.sentences, found))
+        translated = list(map(self._text, text.sentences, hypotheses))
         return Translation(
             join(text.pieces, translated),
-            sum(len(one.ids) for one in found),
-            all(one.complete for one in found),
-            _score(found, plan.alpha),
-            confidence=_confidence(found),
+            sum(len(hypothesis.ids) for hypothesis in hypotheses),
+            all(hypothesis.complete for hypothesis in hypotheses),
+            _score(hypotheses, plan.alpha),
+            confidence=_confidence(hypotheses),
             detected=text.detected,
-            warnings=self._warnings(text.sentences, found, translated),
+            warnings=self._warnings(text.sentences, hypotheses, translated),
             sentences=len(text.sentences),
         )
 
     def candidates(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> list[Candidate]:
         """Returns the translations and their `others`, in order, as candidates for assessment."""
-        remaining = iter(found)
-        return [one for text in texts for one in self._candidates(text, remaining, plan.hypotheses)]
+        remaining = iter(hypotheses)
+        return [
+            candidate
+            for text in texts
+            for candidate in self._candidates(text, remaining, plan.hypotheses)
+        ]
 
     def _candidates(
         self, text: SourceText, remaining: Iterator[Hypothesis], hypotheses: int
@@ -171,53 +176,53 @@ class Composer:
         yield from others
 
     def _pair(
-        self, sentence: SourceSentence, found: Hypothesis, source_begin: int, target_begin: int
+        self, sentence: SourceSentence, hypothesis: Hypothesis, source_begin: int, target_begin: int
     ) -> SentencePair:
         return SentencePair(
             sentence.src_ids,
-            found.ids,
+            hypothesis.ids,
             sentence.text,
             read=sentence if sentence.tags or sentence.reading.spans else None,
-            complete=found.complete,
+            complete=hypothesis.complete,
             source_begin=source_begin,
             target_begin=target_begin,
-            scored=scored_by_search(found, self._alignment),
+            scored=scored_by_search(hypothesis, self._alignment),
         )
 
-    def _text(self, sentence: SourceSentence, found: Hypothesis) -> str:
+    def _text(self, sentence: SourceSentence, hypothesis: Hypothesis) -> str:
         """A sentence's translation, with its tags."""
-        text = written(self._target, sentence, found.ids)
+        text = written(self._target, sentence, hypothesis.ids)
         return sentence.tags.put_into(text).text if sentence.tags else text
 
     def _warnings(
         self,
         sentences: Sequence[SourceSentence],
-        found: Sequence[Hypothesis],
+        hypotheses: Sequence[Hypothesis],
         translated: Sequence[str],
     ) -> tuple[str, ...]:
         faults: set[str | None] = set()
-        for sentence, one, text in zip(sentences, found, translated, strict=True):
-            faults.add(fault_of(sentence.src_ids, one))
+        for sentence, hypothesis, text in zip(sentences, hypotheses, translated, strict=True):
+            faults.add(fault_of(sentence.src_ids, hypothesis))
             if is_copy(sentence.line, text):
                 faults.add(UNTRANSLATED)
-            if self._target.is_broken(one.ids):
+            if self._target.is_broken(hypothesis.ids):
                 faults.add(SIGNS)
             if sentence.needs_check:
-                faults.update(losses(sentence, self._target.decode(one.ids), text))
+                faults.update(losses(sentence, self._target.decode(hypothesis.ids), text))
         return tuple(sorted(filter(None, faults)))
 
-    def _translation(self, source: SourceText, found: Hypothesis, alpha: float) -> Translation:
+    def _translation(self, source: SourceText, hypothesis: Hypothesis, alpha: float) -> Translation:
         """The translation of a text that is one sentence."""
         (sentence,) = source.sentences
-        text = self._text(sentence, found)
+        text = self._text(sentence, hypothesis)
         return Translation(
             join(source.pieces, [text]),
-            len(found.ids),
-            found.complete,
-            _score([found], alpha),
-            confidence=_confidence([found]),
+            len(hypothesis.ids),
+            hypothesis.complete,
+            _score([hypothesis], alpha),
+            confidence=_confidence([hypothesis]),
             detected=source.detected,
-            warnings=self._warnings([sentence], [found], [text]),
+            warnings=self._warnings([sentence], [hypothesis], [text]),
         )
 
 
@@ -257,21 +262,21 @@ def _with_ellipsis(text: str, original: str) -> str:
     return text if "…" in text or "…" not in end else text.rstrip(_FINAL_MARKS) + end
 
 
-def _score(found: Sequence[Hypothesis], alpha: float) -> float | None:
+def _score(hypotheses: Sequence[Hypothesis], alpha: float) -> float | None:
     """The score of a single sentence, if the search has scored it."""
-    if len(found) != 1 or found[0].log_prob is None:
+    if len(hypotheses) != 1 or hypotheses[0].log_prob is None:
         return None
-    return found[0].score(alpha)
+    return hypotheses[0].score(alpha)
 
 
-def _confidence(found: Sequence[Hypothesis]) -> float | None:
+def _confidence(hypotheses: Sequence[Hypothesis]) -> float | None:
     """The mean log-probability of a token, if the searches have scored all sentences."""
     total, tokens = 0.0, 0
-    for one in found:
-        if one.log_prob is None:
+    for hypothesis in hypotheses:
+        if hypothesis.log_prob is None:
             return None
-        total += one.log_prob
-        tokens += one.length
+        total += hypothesis.log_prob
+        tokens += hypothesis.length
     return total / tokens if tokens else 0.0  # 0: there was nothing to translate
 
 
@@ -287,11 +292,11 @@ def with_assessment(translation: Translation, assessments: Iterator[Assessment])
     )
 
 
-def scored_by_search(found: Hypothesis, alignment: AlignmentHeads | None) -> Scored | None:
+def scored_by_search(hypothesis: Hypothesis, alignment: AlignmentHeads | None) -> Scored | None:
     """Returns the scores of a search in the form of the scorer; None if it did not compute them."""
-    if found.token_log_probs is None:
+    if hypothesis.token_log_probs is None:
         return None
     attention = None
-    if found.attention is not None and alignment is not None:
-        attention = attention_of_tokens(found.attention, alignment, len(found.ids))
-    return Scored(found.token_log_probs, attention)
+    if hypothesis.attention is not None and alignment is not None:
+        attention = attention_of_tokens(hypothesis.attention, alignment, len(hypothesis.ids))
+    return Scored(hypothesis.token_log_probs, attention)

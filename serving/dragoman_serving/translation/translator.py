@@ -272,7 +272,7 @@ class Translator:
         corrected = correct(sentences, futures)
         stream.follow(corrected)
         stream.future = when_all_done(
-            corrected, lambda found: self._finished([source], found, plan)
+            corrected, lambda hypotheses: self._finished([source], hypotheses, plan)
         )
         stream.future.add_done_callback(lambda _: changed())
         return stream
@@ -356,12 +356,12 @@ class Translator:
             self._engine.reserve(sentences, request.turns, min(total, self._limits.most_of_request))
         follow_up = self._follow_up(plan, request)
 
-        def finish(found: Sequence[Hypothesis]) -> _Outcome:
-            return self._finished(texts, self._composer.distinct(texts, found, plan), plan)
+        def finish(hypotheses: Sequence[Hypothesis]) -> _Outcome:
+            return self._finished(texts, self._composer.distinct(texts, hypotheses, plan), plan)
 
-        def repair(found: Sequence[Hypothesis]) -> _Outcome:
-            if (again := follow_up.repair(sentences, found)) is None:
-                return finish(found)
+        def repair(hypotheses: Sequence[Hypothesis]) -> _Outcome:
+            if (again := follow_up.repair(sentences, hypotheses)) is None:
+                return finish(hypotheses)
             return when_all_done([again], lambda repaired: finish(repaired[0]))
 
         searching = follow_up.submit(sentences)
@@ -375,39 +375,43 @@ class Translator:
         )
 
     def _finished(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
         """Composes translations; in a separate thread if many codes must be placed."""
-        marked = [one.marked for text in texts for one in text.sentences if one.marked]
-        if not marked or sum(len(one.codes) for one in marked) <= _FEW_CODES:
-            return self._completed(texts, found, plan)
-        complete = partial(self._completed, texts, found, plan)
+        marked = [
+            sentence.marked for text in texts for sentence in text.sentences if sentence.marked
+        ]
+        if not marked or sum(len(sentence.codes) for sentence in marked) <= _FEW_CODES:
+            return self._completed(texts, hypotheses, plan)
+        complete = partial(self._completed, texts, hypotheses, plan)
         placing = self._placement.submit(complete, Turns(), plan.urgency.priority)
         return when_all_done([placing], lambda completed: completed[0])
 
     def _completed(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
         """Places codes, and composes translations with the other outputs of the request."""
         if not any(sentence.tags for text in texts for sentence in text.sentences):
-            return self._composed(texts, found, plan)
+            return self._composed(texts, hypotheses, plan)
         return when_all_done(
-            [self._marker.place_tags(texts, found, plan)],
-            lambda placed: self._composed(placed[0], found, plan),
+            [self._marker.place_tags(texts, hypotheses, plan)],
+            lambda placed: self._composed(placed[0], hypotheses, plan),
         )
 
     def _composed(
-        self, texts: Sequence[SourceText], found: Sequence[Hypothesis], plan: SearchPlan
+        self, texts: Sequence[SourceText], hypotheses: Sequence[Hypothesis], plan: SearchPlan
     ) -> _Outcome:
-        translations = self._composer.compose(texts, found, plan)
+        translations = self._composer.compose(texts, hypotheses, plan)
         if plan.markups:
-            marking = self._marker.mark(texts, found, translations, plan)
+            marking = self._marker.mark(texts, hypotheses, translations, plan)
             if not plan.assessed:
                 return marking
             return when_all_done(
-                [marking], lambda marked: self._assessed(texts, found, marked[0], plan)
+                [marking], lambda marked: self._assessed(texts, hypotheses, marked[0], plan)
             )
-        return self._assessed(texts, found, translations, plan) if plan.assessed else translations
+        return (
+            self._assessed(texts, hypotheses, translations, plan) if plan.assessed else translations
+        )
 
     def _check_assessment(self, sentences: Sequence[SourceSentence], plan: SearchPlan) -> None:
         """Refuse early if the translations could not be assessed."""
@@ -420,10 +424,10 @@ class Translator:
 
     def _sentences(self, request: _Request, texts: Sequence[SourceText]) -> list[SourceSentence]:
         """The sentences of some of a request's texts."""
-        found = [sentence for text in texts for sentence in text.sentences]
-        request.searches += request.searches_each * len(found)
+        sentences = [sentence for text in texts for sentence in text.sentences]
+        request.searches += request.searches_each * len(sentences)
         self._check_number(request.searches)
-        return found
+        return sentences
 
     def _check_number(self, sentences: int) -> None:
         """Refuse more sentences than one request may have."""
@@ -436,17 +440,17 @@ class Translator:
     def _assessed(
         self,
         texts: Sequence[SourceText],
-        found: Sequence[Hypothesis],
+        hypotheses: Sequence[Hypothesis],
         translations: Sequence[Translation],
         plan: SearchPlan,
     ) -> Future[list[Translation]]:
         """Translations with their assessments."""
-        candidates = self._composer.candidates(texts, found, plan)
+        candidates = self._composer.candidates(texts, hypotheses, plan)
         assessing = self._assessor.assess(candidates, plan)
 
         def attach(done: list[list[Assessment]]) -> list[Translation]:
             assessments = iter(done[0])
-            return [with_assessment(one, assessments) for one in translations]
+            return [with_assessment(translation, assessments) for translation in translations]
 
         return when_all_done([assessing], attach)
 
